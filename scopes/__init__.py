@@ -1,0 +1,23 @@
+"""Deterministic lifetimes: scopes that own what is created in them, and exact statistics."""
+
+from scopes import lowlevel
+from scopes._containers import Disposable
+from scopes._disposing import disposing
+from scopes._errors import ScopeDisposedError
+from scopes._scope import DisposeScope, current_dispose_scope, dispose, new_dispose_scope
+from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
+
+__all__ = [
+    "Disposable",
+    "DisposeScope",
+    "DisposeStatistics",
+    "ScopeDisposedError",
+    "Statistics",
+    "StatisticsView",
+    "current_dispose_scope",
+    "dispose",
+    "disposing",
+    "lowlevel",
+    "new_dispose_scope",
+    "statistics",
+]

@@ -1,0 +1,141 @@
+"""What a scope owns without keeping it alive: the base class of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from scopes._scope import DisposeScope
+    from scopes._statistics import Tally
+
+
+class Scoped:
+    """Base of objects that a scope owns by a weak reference, and that statistics count.
+
+    A subclass registers each new object (``scopes.lowlevel.register``), and gives back what the object
+    holds in ``_clear``. It may repeat ``dispose`` and ``__del__`` with ``_clear`` written out, where a call
+    is too much.
+    """
+
+    __slots__ = ("__weakref__", "_scope", "_tally")
+
+    # The owner, or once disposed by its end, the scope that ended.
+    _scope: DisposeScope | None
+    _tally: Tally
+
+    def _clear(self) -> bool:
+        """Give back what is held and tell whether there was anything. Must not raise."""
+        raise NotImplementedError
+
+    def _raise_if_disposed(self) -> None:
+        """Raise the subclass's own error when there is nothing left to own."""
+        raise NotImplementedError
+
+    def _footprint(self) -> tuple[int, int]:
+        """Return what tells the memory held from other memory, and its size in bytes."""
+        return id(self), 0
+
+    def dispose(self) -> None:
+        """Give back what is held, at once; a second call does nothing.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,))
+        >>> x.dispose()
+        >>> x.is_invalid
+        True
+        """
+        if not self._clear():
+            return
+        scope = self._scope
+        if scope is None:
+            self._tally.disposed_outside_scope += 1
+            return
+        self._tally.disposed_in_scope += 1
+        members = scope._members
+        if members is not None:
+            members.pop(id(self), None)
+            self._scope = None
+
+    def __del__(self) -> None:
+        # Any thread, any moment, interpreter shutdown included: no lock, no call that can raise.
+        try:
+            scope = self._scope
+            tally = self._tally
+        except AttributeError:
+            return  # interrupted before it was registered
+        if scope is not None and scope._members is not None:
+            scope._members.pop(id(self), None)
+        if not self._clear():
+            return
+        if scope is None:
+            tally.disposed_outside_scope += 1
+        else:
+            tally.disposed_in_scope += 1
+        tally.finalized += 1
+
+    @property
+    def owning_dispose_scope(self) -> DisposeScope | None:
+        """The scope that will dispose this, or None.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as scope:
+        ...     tensor.ones((2,)).owning_dispose_scope is scope
+        True
+        """
+        scope = self._scope
+        return scope if scope is not None and scope._members is not None else None
+
+    def detach_from_dispose_scope(self) -> Self:
+        """Leave the owning scope: from now on only references and ``dispose()`` decide.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope():
+        ...     x = tensor.ones((2,)).detach_from_dispose_scope()
+        >>> x.sum().item()
+        2.0
+        """
+        scope = self.owning_dispose_scope
+        return self if scope is None else scope.detach(self)
+
+    def move_to_outer_dispose_scope(self) -> Self:
+        """Move to the scope around the owning one; without an owner nothing happens.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as outer:
+        ...     with new_dispose_scope():
+        ...         x = tensor.ones((2,)).move_to_outer_dispose_scope()
+        ...     x in outer
+        True
+        """
+        scope = self.owning_dispose_scope
+        return self if scope is None else scope.move_to_outer(self)
+
+    def move_to_other_dispose_scope(self, other: DisposeScope | Scoped | None) -> Self:
+        """Move to `other`, or to the owner of `other`; None detaches. Without an owner nothing happens.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as outer:
+        ...     total = tensor.zeros((2,))
+        ...     with new_dispose_scope():
+        ...         x = tensor.ones((2,)).move_to_other_dispose_scope(total)
+        ...     x in outer
+        True
+        """
+        scope = self.owning_dispose_scope
+        if scope is None:
+            return self
+        return scope.move_to_other(other.owning_dispose_scope if isinstance(other, Scoped) else other, self)

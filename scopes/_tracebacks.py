@@ -1,0 +1,55 @@
+"""Clear this library's frames out of a stored exception, so that it holds no memory of ours."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+_packages = {"scopes"}
+_SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def clear_frames_of(package: str) -> None:
+    """Let scopes clear the frames of `package` (a top-level package) when an exception leaves them.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import clear_frames_of
+    >>> clear_frames_of("a_package_of_mine")
+    """
+    _packages.add(package)
+
+
+def clear_library_frames(error: BaseException) -> None:
+    """Clear the locals of this library's finished frames in `error`, its causes, contexts and groups."""
+    stack: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while stack:
+        current = stack.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        _clear_traceback(current.__traceback__)
+        stack += (current.__cause__, current.__context__)
+        if isinstance(current, BaseExceptionGroup):
+            stack.extend(current.exceptions)
+
+
+def _clear_traceback(traceback: TracebackType | None) -> None:
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if _is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
+            # A generator's frame is left alone: it may have caught the error and go on.
+            try:
+                frame.clear()
+            except RuntimeError:
+                pass  # it is running: a frame of ours below the scope, which caught the error
+        traceback = traceback.tb_next
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] in _packages

@@ -1,0 +1,12 @@
+"""For libraries that make disposables of their own: what ``tensor`` itself stands on.
+
+A class whose objects scopes own weakly and statistics count derives from ``Scoped`` and calls
+``register(self)`` once an object is complete.
+"""
+
+from scopes._scope import current, register
+from scopes._scoped import Scoped
+from scopes._statistics import Account, Accounts, Tally, accounts_of
+from scopes._tracebacks import clear_frames_of
+
+__all__ = ["Account", "Accounts", "Scoped", "Tally", "accounts_of", "clear_frames_of", "current", "register"]
