@@ -1,0 +1,7 @@
+"""Benchmarks against NumPy by hand and PyTorch: run `python -m benchmarks` from the repository's root."""
+
+import os
+
+# Before NumPy loads its BLAS: the same two threads for every contender, on machines of any size.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "2")
