@@ -1,6 +1,7 @@
 """The same training in NumPy by hand, as one would write it without a library: no graph, no modules."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,7 @@ class Network:
         self.weights = list(weights)
         self.classifies = classifies
 
-    def loss_and_gradients(
-        self, inputs: Array, targets: Array | npt.NDArray[np.int64]
-    ) -> tuple[float, list[Array]]:
+    def loss_and_gradients(self, inputs: Array, targets: npt.NDArray[Any]) -> tuple[float, list[Array]]:
         """Return the loss and a gradient for each weight and bias."""
         matrices, biases = self.weights[::2], self.weights[1::2]
         activations = [inputs]
@@ -39,7 +38,7 @@ class Network:
         return loss, gradients[::-1]
 
 
-def _cross_entropy(logits: Array, classes: npt.NDArray[np.generic]) -> tuple[float, Array]:
+def _cross_entropy(logits: Array, classes: npt.NDArray[Any]) -> tuple[float, Array]:
     rows = np.arange(len(logits))
     shifted = logits - logits.max(axis=1, keepdims=True)
     exponentials = np.exp(shifted)
@@ -51,7 +50,7 @@ def _cross_entropy(logits: Array, classes: npt.NDArray[np.generic]) -> tuple[flo
     return float(loss), exponentials
 
 
-def _mean_squares(outputs: Array, targets: npt.NDArray[np.generic]) -> tuple[float, Array]:
+def _mean_squares(outputs: Array, targets: npt.NDArray[Any]) -> tuple[float, Array]:
     difference: Array = outputs - targets
     loss = (difference * difference).mean()
     difference *= np.float32(2 / difference.size)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,7 @@ class Problem:
             for bound, shape in zip(bounds, shapes, strict=True)
         ]
 
-    def data(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | npt.NDArray[np.int64]]:
+    def data(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
         """Make a batch: inputs ``(batch, sizes[0])``, and class numbers or targets ``(batch, sizes[-1])``."""
         random = np.random.default_rng(1)
         inputs = random.standard_normal((self.batch, self.sizes[0]), dtype=np.float32)
