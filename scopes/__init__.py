@@ -2,9 +2,10 @@
 
 from scopes import lowlevel
 from scopes._containers import Disposable
+from scopes._current import current_dispose_scope
 from scopes._disposing import disposing
 from scopes._errors import ScopeDisposedError
-from scopes._scope import DisposeScope, current_dispose_scope, dispose, new_dispose_scope
+from scopes._scope import DisposeScope, dispose, new_dispose_scope
 from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
 
 __all__ = [

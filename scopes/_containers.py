@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, runtime_checkable
+
+from scopes._scoped import Scoped
 
 
 @runtime_checkable
@@ -16,11 +19,11 @@ class Disposable(Protocol):
 
 
 @runtime_checkable
-class HoldsDisposables(Protocol):
-    """Anything that tells which disposables it holds, as a module tells its parameters."""
+class Closable(Protocol):
+    """Anything with ``close()``: what a scope can end when it is attached by hand."""
 
-    def __disposables__(self) -> Iterable[object]:
-        """Return what is held: disposables, or containers of them."""
+    def close(self) -> object:
+        """Give back what is held; a second call does nothing."""
 
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
@@ -41,35 +44,40 @@ def is_closable(x: object) -> bool:
 def find(objects: Iterable[object], wanted: Callable[[object], bool], *, inside: bool) -> list[object]:
     """Return all that is `wanted` in any nesting of containers, each once, in order.
 
-    With `inside`, what a found object holds itself (``__disposables__``) is looked through too. The walk
-    keeps its own stack, so that neither depth nor cycles matter.
+    With `inside`, what a found object holds itself is looked through too: a module tells that by
+    ``__disposables__()``, which returns disposables, or containers of them. The walk keeps its own stack, so
+    that neither depth nor cycles matter.
     """
     found: list[object] = []
-    seen: set[int] = set()
+    # Holds what it has seen: a container made on the fly would leave its id to the next one.
+    seen: dict[int, object] = {}
     stack = list(objects)
     stack.reverse()
     while stack:
         x = stack.pop()
         if type(x) in _PLAIN or id(x) in seen:
             continue
-        seen.add(id(x))
+        seen[id(x)] = x
         if wanted(x):
             found.append(x)
             if not inside:
                 continue
-        stack.extend(reversed(_held(x)))
+        held = _held(x)
+        held.reverse()
+        stack += held
     return found
 
 
 def _held(x: object) -> list[object]:
-    if isinstance(x, Mapping):
-        return [part for item in x.items() for part in item]
+    tell = getattr(type(x), "__disposables__", None)
+    if tell is not None:
+        return list(tell(x))
+    if isinstance(x, Scoped):
+        return []
     if isinstance(x, _SEQUENCES):
         return list(x)
-    kind = type(x)
-    if hasattr(kind, "__disposables__") and isinstance(x, HoldsDisposables):
-        return list(x.__disposables__())
-    fields = getattr(kind, "__dataclass_fields__", None)
-    if fields is not None:
-        return [getattr(x, name) for name in fields if hasattr(x, name)]
+    if isinstance(x, Mapping):
+        return [part for item in x.items() for part in item]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [getattr(x, field.name, None) for field in dataclasses.fields(x)]
     return []

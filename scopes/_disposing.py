@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from scopes._scope import DisposeScope, current, current_dispose_scope
+from scopes._current import current, current_dispose_scope
+from scopes._scope import DisposeScope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import Callable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,14 +19,19 @@ R = TypeVar("R")
 @overload
 def disposing(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def disposing(function: Callable[..., R], /, *args: object, **kwargs: object) -> R: ...
+def disposing(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Give each call of `function` a scope of its own, and all it returns to the caller's scope.
 
     ``@disposing`` decorates functions, coroutine functions, generator functions and asynchronous generator
     functions. A generator's scope is suspended at each ``yield``: what the consumer creates meanwhile is the
     consumer's, and each yielded value moves to the scope that is current at the consumer. With arguments,
-    ``disposing(function, *args, **kwargs)`` is the call itself.
+    ``disposing(function, *args, **kwargs)`` is the call itself; without any, write ``disposing(function)()``.
+
+    Raises
+    ------
+    TypeError
+        If `function` can't be called, or is a ``staticmethod`` or ``classmethod``.
 
     Examples
     --------
@@ -40,10 +46,15 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     ...     norm.item(), norm in scope
     (3.0, True)
     """
+    if isinstance(function, (staticmethod, classmethod)):
+        raise TypeError(
+            f"disposing() can't wrap a {type(function).__name__}, for it would lose that: write @disposing "
+            f"below @{type(function).__name__}, next to the def"
+        )
     if not callable(function):
         raise TypeError(
-            f"disposing() takes a function, not a {type(function).__name__}: write @disposing above a def, or "
-            "disposing(function, argument)"
+            f"disposing() takes a function, not a {type(function).__name__}: write @disposing above a def, "
+            "or disposing(function, argument)"
         )
     wrapper = _wrap(function)
     return wrapper(*args, **kwargs) if args or kwargs else wrapper
@@ -51,31 +62,43 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    if inspect.isasyncgenfunction(function):
+    # An object with __call__, say a module, is of the kind that its __call__ is.
+    told = (
+        function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
+    )
+    if inspect.isasyncgenfunction(told):
+        return _wrap_async_generator(function, name)
+    if inspect.isgeneratorfunction(told):
+        return _wrap_generator(function, name)
+    if inspect.iscoroutinefunction(told):
+        return _wrap_coroutine(function, name)
+    return _wrap_function(function, name)
 
-        @wraps(function)
-        def in_scope(*args: Any, **kwargs: Any) -> Any:
-            return _run_async_generator(function(*args, **kwargs), name)
 
-    elif inspect.isgeneratorfunction(function):
+# Each wrapper is of its function's kind, so that `inspect` and who relies on it (pytest, frameworks) find
+# what they would without it. Each lets go of its arguments: an error's traceback holds its frame.
 
-        @wraps(function)
-        def in_scope(*args: Any, **kwargs: Any) -> Any:
-            return _run_generator(function(*args, **kwargs), name)
 
-    elif inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def in_scope(*args: Any, **kwargs: Any) -> Any:
-            with DisposeScope(name) as scope:
-                return scope.move_to_outer(await function(*args, **kwargs))
-
-    else:
-
-        @wraps(function)
-        def in_scope(*args: Any, **kwargs: Any) -> Any:
+def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    def in_scope(*args: Any, **kwargs: Any) -> Any:
+        try:
             with DisposeScope(name) as scope:
                 return scope.move_to_outer(function(*args, **kwargs))
+        finally:
+            args, kwargs = (), {}
+
+    return in_scope
+
+
+def _wrap_coroutine(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    async def in_scope(*args: Any, **kwargs: Any) -> Any:
+        try:
+            with DisposeScope(name) as scope:
+                return scope.move_to_outer(await function(*args, **kwargs))
+        finally:
+            args, kwargs = (), {}
 
     return in_scope
 
@@ -88,11 +111,17 @@ class _SuspendableScope(DisposeScope):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         # What is current inside: this, or a scope that the generator has open at its yield.
-        self._innermost: DisposeScope | None = self
+        self._innermost: DisposeScope = self
 
-    def suspend(self) -> None:
-        self._innermost = current_dispose_scope()
-        current.set(self.outer_scope)
+    def suspend(self, item: object) -> None:
+        """Give way to the consumer, and `item` to the consumer's scope."""
+        outer = self.outer_scope
+        scope = innermost = current_dispose_scope()
+        self._innermost = self if innermost is None or innermost is outer else innermost
+        while scope is not None and scope is not outer:
+            scope.move_to_other(outer, item)
+            scope = scope.outer_scope
+        current.set(outer)
 
     def resume(self) -> None:
         # The consumer may have gone on in another scope, task or thread.
@@ -100,47 +129,69 @@ class _SuspendableScope(DisposeScope):
         current.set(self._innermost)
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        current.set(self.outer_scope)
+        try:
+            super().__exit__(*error)
+        finally:
+            # Whatever the generator has left open: its end, perhaps by the collector, at any moment, changes
+            # nothing for its consumer.
+            current.set(self.outer_scope)
 
 
-def _run_generator(body: Generator[R, Any, Any], name: str) -> Generator[R, Any, Any]:
-    step: Callable[[Any], R] = body.send
-    given: Any = None
-    with _SuspendableScope(name) as scope:
-        while True:
-            try:
-                item = step(given)
-            except StopIteration as stop:
-                return scope.move_to_outer(stop.value)
-            scope.move_to_outer(item)
-            step, given = body.send, None
-            scope.suspend()
-            try:
-                given = yield item
-            except BaseException as error:  # whatever the consumer throws in belongs to the body
-                step, given = cast("Callable[[Any], R]", body.throw), error
-            finally:
-                del item
-                scope.resume()
+def _wrap_generator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    def in_scope(*args: Any, **kwargs: Any) -> Any:
+        given = item = None
+        try:
+            with _SuspendableScope(name) as scope:
+                body = function(*args, **kwargs)
+                args, kwargs = (), {}
+                step = body.send
+                while True:
+                    try:
+                        item = step(given)
+                    except StopIteration as stop:
+                        return scope.move_to_outer(stop.value)
+                    step, given = body.send, None
+                    scope.suspend(item)
+                    try:
+                        given = yield item
+                    except BaseException as error:  # whatever the consumer throws in belongs to the body
+                        step, given = body.throw, error
+                    finally:
+                        item = None
+                        scope.resume()
+        finally:
+            given = item = None
+            args, kwargs = (), {}
+
+    return in_scope
 
 
-async def _run_async_generator(body: AsyncGenerator[R, Any], name: str) -> AsyncGenerator[R, Any]:
-    step: Callable[[Any], Any] = body.asend
-    given: Any = None
-    with _SuspendableScope(name) as scope:
-        while True:
-            try:
-                item = await step(given)
-            except StopAsyncIteration:
-                return
-            scope.move_to_outer(item)
-            step, given = body.asend, None
-            scope.suspend()
-            try:
-                given = yield item
-            except BaseException as error:  # whatever the consumer throws in belongs to the body
-                step, given = body.athrow, error
-            finally:
-                del item
-                scope.resume()
+def _wrap_async_generator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    async def in_scope(*args: Any, **kwargs: Any) -> Any:
+        given = item = None
+        try:
+            with _SuspendableScope(name) as scope:
+                body = function(*args, **kwargs)
+                args, kwargs = (), {}
+                step = body.asend
+                while True:
+                    try:
+                        item = await step(given)
+                    except StopAsyncIteration:
+                        return
+                    step, given = body.asend, None
+                    scope.suspend(item)
+                    try:
+                        given = yield item
+                    except BaseException as error:  # whatever the consumer throws in belongs to the body
+                        step, given = body.athrow, error
+                    finally:
+                        item = None
+                        scope.resume()
+        finally:
+            given = item = None
+            args, kwargs = (), {}
+
+    return in_scope

@@ -1,49 +1,35 @@
-"""The scope: who owns what, and what happens to it at the end."""
+"""The scope: it owns what is created while it is current, and disposes what is left at its end."""
 
 from __future__ import annotations
 
-import os
-import threading
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self, TypeVar, overload
-from weakref import ref
 
-from scopes._containers import find, is_closable, is_disposable
+from scopes import _ownership as ownership
+from scopes._containers import find
+from scopes._current import current, current_dispose_scope
 from scopes._errors import ScopeDisposedError
+from scopes._ownership import (
+    alive,
+    dispose_each,
+    footprint_of,
+    give,
+    may_be_attached,
+    may_be_owned,
+    owner_of,
+    take,
+    tally_of,
+)
 from scopes._scoped import Scoped
-from scopes._statistics import accounts_of
 from scopes._tracebacks import clear_library_frames
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import TypeVarTuple, Unpack
+    from typing_extensions import TypeVarTuple
 
     Ts = TypeVarTuple("Ts")
 
-    from scopes._statistics import Tally
-
 T = TypeVar("T")
-
-# Each thread and each asyncio task sees its own. It may name a scope that ended in another context;
-# `current_dispose_scope` then looks outward.
-current: ContextVar[DisposeScope | None] = ContextVar("current_dispose_scope", default=None)
-
-# Who owns a resource of the user's own, which has no place to remember it. Entries go when the scope ends.
-_owner_of_resource: dict[int, DisposeScope] = {}
-
-# Held while ownership changes from one scope to another. Registration and finalizers do without: each is one
-# dict operation, which the GIL makes whole.
-_ownership = threading.RLock()
-
-
-def _renew_lock_after_fork() -> None:
-    global _ownership
-    _ownership = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock_after_fork)
 
 
 class DisposeScope:
@@ -80,7 +66,8 @@ class DisposeScope:
         current.set(self)
 
     def __enter__(self) -> Self:
-        self._open_members("entered")
+        if self._members is None:
+            self._open_members("entered")
         return self
 
     def __exit__(
@@ -88,9 +75,11 @@ class DisposeScope:
     ) -> None:
         try:
             self.dispose()
-        finally:
-            if error is not None:
-                clear_library_frames(error)
+        except BaseException as failure:
+            clear_library_frames(failure)  # and those of `error`, which is its context
+            raise
+        if error is not None:
+            clear_library_frames(error)
 
     def dispose(self) -> None:
         """End the scope and dispose all that it owns, newest first; a second call does nothing.
@@ -100,14 +89,18 @@ class DisposeScope:
         ExceptionGroup
             Of what the members' own ``dispose()`` raised, after all of them were disposed.
         """
-        with _ownership:
+        with ownership.lock:
             members, self._members = self._members, None
         if members is None:
             return
+        outer = self._outer
+        if outer is not None and outer._members is None:
+            # Even if unused below: it lets go of scopes that ended, which misnested ones would pile up.
+            outer = self.outer_scope
         if current.get() is self:
-            current.set(self.outer_scope)
+            current.set(outer)
         if members:
-            _dispose_each(_alive(members), f"while {self} disposed its members")
+            dispose_each(list(members.values()), self)
 
     @property
     def outer_scope(self) -> DisposeScope | None:
@@ -126,7 +119,7 @@ class DisposeScope:
     @property
     def disposables_view(self) -> tuple[object, ...]:
         """What the scope owns, oldest first."""
-        return tuple(_alive(self._open_members("asked for its members")))
+        return tuple(alive(self._open_members("asked for its members")))
 
     @property
     def disposables_count(self) -> int:
@@ -137,8 +130,8 @@ class DisposeScope:
     def nbytes(self) -> int:
         """The memory of what the scope owns, in bytes; what several members share counts once."""
         memory: dict[int, int] = {}
-        for x in _alive(self._open_members("asked for its size")):
-            key, nbytes = x._footprint() if isinstance(x, Scoped) else (id(x), _own_nbytes(x))
+        for x in alive(self._open_members("asked for its size")):
+            key, nbytes = footprint_of(x)
             memory[key] = max(nbytes, memory.get(key, 0))
         return sum(memory.values())
 
@@ -150,7 +143,7 @@ class DisposeScope:
 
     def contains(self, x: object) -> bool:
         """Tell whether the scope owns `x`. A scope that has ended owns nothing."""
-        return _owner(x) is self
+        return owner_of(x) is self
 
     def __contains__(self, x: object) -> bool:
         return self.contains(x)
@@ -158,7 +151,7 @@ class DisposeScope:
     @overload
     def attach(self, x: T, /) -> T: ...
     @overload
-    def attach(self, *xs: Unpack[Ts]) -> tuple[Unpack[Ts]]: ...
+    def attach(self, *xs: *Ts) -> tuple[*Ts]: ...
     def attach(self, *xs: object) -> object:
         """Take over disposables, from whatever scope owns them.
 
@@ -189,22 +182,23 @@ class DisposeScope:
         True
         """
         self._open_members("attached to")
-        found = find(xs, lambda x: is_disposable(x) or is_closable(x), inside=False)
+        found = find(xs, may_be_attached, inside=False)
         for x in found:
             if isinstance(x, Scoped):
                 x._raise_if_disposed()
-        with _ownership:
+        tallies = [tally_of(x) for x in found]
+        with ownership.lock:
             self._open_members("attached to")
-            for x in found:
-                if _owner(x) is not self:
-                    _give(x, self)
-                    _tally(x).attached_to_scope += 1
+            for x, tally in zip(found, tallies, strict=True):
+                if owner_of(x) is not self:
+                    give(x, self)
+                    tally.attached_to_scope += 1
         return xs[0] if len(xs) == 1 else xs
 
     @overload
     def detach(self, x: T, /) -> T: ...
     @overload
-    def detach(self, *xs: Unpack[Ts]) -> tuple[Unpack[Ts]]: ...
+    def detach(self, *xs: *Ts) -> tuple[*Ts]: ...
     def detach(self, *xs: object) -> object:
         """Let go of what this scope owns among `xs`; no scope will dispose it.
 
@@ -217,12 +211,12 @@ class DisposeScope:
         >>> x.is_invalid, y.is_invalid
         (False, False)
         """
-        return self._move(None, "detached from", xs)
+        return self._move(xs, None)
 
     @overload
     def move_to_outer(self, x: T, /) -> T: ...
     @overload
-    def move_to_outer(self, *xs: Unpack[Ts]) -> tuple[Unpack[Ts]]: ...
+    def move_to_outer(self, *xs: *Ts) -> tuple[*Ts]: ...
     def move_to_outer(self, *xs: object) -> object:
         """Hand what this scope owns among `xs` to the scope around it; an outermost scope detaches it.
 
@@ -236,12 +230,12 @@ class DisposeScope:
         ...     best["loss"].item()
         1.0
         """
-        return self._move(self.outer_scope, "moved out of", xs)
+        return self._move(xs, None, outward=True)
 
     @overload
     def move_to_other(self, other: DisposeScope | None, x: T, /) -> T: ...
     @overload
-    def move_to_other(self, other: DisposeScope | None, *xs: Unpack[Ts]) -> tuple[Unpack[Ts]]: ...
+    def move_to_other(self, other: DisposeScope | None, *xs: *Ts) -> tuple[*Ts]: ...
     def move_to_other(self, other: DisposeScope | None, *xs: object) -> object:
         """Hand what this scope owns among `xs` to `other`; None detaches it.
 
@@ -250,9 +244,12 @@ class DisposeScope:
         ScopeDisposedError
             If this scope or `other` has ended; all owners are as before.
         """
-        if other is not None:
-            other._open_members("moved to")
-        return self._move(other, "moved out of", xs)
+        if other is not None and not isinstance(other, DisposeScope):
+            raise TypeError(
+                f"move_to_other() takes the scope first, or None, not a {type(other).__name__}: write "
+                "scope.move_to_other(other_scope, x), or x.move_to_other_dispose_scope(y) to go where y is"
+            )
+        return self._move(xs, other)
 
     def dispose_everything(self) -> None:
         """Dispose all that the scope owns; the scope goes on."""
@@ -273,15 +270,10 @@ class DisposeScope:
         ...     x.is_invalid, y.is_invalid
         (False, True)
         """
-        self._open_members("disposed of everything")
-        kept = {id(x) for x in find(keep, _may_be_owned, inside=True)}
-        with _ownership:
-            members = self._open_members("disposed of everything")
-            going = [x for x in _alive(members) if id(x) not in kept]
-            for x in going:
-                if not isinstance(x, Scoped):
-                    _take(x)
-        _dispose_each(going, f"while {self} disposed of everything")
+        self._open_members("told to dispose its members")
+        kept = {id(x) for x in find(keep, may_be_owned, inside=True)}
+        members = self._open_members("told to dispose its members")
+        dispose_each([x for key, x in list(members.items()) if key not in kept], self)
 
     @staticmethod
     def replace_with(original: object, replacement: T) -> T:
@@ -304,16 +296,17 @@ class DisposeScope:
             return replacement
         if isinstance(replacement, Scoped):
             replacement._raise_if_disposed()
-        elif not (is_disposable(replacement) or is_closable(replacement)):
+        elif not may_be_attached(replacement):
             raise TypeError(
-                f"a {type(replacement).__name__} can't replace a {type(original).__name__} in a scope: it has "
-                "neither dispose() nor close(), so the scope could not end it. Pass a tensor or another disposable"
+                f"a {type(replacement).__name__} can't replace a {type(original).__name__} in a scope: it "
+                "has neither dispose() nor close(), so the scope could not end it. Pass a tensor or another "
+                "disposable"
             )
-        with _ownership:
-            scope = _owner(original)
+        with ownership.lock:
+            scope = owner_of(original)
             if scope is not None:
-                _take(original)
-                _give(replacement, scope)
+                take(original)
+                give(replacement, scope)
         return replacement
 
     def __repr__(self) -> str:
@@ -328,48 +321,34 @@ class DisposeScope:
         members = self._members
         if members is None:
             raise ScopeDisposedError(
-                f"{self} can't be {what}: it has ended. Use a scope that is open (current_dispose_scope()), open "
-                "one with new_dispose_scope(), or do this before the scope's `with` block ends"
+                f"{self} can't be {what}: it has ended. Use a scope that is open "
+                "(current_dispose_scope()), open one with new_dispose_scope(), or do this before the scope's "
+                "`with` block ends"
             )
         return members
 
-    def _move(self, target: DisposeScope | None, what: str, xs: tuple[object, ...]) -> object:
-        self._open_members(what)
-        if len(xs) == 1 and isinstance(xs[0], Scoped):
+    def _move(self, xs: tuple[object, ...], target: DisposeScope | None, *, outward: bool = False) -> object:
+        self._open_members("asked to give something away")
+        if len(xs) == 1 and isinstance(xs[0], Scoped) and not hasattr(type(xs[0]), "__disposables__"):
             found: list[object] = [xs[0]]  # finding it costs 2 us, moving it 1 us
         else:
-            found = find(xs, _may_be_owned, inside=True)
-        with _ownership:
-            self._open_members(what)
-            if target is not None:
+            found = find(xs, may_be_owned, inside=True)
+        tallies = [tally_of(x) for x in found]
+        with ownership.lock:
+            self._open_members("asked to give something away")
+            if outward:
+                target = self.outer_scope
+            elif target is not None:
                 target._open_members("moved to")
-            for x in found:
-                if _owner(x) is not self or target is self:
+            for x, tally in zip(found, tallies, strict=True):
+                if owner_of(x) is not self or target is self:
                     continue
                 if target is not None:
-                    _give(x, target)
+                    give(x, target)
                 else:
-                    _take(x)
-                    _tally(x).detached_from_scope += 1
+                    take(x)
+                    tally.detached_from_scope += 1
         return xs[0] if len(xs) == 1 else xs
-
-
-def current_dispose_scope() -> DisposeScope | None:
-    """Return the scope where new tensors register: the innermost of this context that has not ended.
-
-    Examples
-    --------
-    >>> from scopes import current_dispose_scope, new_dispose_scope
-    >>> with new_dispose_scope() as scope:
-    ...     current_dispose_scope() is scope
-    True
-    """
-    scope = current.get()
-    if scope is None or scope._members is not None:
-        return scope
-    scope = scope.outer_scope  # it ended in another context
-    current.set(scope)
-    return scope
 
 
 def new_dispose_scope(name: str | None = None) -> DisposeScope:
@@ -404,97 +383,4 @@ def dispose(*xs: object) -> None:
     >>> batch["x"].is_invalid
     True
     """
-    found = find(xs, _may_be_owned, inside=False)
-    with _ownership:
-        for x in found:
-            if not isinstance(x, Scoped):
-                _take(x)
-    _dispose_each(found, "while disposing")
-
-
-def register(x: Scoped) -> None:
-    """Count the new object `x` and let the current scope own it; the last step of its creation."""
-    tally = accounts_of(type(x)).mine.tally
-    key, weak = id(x), ref(x)
-    x._tally = tally
-    scope = current_dispose_scope()
-    # From here on without a call: no scope can end between the look at its members and the entry.
-    if scope is not None and scope._members is not None:
-        scope._members[key] = weak
-        x._scope = scope
-        tally.created_in_scope += 1
-    else:
-        x._scope = None
-        tally.created_outside_scope += 1
-
-
-def _may_be_owned(x: object) -> bool:
-    return is_disposable(x) or id(x) in _owner_of_resource
-
-
-def _owner(x: object) -> DisposeScope | None:
-    if isinstance(x, Scoped):
-        return x.owning_dispose_scope
-    return _owner_of_resource.get(id(x))
-
-
-def _give(x: object, scope: DisposeScope) -> None:
-    """Make `scope`, which is open, the owner of `x`. Under the lock."""
-    _take(x)
-    members = scope._open_members("given a disposable")
-    if isinstance(x, Scoped):
-        x._scope = scope
-        members[id(x)] = ref(x)
-    else:
-        _owner_of_resource[id(x)] = scope
-        members[id(x)] = x
-
-
-def _take(x: object) -> None:
-    """Leave `x` without an owner. Under the lock."""
-    owner = _owner(x)
-    if owner is not None and owner._members is not None:
-        owner._members.pop(id(x), None)
-    if isinstance(x, Scoped):
-        x._scope = None
-    else:
-        _owner_of_resource.pop(id(x), None)
-
-
-def _tally(x: object) -> Tally:
-    return x._tally if isinstance(x, Scoped) else accounts_of(type(x)).mine.tally
-
-
-def _own_nbytes(x: object) -> int:
-    nbytes = getattr(x, "nbytes", 0)
-    return nbytes if isinstance(nbytes, int) else 0
-
-
-def _alive(members: dict[int, object]) -> list[object]:
-    alive: list[object] = []
-    for x in list(members.values()):
-        if type(x) is ref:
-            x = x()
-            if x is None:
-                continue
-        alive.append(x)
-    return alive
-
-
-def _dispose_each(items: list[object], when: str) -> None:
-    """Dispose all `items`, the last first; then raise what they raised as one group."""
-    errors: list[BaseException] = []
-    while items:
-        try:
-            while items:
-                x = items.pop()
-                if isinstance(x, Scoped):
-                    x.dispose()
-                    continue
-                _owner_of_resource.pop(id(x), None)
-                end = getattr(x, "dispose", None) or getattr(x, "close")  # noqa: B009
-                end()
-        except BaseException as error:  # an interrupt too must not leave the rest undisposed
-            errors.append(error)
-    if errors:
-        raise BaseExceptionGroup(f"{len(errors)} error{'s' * (len(errors) != 1)} {when}", errors)
+    dispose_each(find(xs, may_be_owned, inside=False), None)

@@ -48,15 +48,16 @@ class Scoped:
         """
         if not self._clear():
             return
+        key = id(self)
+        # From here on without a call, but for the last: on another thread it may be moved.
         scope = self._scope
         if scope is None:
             self._tally.disposed_outside_scope += 1
             return
         self._tally.disposed_in_scope += 1
-        members = scope._members
-        if members is not None:
-            members.pop(id(self), None)
+        if scope._members is not None:
             self._scope = None
+            scope._members.pop(key, None)
 
     def __del__(self) -> None:
         # Any thread, any moment, interpreter shutdown included: no lock, no call that can raise.

@@ -4,7 +4,7 @@ Each thread counts in a tally of its own, one for each type. An object remembers
 that created it, and all that happens to it later is counted there, on whichever thread it happens.
 
 ``tally.disposed_in_scope += 1`` needs no lock: CPython hands the GIL over at calls and backward jumps only,
-and there is none between its load and its store. So finalizers may count too.
+and there is none between its load and its store. So finalizers may count too, and take no lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Tally:
@@ -35,7 +35,7 @@ class Tally:
         "thread",
     )
 
-    def __init__(self, kind: type, thread: object) -> None:
+    def __init__(self, kind: type, thread: _Thread) -> None:
         self.kind = kind
         self.thread = thread
         self.created_outside_scope = 0
@@ -98,22 +98,34 @@ class DisposeStatistics:
 _FIGURES = tuple(field.name for field in fields(DisposeStatistics))
 
 
-class _ThreadMark(threading.local):
-    """A token for each thread; unlike a thread's ident it is never used again."""
+def _no_view() -> None:
+    return None
+
+
+class _Thread:
+    """Stands for a thread; unlike a thread's ident it is never used again."""
+
+    __slots__ = ("view",)
 
     def __init__(self) -> None:
-        self.mark = object()
+        # Weak, since the view knows the thread. While somebody holds it, the thread's tallies are kept.
+        self.view: Callable[[], StatisticsView | None] = _no_view
 
 
-_this_thread = _ThreadMark()
+class _ThisThread(threading.local):
+    def __init__(self) -> None:
+        self.thread = _Thread()
 
 
-def _references_of_first(tallies: list[Tally]) -> int:
-    return sys.getrefcount(tallies[0])
+_this_thread = _ThisThread()
+
+
+def _references(tallies: list[Tally], place: int) -> int:
+    return sys.getrefcount(tallies[place])
 
 
 # What an interpreter counts for a tally that only the ledger's list holds; versions differ.
-_UNSHARED = _references_of_first([Tally(object, object())])
+_UNSHARED = _references([Tally(object, _Thread())], 0)
 
 
 class _Ledger:
@@ -128,7 +140,7 @@ class _Ledger:
 
     def open(self, kind: type) -> Account:
         """Open the calling thread's account for `kind`."""
-        tally = Tally(kind, _this_thread.mark)
+        tally = Tally(kind, _this_thread.thread)
         account = Account(tally)
         with self.lock:
             self._tallies.append(tally)
@@ -141,15 +153,15 @@ class _Ledger:
     def _retire(self) -> None:
         """Fold the tallies into which nobody can count any more: their threads and objects are gone."""
         kept: list[Tally] = []
-        while self._tallies:
-            if _references_of_first(self._tallies) > _UNSHARED:
-                kept.append(self._tallies[0])
+        retired = dict(self._retired)
+        tallies = self._tallies
+        for place in range(len(tallies)):
+            if _references(tallies, place) > _UNSHARED or tallies[place].thread.view() is not None:
+                kept.append(tallies[place])
             else:
-                kind = self._tallies[0].kind
-                self._retired[kind] = self._retired.get(kind, DisposeStatistics()) + _sum(self._tallies[:1])
-            self._tallies[0] = self._tallies[-1]
-            self._tallies.pop()
-        self._tallies = kept
+                kind = tallies[place].kind
+                retired[kind] = retired.get(kind, DisposeStatistics()) + _sum(tallies[place : place + 1])
+        self._tallies, self._retired = kept, retired
         self._accounts = [account for account in self._accounts if account() is not None]
 
     def reset(self) -> None:
@@ -162,12 +174,13 @@ class _Ledger:
                     account.tally = Tally(account.tally.kind, account.tally.thread)
                     self._tallies.append(account.tally)
 
-    def total(self, kind: type | None, thread: object | None) -> DisposeStatistics:
+    def total(self, kind: type | None, thread: _Thread | None) -> DisposeStatistics:
         with self.lock:
             chosen = [
                 tally
                 for tally in self._tallies
-                if (kind is None or issubclass(tally.kind, kind)) and (thread is None or tally.thread is thread)
+                if (kind is None or issubclass(tally.kind, kind))
+                and (thread is None or tally.thread is thread)
             ]
             total = _sum(chosen)
             if thread is None:
@@ -230,9 +243,9 @@ def accounts_of(kind: type) -> Accounts:
 class StatisticsView:
     """Live figures of the process, of a type, or of a thread: each read counts anew."""
 
-    __slots__ = ("_kind", "_thread")
+    __slots__ = ("__weakref__", "_kind", "_thread")
 
-    def __init__(self, kind: type | None = None, thread: object | None = None) -> None:
+    def __init__(self, kind: type | None = None, thread: _Thread | None = None) -> None:
         self._kind = kind
         self._thread = thread
 
@@ -330,12 +343,22 @@ class Statistics(StatisticsView):
 
     def of(self, kind: type) -> StatisticsView:
         """Return the figures of the objects that were created as `kind` or as a subclass of it."""
+        if not isinstance(kind, type):
+            raise TypeError(f"statistics.of() takes a class, not a {type(kind).__name__}: write of(type(x))")
         return StatisticsView(kind=kind)
 
     @property
     def this_thread(self) -> StatisticsView:
-        """The figures of the objects that the calling thread created, wherever they went since."""
-        return StatisticsView(thread=_this_thread.mark)
+        """The figures of the objects that the calling thread created, wherever they went since.
+
+        Keep it to read a thread's figures after the thread has ended.
+        """
+        thread = _this_thread.thread
+        view = thread.view()
+        if view is None:
+            view = StatisticsView(thread=thread)
+            thread.view = weakref.ref(view)
+        return view
 
     def reset(self) -> None:
         """Start again at zero; what was created before is counted no more, whatever happens to it."""

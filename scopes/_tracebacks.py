@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,11 +43,10 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
         if _is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
-            # A generator's frame is left alone: it may have caught the error and go on.
-            try:
+            # A generator's frame is left alone: it may have caught the error and go on. So is one that is
+            # running, a function of ours that has the scope's block in it; clear() then says so.
+            with suppress(RuntimeError):
                 frame.clear()
-            except RuntimeError:
-                pass  # it is running: a frame of ours below the scope, which caught the error
         traceback = traceback.tb_next
 
 

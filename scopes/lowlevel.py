@@ -4,7 +4,7 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 ``register(self)`` once an object is complete.
 """
 
-from scopes._scope import current, register
+from scopes._current import current, register
 from scopes._scoped import Scoped
 from scopes._statistics import Account, Accounts, Tally, accounts_of
 from scopes._tracebacks import clear_frames_of

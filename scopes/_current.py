@@ -1,0 +1,51 @@
+"""The current scope of a thread or task, and the registration of new objects with it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from scopes._statistics import accounts_of
+
+if TYPE_CHECKING:
+    from scopes._scope import DisposeScope
+    from scopes._scoped import Scoped
+
+# Each thread and each asyncio task sees its own. It may name a scope that ended in another context;
+# `current_dispose_scope` then looks outward.
+current: ContextVar[DisposeScope | None] = ContextVar("current_dispose_scope", default=None)
+
+
+def current_dispose_scope() -> DisposeScope | None:
+    """Return the scope where new tensors register: the innermost of this context that has not ended.
+
+    Examples
+    --------
+    >>> from scopes import current_dispose_scope, new_dispose_scope
+    >>> with new_dispose_scope() as scope:
+    ...     current_dispose_scope() is scope
+    True
+    """
+    scope = current.get()
+    if scope is None or scope._members is not None:
+        return scope
+    scope = scope.outer_scope  # it ended in another context
+    current.set(scope)
+    return scope
+
+
+def register(x: Scoped) -> None:
+    """Count the new object `x` and let the current scope own it; the last step of its creation."""
+    tally = accounts_of(type(x)).mine.tally
+    key, weak = id(x), ref(x)
+    x._tally = tally
+    scope = current_dispose_scope()
+    # From here on without a call: no scope can end between the look at its members and the entry.
+    if scope is not None and scope._members is not None:
+        scope._members[key] = weak
+        x._scope = scope
+        tally.created_in_scope += 1
+    else:
+        x._scope = None
+        tally.created_outside_scope += 1

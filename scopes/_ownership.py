@@ -1,0 +1,167 @@
+"""Who owns a disposable, how ownership changes hands, and how what is owned is disposed.
+
+A ``Scoped`` object remembers its owner itself and may be registered, disposed and finalized at any moment on
+any thread; none of that takes the lock. What looks at an owner and changes it stands between two calls:
+CPython hands the GIL over at calls and backward jumps only, so nobody sees it half done.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary, ref
+
+from scopes._containers import Closable, Disposable, is_closable, is_disposable
+from scopes._scoped import Scoped
+from scopes._statistics import Tally, accounts_of
+
+if TYPE_CHECKING:
+    from scopes._scope import DisposeScope
+
+# Held while several objects change hands together and while a scope ends. Under it no code of the user runs
+# and no other lock is taken, so that finalizers may end scopes. Read it through the module: a fork renews it.
+lock = threading.RLock()
+
+
+def _renew_lock_after_fork() -> None:
+    global lock
+    lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock_after_fork)
+
+# By id, who owns a resource of the user's own, which has no place to remember it. The scope holds the
+# resource, so an id can't be used again while its entry is here. Weak: a scope that is dropped without an
+# end lets go of its resources.
+_owner_of_resource: WeakValueDictionary[int, DisposeScope] = WeakValueDictionary()
+
+
+def may_be_owned(x: object) -> bool:
+    """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
+    return is_disposable(x) or (is_closable(x) and id(x) in _owner_of_resource)
+
+
+def may_be_attached(x: object) -> bool:
+    """Tell whether a scope could dispose `x`."""
+    return is_disposable(x) or is_closable(x)
+
+
+def owner_of(x: object) -> DisposeScope | None:
+    """Return the open scope that owns `x`."""
+    scope = x._scope if isinstance(x, Scoped) else _owner_of_resource.get(id(x))
+    return scope if scope is not None and scope._members is not None else None
+
+
+def tally_of(x: object) -> Tally:
+    """Return where `x` is counted. Not under the lock: it may open an account."""
+    return x._tally if isinstance(x, Scoped) else accounts_of(type(x)).mine.tally
+
+
+def give(x: object, scope: DisposeScope) -> None:
+    """Make `scope` the owner of `x`, whoever owned it. Under the lock."""
+    key = id(x)
+    if not isinstance(x, Scoped):
+        take(x)
+        members = scope._open_members("given a disposable")
+        _owner_of_resource[key] = scope
+        members[key] = x
+        return
+    weak = ref(x)
+    # From here on without a call, but for the last.
+    if scope._members is None:
+        scope._open_members("given a disposable")
+    else:
+        before, x._scope = x._scope, scope
+        scope._members[key] = weak
+        if before is not None and before is not scope and before._members is not None:
+            before._members.pop(key, None)
+
+
+def take(x: object) -> None:
+    """Leave `x` without an owner. Under the lock."""
+    key = id(x)
+    if isinstance(x, Scoped):
+        # From here on without a call, but for the last.
+        scope, x._scope = x._scope, None
+        if scope is not None and scope._members is not None:
+            scope._members.pop(key, None)
+    else:
+        scope = _owner_of_resource.pop(key, None)
+        if scope is not None and scope._members is not None:
+            scope._members.pop(key, None)
+
+
+def footprint_of(x: object) -> tuple[int, int]:
+    """Return what tells the memory under `x` from other memory, and its size in bytes."""
+    if isinstance(x, Scoped):
+        return x._footprint()
+    nbytes = getattr(x, "nbytes", 0)
+    return id(x), nbytes if isinstance(nbytes, int) else 0
+
+
+def alive(members: dict[int, object]) -> list[object]:
+    """Return the `members` of a scope that are still there, oldest first."""
+    # `list` first: a finalizer may take a member out at any backward jump.
+    there = [x() if type(x) is ref else x for x in list(members.values())]
+    return [x for x in there if x is not None]
+
+
+def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
+    """Dispose `items` (objects, or weak references to them), the last first, and empty the list.
+
+    With a `scope`, what has found another owner since is left to that one. What single ones raise comes at
+    the end, as one group; after an interrupt too the rest is disposed first.
+    """
+    errors: list[BaseException] = []
+    x: object = None
+    while items:
+        try:
+            while items:
+                x = items.pop()
+                if type(x) is ref:
+                    x = x()
+                if isinstance(x, Scoped):
+                    if scope is None or x._scope is scope:
+                        x.dispose()
+                    continue  # with an `elif` instead, CPython 3.11 takes 320 ns a round, not 220
+                if x is not None:
+                    _dispose_resource(x, scope)
+        except BaseException as error:
+            errors.append(error)
+    x = None  # an error's traceback holds this frame
+    if errors:
+        _raise(errors, "while disposing" if scope is None else f"while {scope} disposed its members")
+
+
+def _dispose_resource(x: object, scope: DisposeScope | None) -> None:
+    with lock:
+        if scope is not None and _owner_of_resource.get(id(x)) is not scope:
+            return
+        take(x)
+    if isinstance(x, Disposable):
+        x.dispose()
+    elif isinstance(x, Closable):
+        x.close()
+
+
+def _raise(errors: list[BaseException], when: str) -> None:
+    interrupt = next((error for error in errors if not isinstance(error, Exception)), None)
+    others = [error for error in errors if error is not interrupt]
+    # The frame that caught them holds this list, and their tracebacks hold that frame.
+    errors.clear()
+    try:
+        if interrupt is None:
+            raise _group(others, when)
+        # Alone, because `except KeyboardInterrupt` and an exit code look for it alone.
+        if not others:
+            raise interrupt
+        raise interrupt from _group(others, when)
+    finally:
+        interrupt = None
+        others.clear()
+
+
+def _group(errors: list[BaseException], when: str) -> BaseExceptionGroup[BaseException]:
+    return BaseExceptionGroup(f"{len(errors)} error{'s' * (len(errors) != 1)} {when}", errors)
