@@ -4,7 +4,9 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from benchmarks.neighbours import DISTURBED, Neighbours
 
 OURS = "ours"
 NUMPY = "numpy"
@@ -65,10 +67,16 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """What one case gave, by contender."""
+    """What one case gave, by contender, and how many cores other processes used meanwhile."""
 
     name: str
-    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    summaries: Mapping[str, Summary]
+    neighbours_cores: float | None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other processes used so much of the machine that the figures are doubtful."""
+        return self.neighbours_cores is not None and self.neighbours_cores >= DISTURBED
 
     def ratio(self, other: str) -> float | None:
         """Return the other's median time over ours: above 1, ours is quicker. None if either is missing."""
@@ -100,6 +108,7 @@ def measure(case: Case, *, quick: bool = False) -> Result:
     try:
         repetitions = {name: case.repetitions or _calibrate(timer, case) for name, timer in timers.items()}
         samples: dict[str, list[float]] = {name: [] for name in timers}
+        neighbours = Neighbours()
         order = list(timers)
         for _ in range(max(3, case.rounds // 4) if quick else case.rounds):
             for name in order:
@@ -108,9 +117,11 @@ def measure(case: Case, *, quick: bool = False) -> Result:
                     timers[name](1)  # caches and threads are warm for this contender, not for the last
                 samples[name].append(timers[name](repetitions[name]) / repetitions[name])
             order.append(order.pop(0))
+        cores = neighbours.cores()
     finally:
         gc.unfreeze()
-    return Result(case.name, {name: Summary.of(samples[name], repetitions[name]) for name in timers})
+    summaries = {name: Summary.of(samples[name], repetitions[name]) for name in timers}
+    return Result(case.name, summaries, cores)
 
 
 def _calibrate(timer: Timer, case: Case) -> int:

@@ -20,7 +20,10 @@ CONTENDERS = (OURS, NUMPY, TORCH)
 
 def print_table(results: Iterable[Result]) -> None:
     """Print medians and ratios; a ratio above 1 means that ours is quicker."""
-    table = Table(caption="medians per repetition; a ratio above 1: ours is quicker")
+    table = Table(
+        caption="Medians per repetition. A ratio above 1: ours is quicker. "
+        "A ratio in brackets: other processes used the CPU meanwhile, measure again."
+    )
     table.add_column("case", no_wrap=True)
     for heading in ("ours", "NumPy", "PyTorch", "PyTorch / ours", "NumPy / ours", "ours: middle half"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -56,6 +59,8 @@ def write_json(results: Iterable[Result], path: Path, *, quick: bool) -> None:
             {
                 "name": result.name,
                 "contenders": {name: asdict(summary) for name, summary in result.summaries.items()},
+                "neighbours_cores": result.neighbours_cores,
+                "disturbed": result.is_disturbed,
                 "ratios": {f"{name}/{OURS}": result.ratio(name) for name in (TORCH, NUMPY)},
             }
             for result in results
@@ -79,7 +84,9 @@ def _median(result: Result, contender: str) -> str:
 
 def _ratio(result: Result, contender: str) -> str:
     ratio = result.ratio(contender)
-    return f"{ratio:.2f}" if ratio is not None else "-"
+    if ratio is None:
+        return "-"
+    return f"({ratio:.2f})" if result.is_disturbed else f"{ratio:.2f}"
 
 
 def _middle_half(result: Result) -> str:
