@@ -1,0 +1,154 @@
+"""Backward: walk the tape from the outputs to the leaves, each node once, without recursion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import wrap_unowned
+from tensor._graph import Leaf, Node
+from tensor._storage import Array, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+SECOND_BACKWARD = (
+    "backward through a graph whose saved values are already freed: they go as backward uses them. Call the first "
+    "backward with retain_graph=True, or compute the output anew"
+)
+
+
+def run_backward(
+    roots: Sequence[tuple[Node, Array]], *, retain_graph: bool, only: Collection[Node] | None = None
+) -> dict[Node, Array]:
+    """Carry gradients from `roots` through the graph.
+
+    Without `only`, gradients gather in the leaves, once all of them are computed: an error on the way leaves
+    every ``grad`` as it was. With `only`, the gradients of those nodes are returned instead.
+    """
+    waiting = _count_users(roots)
+    gradients: dict[Node, Array] = {}
+    # Sums made here; only these may be added to in place.
+    sums: set[Node] = set()
+    for node, g in roots:
+        _gather(gradients, sums, node, g)
+    ready = [node for node in waiting if waiting[node] == 0]
+    found: dict[Node, Array] = {}
+    wanted = None if only is None else _leading_to(waiting, only)
+    while ready:
+        node = ready.pop()
+        gradient = gradients.pop(node, None)
+        sums.discard(node)
+        if gradient is not None:
+            if only is None:
+                if isinstance(node, Leaf):
+                    found[node] = gradient
+            elif node in only:
+                found[node] = gradient
+            if node.next and (wanted is None or node in wanted):
+                _step(node, gradient, gradients, sums, retain_graph=retain_graph)
+        for after in node.next:
+            if after is not None:
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    ready.append(after)
+    if only is None:
+        for leaf, gradient in found.items():
+            _accumulate(leaf, gradient)
+    return found
+
+
+def _count_users(roots: Sequence[tuple[Node, Array]]) -> dict[Node, int]:
+    """Return every node that can be reached, with the number of edges that lead to it."""
+    users: dict[Node, int] = {}
+    stack: list[Node] = []
+    for root, _ in roots:
+        if root not in users:
+            users[root] = 0
+            stack.append(root)
+    while stack:
+        for after in stack.pop().next:
+            if after is None:
+                continue
+            if after in users:
+                users[after] += 1
+            else:
+                users[after] = 1
+                stack.append(after)
+    return users
+
+
+def _leading_to(nodes: Collection[Node], targets: Collection[Node]) -> set[Node]:
+    """Return those of `nodes` (users before used) from which some target can be reached."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for after in node.next:
+            if after is not None:
+                users.setdefault(after, []).append(node)
+    leading: set[Node] = set()
+    stack = list(targets)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in leading:
+                leading.add(user)
+                stack.append(user)
+    return leading
+
+
+def _step(node: Node, g: Array, gradients: dict[Node, Array], sums: set[Node], *, retain_graph: bool) -> None:
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
+    for i, function, places in node.plan.steps:
+        after = node.next[i]
+        if after is None:
+            continue
+        gradient = function(np, g, *[i if place < 0 else saved[place] for place in places])
+        if gradient is not None:
+            _gather(gradients, sums, after, _fit(gradient, after))
+    if not retain_graph and saved:
+        node.saved = None
+
+
+def _fit(gradient: Any, node: Node) -> Array:
+    """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
+    g: Array = np.asarray(gradient)
+    shape = node.shape
+    if g.shape != shape:
+        added = g.ndim - len(shape)
+        if added > 0:
+            g = g.sum(axis=tuple(range(added)))
+        stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
+        if stretched:
+            g = g.sum(axis=stretched, keepdims=True)
+        g = np.broadcast_to(np.asarray(g), shape)
+    if g.dtype != node.dtype:
+        g = (g.real if g.dtype.kind == "c" and node.dtype.kind != "c" else g).astype(node.dtype)
+    return g
+
+
+def _gather(gradients: dict[Node, Array], sums: set[Node], node: Node, g: Array) -> None:
+    before = gradients.get(node)
+    if before is None:
+        gradients[node] = g
+    elif node in sums:
+        np.add(before, g, out=before)
+    else:
+        gradients[node] = np.asarray(before + g)
+        sums.add(node)
+
+
+def _accumulate(leaf: Node, gradient: Array) -> None:
+    if not isinstance(leaf, Leaf) or leaf.is_closed:
+        return
+    grad = leaf.grad
+    if grad is None:
+        # A gradient of a broadcast or transposed kind is laid out anew; others are shared lazily.
+        array = gradient if gradient.base is None else gradient.copy(order="C")
+        leaf.grad = wrap_unowned(array)
+    elif grad._array is None:
+        leaf.grad = wrap_unowned(gradient if gradient.base is None else gradient.copy(order="C"))
+    else:
+        array = writable(grad)
+        np.add(array, gradient, out=array)

@@ -1,0 +1,33 @@
+"""The derivatives table: define an entry, find an entry.
+
+One entry an op, written in the array API standard: ``xp`` is NumPy while gradients are plain arrays. `g` is
+the gradient of the output; a function names what else it needs (see `tensor._graph.Rule`). A gradient may
+have the broadcast shape of the output: the engine sums it to the input's shape, and casts it to the input's
+dtype. For complex tensors a gradient is the conjugate Wirtinger derivative, as in PyTorch: the direction of
+steepest ascent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensor._graph import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RULES: dict[str, Rule] = {}
+
+
+def define(name: str, /, **functions: Callable[..., Any] | None) -> Rule:
+    """Enter the derivatives of the op `name`, in the order of its inputs; None where there is none."""
+    rule = RULES[name] = Rule(name, functions)
+    return rule
+
+
+def conj(xp: Any, x: Any) -> Any:
+    """Return the conjugate of an array or a scalar, `x` itself where it is real."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        return x.conjugate()
+    return xp.conj(x) if dtype.kind == "c" else x

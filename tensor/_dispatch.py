@@ -1,0 +1,264 @@
+"""The one road from a call to a new tensor: NumPy kernel, tape, tensor.
+
+``binary`` and ``unary`` make the functions of whole families of elementwise ops, with the way of a small op
+written out in one piece; ``apply`` serves all other ops, ``view`` those that share memory, ``overwrite``
+those that write in place.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+from scopes.lowlevel import current, register
+
+from tensor._core import TensorCore, as_array, plain, wrap
+from tensor._dtypes import require_supported
+from tensor._graph import Leaf, Node, Rule, grad_enabled
+from tensor._storage import Array, claim, join, share, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor._tensor import Tensor
+
+_new = object.__new__
+_current_scope = current.get
+_is_recording = grad_enabled.get
+ndarray = np.ndarray
+
+
+def operand(x: object) -> Any:
+    """Return what a kernel takes for `x`: an array, or a Python scalar, which has no dtype of its own.
+
+    Returns NotImplemented for what is no number, array or tensor.
+    """
+    if isinstance(x, TensorCore):
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        return array
+    if isinstance(x, (bool, int, float, complex)):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        require_supported(x.dtype)
+        return np.asarray(x)
+    return NotImplemented
+
+
+def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None:
+    """Return the node of an op with `inputs` (tensors, arrays, scalars), or None when none is wanted."""
+    nodes = tuple([getattr(x, "_node", None) for x in inputs])
+    if not any(nodes) or not _is_recording() or out.dtype.kind not in "fc":
+        return None
+    plan = rule.plan(tuple([node is not None for node in nodes]))
+    saved: list[Any] = []
+    for source in plan.saves:
+        if isinstance(source, str):
+            saved.append(parameters[source])
+        elif source == len(inputs):
+            saved.append(out)
+        else:
+            x = inputs[source]
+            if isinstance(x, TensorCore):
+                saved.append(claim(x))
+            else:
+                saved.append(x.copy() if isinstance(x, ndarray) else x)
+    node = _new(Node)
+    node.rule = rule
+    node.plan = plan
+    node.next = nodes
+    node.saved = tuple(saved)
+    node.shape = out.shape
+    node.dtype = out.dtype
+    return node
+
+
+def apply(
+    rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, **parameters: Any
+) -> Tensor:
+    """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
+    arrays = [operand(x) for x in inputs]
+    try:
+        out = as_array(kernel(*arrays))
+    except (TypeError, ValueError) as error:
+        raise explain(rule.name, error, arrays) from None
+    return wrap(out, record(rule, inputs, out, parameters))
+
+
+def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameters: Any) -> Tensor:
+    """Return a tensor over what `make` finds in the array of `x`: the same memory, where it is a view."""
+    x._raise_if_disposed()
+    storage = share(x)
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    try:
+        out = make(array)
+    except (TypeError, ValueError) as error:
+        raise explain(rule.name, error, [array]) from None
+    result = wrap(out, record(rule, (x,), out, parameters))
+    if out.base is array.base and out.base is not None:
+        join(storage, result)
+    return result
+
+
+def overwrite(
+    rule: Rule, x: Tensor, write: Callable[[Array], object], inputs: Sequence[object], /, **parameters: Any
+) -> Tensor:
+    """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
+
+    `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are
+    checked by the caller before: `write` must not fail half way.
+    """
+    for other in inputs:
+        if isinstance(other, TensorCore):
+            other._raise_if_disposed()
+    recording = False
+    if _is_recording() and any(getattr(other, "_node", None) is not None for other in inputs):
+        require_writable_history(x, rule.name)
+        recording = True
+    # What the derivative needs of the old values is claimed before the write, which then copies.
+    node = record(rule, inputs, x._array, parameters) if recording else None  # type: ignore[arg-type]  # seen above
+    if node is not None:
+        _save_output(node, None)
+    write(writable(x))
+    if node is not None:
+        _save_output(node, x)
+        x._node = node
+    return x
+
+
+def _save_output(node: Node, x: TensorCore | None) -> None:
+    """Put the values of `x` where the node of a write saves its output."""
+    place = len(node.next)
+    if place in node.plan.saves:
+        out = None if x is None else claim(x)
+        saved = zip(node.plan.saves, node.saved or (), strict=True)
+        node.saved = tuple([out if source == place else value for source, value in saved])
+
+
+def require_writable_history(x: TensorCore, name: str) -> None:
+    """Raise when a recorded write to `x` would leave some gradient history untrue."""
+    if type(x._node) is Leaf:
+        raise RuntimeError(
+            f"{name}: a leaf tensor that requires grad can't be written in place while gradients are recorded: "
+            "its gradient would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
+        )
+    storage = x._storage
+    if storage is not None and any(
+        holder is not x and getattr(holder, "_node", None) is not None for holder in storage.holders()
+    ):
+        raise RuntimeError(
+            f"{name}: this tensor shares memory with a view or alias whose gradient is recorded, and whose history "
+            "would miss this write. Dispose the other one first, write to x.clone(), or write inside "
+            "`with tensor.no_grad():`"
+        )
+    if x._array.dtype.kind not in "fc":  # type: ignore[union-attr]  # callers have seen it
+        raise RuntimeError(
+            f"{name}: values that require grad can't be written into a {x._array.dtype} tensor: only floating and "  # type: ignore[union-attr]
+            "complex tensors carry gradients. Detach the value, or convert the tensor with x.float()"
+        )
+
+
+def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
+    """Return the error to raise when the kernel of `name` failed on `arrays`: what, why, what instead."""
+    text = str(error)
+    shapes = " and ".join(
+        f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__ for x in arrays
+    )
+    if "broadcast" in text:
+        return ValueError(
+            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must be equal or "
+            "1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
+        )
+    if "matmul" in text or "mismatch in its core dimension" in text:
+        return ValueError(
+            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the second "
+            "to last of the second; transpose one of them (x.mT)"
+        )
+    if isinstance(error, TypeError):
+        return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
+    return ValueError(f"{name} of {shapes}: {text}")
+
+
+def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Any, Any], Tensor]:
+    """Return the function of two arguments that `ufunc` is; `swapped` for reflected operators."""
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        try:
+            a = x1._array
+            a_node = x1._node
+        except AttributeError:
+            a = operand(x1)
+            a_node = None
+        try:
+            b = x2._array
+            b_node = x2._node
+        except AttributeError:
+            b = operand(x2)
+            b_node = None
+            if b is NotImplemented:
+                return NotImplemented
+        if a is None:
+            x1._raise_disposed()
+        if b is None:
+            x2._raise_disposed()
+        try:
+            out = ufunc(b, a) if swapped else ufunc(a, b)
+        except (TypeError, ValueError) as error:
+            raise explain(rule.name, error, (b, a) if swapped else (a, b)) from None
+        if type(out) is not ndarray:
+            out = as_array(out)
+        x = _new(plain.kind)
+        x._array = out
+        x._storage = None
+        if a_node is None and b_node is None:
+            x._node = None
+        else:
+            x._node = record(rule, (x2, x1) if swapped else (x1, x2), out, {})
+        ident, account = plain.recent
+        if ident != get_ident() or account is None:
+            account = plain.turn_to_this_thread()
+        tally = x._tally = account.tally
+        key, weak = id(x), ref(x)
+        scope = x._scope = _current_scope()
+        if scope is None:
+            tally.created_outside_scope += 1
+            return x
+        members = scope._members
+        if members is not None:
+            members[key] = weak
+            tally.created_in_scope += 1
+        else:
+            register(x)
+        return x
+
+    return function
+
+
+def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
+    """Return the function of one argument that `kernel` is."""
+
+    def function(x: Any, /) -> Any:
+        try:
+            a = x._array
+            node = x._node
+        except AttributeError:
+            a = operand(x)
+            node = None
+            if a is NotImplemented:
+                raise TypeError(f"{rule.name} takes a tensor, an array or a number, not {type(x).__name__}") from None
+        if a is None:
+            x._raise_disposed()
+        try:
+            out = kernel(a)
+        except (TypeError, ValueError) as error:
+            raise explain(rule.name, error, (a,)) from None
+        if type(out) is not ndarray:
+            out = as_array(out)
+        return wrap(out, None if node is None else record(rule, (x,), out, {}))
+
+    return function

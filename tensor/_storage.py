@@ -1,0 +1,209 @@
+"""Storage: the memory that a tensor, its views and aliases share, and copy-on-write between storages.
+
+A tensor that has no view or alias has no `Storage`; its array is the memory. Whoever wants the *values* of
+the moment (a clone, a node of the tape) holds the tensor's array object itself; whoever wants the *memory*
+(a view, an alias, an exported array) holds another array over the same block. So reference counts tell, at
+the moment of a write, who is there:
+
+- somebody else holds the array object, or arrays over the block that are none of the storage's members:
+  they wanted values, so the writer copies first (``writable``);
+- unless the storage is lent (an exported array or a borrowed block): then outsiders see every write, and
+  no values are shared lazily (``claim`` copies at once).
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Holder(Protocol):
+    """A tensor or a handle: what holds an array."""
+
+    _array: Array | None
+    _storage: Storage | None
+
+
+class Storage:
+    """The block under several arrays, and the tensors and handles that hold them."""
+
+    __slots__ = ("block", "borrowed", "lent", "members")
+
+    def __init__(self, block: Array) -> None:
+        self.block = block
+        self.members: dict[int, ref[Holder]] = {}
+        # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
+        self.lent = False
+        self.borrowed = False
+
+    def holders(self) -> Iterator[Holder]:
+        """Yield the members that are alive and hold an array."""
+        for reference in list(self.members.values()):
+            holder = reference()
+            if holder is not None and holder._array is not None:
+                yield holder
+
+
+def _references_to_array(x: Holder) -> int:
+    return getrefcount(x._array)
+
+
+def _references_to_base(x: Holder) -> int:
+    return getrefcount(x._array.base)  # type: ignore[union-attr]  # callers hold an array
+
+
+def _references_to_block(storage: Storage) -> int:
+    return getrefcount(storage.block)
+
+
+class _Probe:
+    __slots__ = ("_array", "_storage")
+
+    def __init__(self, array: Array) -> None:
+        self._array: Array | None = array
+        self._storage: Storage | None = None
+
+
+# What an interpreter counts when nobody else is there; versions differ in how they count their own.
+_SOLE_ARRAY = _references_to_array(_Probe(np.empty(1)))
+_SOLE_BASE = _references_to_base(_Probe(np.empty(2)[1:]))
+_SOLE_BLOCK = _references_to_block(Storage(np.empty(1)))
+
+
+def owner_of(array: Array) -> Array:
+    """Return the array that owns the memory under `array`."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        array, base = base, base.base
+    return array
+
+
+def share(x: Holder) -> Storage:
+    """Return the storage of `x`, made when this is its first view, alias or export."""
+    storage = x._storage
+    if storage is None:
+        array = x._array
+        if array is None:
+            raise ValueError("an empty tensor has no storage")
+        storage = Storage(owner_of(array))
+        # The array itself must not be the block, or its references could not be told from the block's.
+        x._array = array.view()
+        join(storage, x)
+    return storage
+
+
+def join(storage: Storage, x: Holder) -> None:
+    """Make `x`, whose array lies over the storage's block, a member."""
+    x._storage = storage
+    storage.members[id(x)] = ref(x)
+
+
+def claim(x: Holder) -> Array:
+    """Return an array with the values that `x` has now, whatever is written later. O(1) unless lent."""
+    storage = x._storage
+    array = x._array
+    if array is None:
+        raise ValueError("an empty tensor has no values")
+    if storage is not None and storage.lent:
+        del array
+        if storage.borrowed or _has_outsiders(storage):
+            return x._array.copy(order="K")  # type: ignore[union-attr]  # seen above
+        storage.lent = False
+        return x._array  # type: ignore[return-value]  # seen above
+    return array
+
+
+def lend(x: Holder) -> Array:
+    """Return a new array over the memory of `x`, for outsiders: they and `x` see each other's writes."""
+    storage = share(x)
+    if not storage.lent:
+        if _has_outsiders(storage):
+            _separate(storage)
+        storage.lent = True
+    return x._array.view()  # type: ignore[union-attr]  # share() has seen the array
+
+
+def borrow(x: Holder) -> None:
+    """Mark the memory of `x` as somebody else's: writes go through, values are never shared lazily."""
+    storage = share(x)
+    storage.lent = storage.borrowed = True
+
+
+def writable(x: Holder) -> Array:
+    """Return the array of `x` for writing; copies first when somebody shares its values.
+
+    The caller must not hold the array of `x` in a variable of its own: it would count as somebody.
+    """
+    storage = x._storage
+    if storage is None:
+        if not _is_sole(x):
+            x._array = x._array.copy(order="K")  # type: ignore[union-attr]  # callers hold an array
+    else:
+        _require_one_place_per_element(x)
+        if not x._array.flags.writeable or (not storage.lent and _has_outsiders(storage)):  # type: ignore[union-attr]
+            _separate(storage)
+    return x._array  # type: ignore[return-value]  # callers hold an array
+
+
+def _is_sole(x: Holder) -> bool:
+    if _references_to_array(x) != _SOLE_ARRAY:
+        return False
+    array = x._array
+    if array is None or not array.flags.writeable:
+        return False
+    return array.base is None or (array.base is owner_of(array) and _references_to_base(x) == _SOLE_BASE)
+
+
+def _has_outsiders(storage: Storage) -> bool:
+    inside = 0
+    for holder in storage.holders():
+        if _references_to_array(holder) != _SOLE_ARRAY:
+            return True
+        inside += holder._array.base is storage.block  # type: ignore[union-attr]  # holders() has seen it
+    return _references_to_block(storage) != _SOLE_BLOCK + inside
+
+
+def _is_expanded(array: Array) -> bool:
+    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+
+
+def _require_one_place_per_element(x: Holder) -> None:
+    array = x._array
+    if array is not None and _is_expanded(array):
+        raise RuntimeError(
+            f"can't write to this expanded view of shape {array.shape}: several of its elements are one place in "
+            "memory. Write to x.clone() instead, or to the tensor that was expanded"
+        )
+
+
+def _separate(storage: Storage) -> None:
+    """Copy the block for this storage's members; whoever else looked at it keeps the old one."""
+    holders = list(storage.holders())
+    old = storage.block
+    if len(holders) == 1:
+        (holder,) = holders
+        storage.block = holder._array.copy(order="K")  # type: ignore[union-attr]  # holders() has seen it
+        holder._array = storage.block.view()
+    else:
+        start = old.__array_interface__["data"][0]
+        block = np.empty(old.nbytes, np.uint8)
+        # Byte for byte, so that each member finds its elements at the same offsets.
+        np.ndarray(old.shape, old.dtype, block, strides=old.strides)[...] = old
+        for holder in holders:
+            view = holder._array
+            if view is None:
+                continue
+            offset = view.__array_interface__["data"][0] - start
+            moved: Array = np.ndarray(view.shape, view.dtype, block, offset, view.strides)
+            moved.flags.writeable = not _is_expanded(view)
+            holder._array = moved
+        storage.block = block
+    storage.lent = storage.borrowed = False

@@ -1,0 +1,61 @@
+"""The tensor: the core and all its operations in one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scopes.lowlevel import accounts_of, clear_frames_of
+
+from tensor._core import TensorCore, plain
+from tensor._dtypes import Dtype
+from tensor._elementwise import Arithmetic
+from tensor._gradients import Gradients
+from tensor._sharing import Sharing
+
+clear_frames_of("tensor")
+
+
+class Tensor(Arithmetic, Gradients, Sharing, TensorCore):
+    """A multi-dimensional array whose lifetime a scope decides.
+
+    Make one with ``tensor.tensor(data)`` and the other functions of the namespace.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import new_dispose_scope
+    >>> with new_dispose_scope():
+    ...     x = tensor.tensor([1.0, 2.0])
+    ...     (x + x).tolist()
+    [2.0, 4.0]
+    >>> x.is_invalid
+    True
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        raise TypeError(
+            "Tensor is not called directly: write tensor.tensor(data), tensor.zeros(shape), tensor.from_numpy(array)"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        shape: tuple[int, ...] = array.shape
+        return shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The type of the elements."""
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return array.dtype
+
+
+plain.kind = Tensor
+plain.accounts = accounts_of(Tensor)
