@@ -143,12 +143,13 @@ def _accumulate(leaf: Node, gradient: Array) -> None:
     if not isinstance(leaf, Leaf) or leaf.is_closed:
         return
     grad = leaf.grad
-    if grad is None:
-        # A gradient of a broadcast or transposed kind is laid out anew; others are shared lazily.
-        array = gradient if gradient.base is None else gradient.copy(order="C")
-        leaf.grad = wrap_unowned(array)
-    elif grad._array is None:
-        leaf.grad = wrap_unowned(gradient if gradient.base is None else gradient.copy(order="C"))
+    if grad is None or grad._array is None:
+        leaf.grad = wrap_unowned(own_layout(gradient))
     else:
         array = writable(grad)
         np.add(array, gradient, out=array)
+
+
+def own_layout(gradient: Array) -> Array:
+    """Return a gradient that is a tensor's own: broadcast or transposed ones are laid out anew."""
+    return gradient if gradient.base is None else gradient.copy(order="C")
