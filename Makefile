@@ -36,7 +36,7 @@ bench: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
 
 soak: $(VENV)/.has-test
-	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak
 
 matrix:
 	@found=0; \
