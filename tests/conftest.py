@@ -1,0 +1,41 @@
+"""What all tests share: Hypothesis profiles, figures since a moment, and a look for scopes left open."""
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from scopes import DisposeStatistics, current_dispose_scope, statistics
+
+settings.register_profile("default", max_examples=60, deadline=None)
+settings.register_profile(
+    "soak", max_examples=5000, deadline=None, stateful_step_count=100, suppress_health_check=[*HealthCheck]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def collections_pass_over_what_was_imported() -> None:
+    # Else each test's collection walks all of NumPy and Hypothesis: 40 ms a test.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_scope_is_left_current(collections_pass_over_what_was_imported: None) -> Iterator[None]:
+    yield
+    left = current_dispose_scope()
+    while (scope := current_dispose_scope()) is not None:
+        scope.dispose()
+    gc.collect()
+    assert left is None, f"the test left {left} open"
+
+
+@pytest.fixture
+def window() -> Callable[[], DisposeStatistics]:
+    """Return a function that gives the figures since the test began; others' leftovers are not in them."""
+    gc.collect()
+    before = statistics.snapshot()
+    return lambda: statistics.snapshot() - before

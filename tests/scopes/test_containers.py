@@ -1,0 +1,171 @@
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensor
+from scopes import Disposable, new_dispose_scope
+from scopes._containers import find, is_disposable
+from tests.strategies import Pair, Record, SlottedRecord, nestings, plain
+from tests.things import Channel, Holder, Module, Resource, Thing
+
+
+def found(x, *, inside=True):
+    return find([x], is_disposable, inside=inside)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: x,
+        lambda x: [x],
+        lambda x: (x,),
+        lambda x: Pair(1, x),
+        lambda x: {"key": x},
+        lambda x: {x: "value"},
+        lambda x: {x},
+        lambda x: frozenset([x]),
+        lambda x: deque([x]),
+        lambda x: OrderedDict(a=x),
+        lambda x: defaultdict(list, a=[x]),
+        lambda x: Record("text", x),
+        lambda x: SlottedRecord(x),
+        lambda x: Holder(x),
+        lambda x: [{"deep": (Pair(Record(1, [x]), 2),)}],
+    ],
+)
+def test_disposables_in_each_kind_of_container_move(wrap) -> None:
+    with new_dispose_scope() as outer, new_dispose_scope() as inner:
+        x = tensor.ones((1,))
+        nest = wrap(x)
+        assert inner.move_to_outer(nest) is nest
+        assert x in outer
+
+
+@given(st.data())
+def test_any_nesting_is_found_once_and_in_order(data) -> None:
+    things = []
+
+    def make(_):
+        things.append(Resource())
+        return things[-1]
+
+    nest = data.draw(nestings(st.one_of(plain, st.integers().map(make))))
+    order = found([nest, nest])
+    assert len(order) == len(set(map(id, order)))
+    assert {id(x) for x in order} <= {id(x) for x in things}
+    assert order == found(nest)
+    assert [repr(x) for x in order] == [name for name in _flat(nest) if "Resource" in name]
+
+
+def _flat(x):
+    """As `found`, by recursion."""
+    if isinstance(x, Mapping):
+        return [name for item in x.items() for part in item for name in _flat(part)]
+    if isinstance(x, (list, tuple, deque)):
+        return [name for part in x for name in _flat(part)]
+    if isinstance(x, Record):
+        return _flat(x.first) + _flat(x.second)
+    if isinstance(x, SlottedRecord):
+        return _flat(x.first)
+    if isinstance(x, Holder):
+        return _flat(x.held)
+    return [repr(x)]
+
+
+@given(nestings(plain))
+def test_what_is_no_disposable_passes_through(nest) -> None:
+    with new_dispose_scope() as scope:
+        assert scope.attach(nest) is nest
+        assert scope.move_to_outer(nest) is nest
+        assert len(scope) == 0
+
+
+@given(nestings(st.builds(Resource)))
+def test_a_whole_nesting_is_attached_and_ends_once(nest) -> None:
+    with new_dispose_scope() as scope:
+        scope.attach(nest, [nest])
+        members = found(nest)
+        assert set(map(id, scope.disposables_view)) == set(map(id, members))
+    assert all(x.log == [x] for x in members)
+
+
+def test_cycles_are_fine() -> None:
+    x = Thing()
+    loop = [x]
+    loop.append({"self": loop, "holder": Holder(loop)})
+    assert found(loop) == [x]
+
+
+def test_depth_does_not_matter() -> None:
+    x = Resource()
+    nest = x
+    for _ in range(100_000):
+        nest = [nest]
+    assert found(nest) == [x]
+    while isinstance(nest, list):  # taken apart by hand, or its end would recurse
+        nest = nest[0]
+
+
+def test_containers_made_on_the_fly_are_all_looked_into() -> None:
+    things = [Thing() for _ in range(100)]
+
+    class Fleeting:
+        def __disposables__(self):
+            return ([[thing]] for thing in things)
+
+    assert found(Fleeting()) == things
+
+
+def test_a_found_module_is_looked_into_only_when_asked() -> None:
+    x = Thing()
+    module = Module(x)
+    assert found(module, inside=False) == [module]
+    assert found(module) == [module, x]
+
+
+def test_a_mapping_of_a_users_own_is_looked_into() -> None:
+    class Own(Mapping):
+        def __getitem__(self, key):
+            return x
+
+        def __iter__(self):
+            return iter(["a"])
+
+        def __len__(self):
+            return 1
+
+    x = Thing()
+    assert found(Own()) == [x]
+
+
+def test_fields_of_a_dataclass_that_are_not_there_are_passed_over() -> None:
+    @dataclass(init=False)
+    class Late:
+        first: object
+        second: object
+        shared: ClassVar[object] = Thing()
+
+    late = Late()
+    late.second = x = Thing()
+    assert found(late) == [x]
+
+
+def test_classes_are_no_disposables() -> None:
+    assert found([Thing, Resource, Record, Holder]) == []
+
+
+def test_strings_and_iterators_are_left_alone() -> None:
+    iterator = iter([Thing()])
+    assert found(["text", b"bytes", iterator, range(3)]) == []
+    assert next(iterator)
+
+
+def test_disposable_is_a_protocol_at_run_time() -> None:
+    assert isinstance(Thing(), Disposable)
+    assert isinstance(tensor.ones((1,)), Disposable)
+    assert not isinstance(Channel(), Disposable)

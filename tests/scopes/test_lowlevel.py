@@ -1,0 +1,58 @@
+import pytest
+
+from scopes import lowlevel, new_dispose_scope
+from scopes.lowlevel import Scoped, accounts_of, current, register
+
+
+def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
+    assert set(lowlevel.__all__) == {
+        "Account",
+        "Accounts",
+        "Scoped",
+        "Tally",
+        "accounts_of",
+        "clear_frames_of",
+        "current",
+        "register",
+    }
+
+
+def test_a_class_of_ones_own_needs_clear_and_register_alone() -> None:
+    class Own(Scoped):
+        __slots__ = ("held",)
+
+        def __init__(self):
+            self.held = "memory"
+            register(self)
+
+        def _clear(self):
+            held, self.held = self.held, None
+            return held is not None
+
+    with new_dispose_scope() as scope:
+        own = Own()
+        assert own in scope
+        assert scope.nbytes == 0
+    assert own.held is None
+
+
+@pytest.mark.parametrize("call", [Scoped._clear, Scoped._raise_if_disposed])
+def test_what_a_subclass_must_say_is_not_guessed(call) -> None:
+    bare = Scoped.__new__(Scoped)
+    with pytest.raises(NotImplementedError):
+        call(bare)
+
+
+def test_accounts_of_a_type_are_the_same_each_time_and_their_tally_counts() -> None:
+    class Kind:
+        pass
+
+    accounts = accounts_of(Kind)
+    assert accounts_of(Kind) is accounts
+    assert accounts.mine.tally is accounts_of(Kind).mine.tally
+    assert accounts.mine.tally.kind is Kind
+
+
+def test_current_is_the_context_variable_of_scopes() -> None:
+    with new_dispose_scope() as scope:
+        assert current.get() is scope

@@ -1,0 +1,354 @@
+"""The tape: backward, who owns gradients, and writes after a value was saved."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import tensor
+from scopes import new_dispose_scope
+from tensor import TensorDisposedError, autograd
+
+
+def leaf(*values: float) -> tensor.Tensor:
+    return tensor.tensor(list(values), requires_grad=True)
+
+
+def test_gradients_add_up_over_calls():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+
+
+def test_a_value_used_twice_gets_both_gradients():
+    x = leaf(2.0)
+    y = x * x
+    (y * x + y).sum().backward()
+    assert x.grad.tolist() == [3 * 4.0 + 2 * 2.0]
+
+
+def test_broadcast_operands_get_gradients_of_their_own_shape():
+    x = leaf(1.0, 2.0)
+    b = leaf(3.0)
+    (x * b).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert b.grad.tolist() == [3.0]
+
+
+def test_a_second_backward_without_retain_graph_is_an_error_that_says_so():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        y.backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_with_retain_graph_backward_may_be_called_again():
+    x = leaf(3.0)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [12.0]
+
+
+def test_backward_from_many_elements_asks_for_a_gradient():
+    y = leaf(1.0, 2.0) * 2
+    with pytest.raises(RuntimeError, match=r"shape \(2,\)"):
+        y.backward()
+    with pytest.raises(ValueError, match=r"\(2,\).*\(3,\)"):
+        y.backward(tensor.ones((3,)))
+    with pytest.raises(TypeError, match=r"tensor\.tensor"):
+        y.backward(np.ones(2))
+
+
+def test_backward_without_history_is_an_error():
+    with pytest.raises(RuntimeError, match="requires_grad=True"):
+        tensor.ones((1,)).backward()
+
+
+def test_a_loss_that_is_no_tensor_is_an_error():
+    with pytest.raises(TypeError, match="float"):
+        autograd.backward(1.0)
+
+
+def test_disposing_a_tensor_that_backward_needs_does_not_break_backward():
+    x = leaf(1.0, 2.0)
+    a = x * 2
+    b = a.exp()
+    loss = (b * a).sum()
+    a.dispose()
+    b.dispose()
+    loss.backward()
+    v = np.array([2.0, 4.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * (np.exp(v) + v * np.exp(v)), rtol=1e-6)
+
+
+def test_a_scope_that_ended_inside_the_forward_does_not_break_backward():
+    x = leaf(1.0, 2.0)
+    with new_dispose_scope() as scope:
+        loss = scope.detach(((x * x).exp()).sum())
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.array([1, 2]) * np.exp([1, 4]), rtol=1e-6)
+
+
+def test_gradients_are_owned_by_their_tensor_and_survive_a_steps_scope():
+    x = leaf(1.0)
+    with new_dispose_scope() as scope:
+        (x * x).sum().backward()
+        assert x.grad.owning_dispose_scope is None
+        assert x.grad not in scope
+    assert x.grad.tolist() == [2.0]
+
+
+def test_a_gradient_goes_with_its_tensor(window):
+    x = leaf(1.0)
+    (x * x).sum().backward()
+    grad = x.grad
+    x.dispose()
+    assert grad.is_invalid
+    del x, grad
+    assert window().live_count == 0
+
+
+def test_backward_into_a_disposed_leaf_leaves_nothing_behind(window):
+    x, w = leaf(1.0), leaf(2.0)
+    loss = (x * w).sum()
+    x.dispose()
+    loss.backward()
+    assert w.grad.tolist() == [1.0]
+    del loss, w, x
+    assert window().live_count == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "write", "derivative"),
+    [
+        ("input of a product", lambda a: a * a, lambda a, out: a.zero_(), lambda v: 2 * v),
+        ("through a view", lambda a: a * a, lambda a, out: a[0:1].zero_(), lambda v: 2 * v),
+        ("through an alias", lambda a: a * a, lambda a, out: a.alias().zero_(), lambda v: 2 * v),
+        ("through detach", lambda a: a * a, lambda a, out: a.detach().zero_(), lambda v: 2 * v),
+        ("through numpy made later", lambda a: a * a, lambda a, out: a.detach().numpy().fill(0), lambda v: 2 * v),
+        ("by an item", lambda a: a * a, lambda a, out: a.__setitem__(0, 9.0), lambda v: 2 * v),
+        ("the saved output", lambda a: a.exp(), lambda a, out: out.zero_(), np.exp),
+        ("the saved output by detach", lambda a: a.exp(), lambda a, out: out.detach().zero_(), np.exp),
+        ("the output of sqrt", lambda a: a.sqrt(), lambda a, out: out.add_(5), lambda v: 0.5 / np.sqrt(v)),
+        ("divisor", lambda a: 1 / a, lambda a, out: a.mul_(3), lambda v: -1 / v**2),
+    ],
+)
+def test_writing_in_place_after_a_value_was_saved_leaves_the_gradient_right(name, forward, write, derivative):
+    x = leaf(1.0, 4.0)
+    a = x * 1
+    out = forward(a)
+    loss = out.sum()
+    with tensor.no_grad():
+        write(a, out)
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy(), derivative(np.array([1.0, 4.0])), rtol=1e-6)
+
+
+def test_a_recorded_write_takes_part_in_the_gradient():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    y.mul_(x)
+    y.exp_()
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.array([1, 2]) * np.exp([1, 4]), rtol=1e-6)
+
+
+def test_an_item_written_with_history_passes_its_gradient_on():
+    x, value = leaf(1.0, 2.0), leaf(5.0)
+    y = x * 3
+    y[0] = value[0]
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [0.0, 36.0]
+    assert value.grad.tolist() == [10.0]
+
+
+def test_writing_a_leaf_in_place_while_recording_is_an_error_and_writes_nothing():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]
+    with tensor.no_grad():
+        x.add_(1)
+    assert x.tolist() == [2.0, 3.0]
+
+
+def test_a_recorded_write_beside_a_recorded_view_is_an_error_and_writes_nothing():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[0:1]
+    with pytest.raises(RuntimeError, match="view or alias"):
+        y.mul_(2)
+    assert y.tolist() == [1.0, 2.0]
+    view.dispose()
+    y.mul_(2)
+    assert y.tolist() == [2.0, 4.0]
+
+
+def test_values_saved_from_exported_memory_are_copies():
+    x = leaf(1.0, 2.0)
+    y = tensor.from_numpy(array := np.array([3.0, 4.0], np.float32))
+    loss = (x * y).sum()
+    array[:] = 0
+    loss.backward()
+    assert x.grad.tolist() == [3.0, 4.0]
+
+
+def test_no_grad_and_enable_grad_nest_and_decorate():
+    x = leaf(1.0)
+    with tensor.no_grad():
+        assert not (x * 1).requires_grad
+        with tensor.enable_grad():
+            assert (x * 1).requires_grad
+        assert not tensor.is_grad_enabled()
+
+    @tensor.no_grad()
+    def silent(a):
+        return a * 2
+
+    assert not silent(x).requires_grad
+    assert tensor.is_grad_enabled()
+
+
+def test_no_grad_on_one_thread_leaves_others_recording():
+    x = leaf(1.0)
+    seen = []
+    with tensor.no_grad():
+        thread = threading.Thread(target=lambda: seen.append((x * 1).requires_grad))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+
+
+def test_detach_is_a_new_leaf_on_the_same_storage():
+    x = leaf(1.0, 2.0)
+    y = (x * 2).detach()
+    assert y.is_leaf
+    assert not y.requires_grad
+    base = tensor.zeros((2,))
+    base.detach()[0] = 3.0
+    assert base.tolist() == [3.0, 0.0]
+
+
+def test_leaves_and_results_say_what_they_are():
+    x = leaf(1.0)
+    y = x * 2
+    assert (x.is_leaf, x.grad_fn, x.requires_grad) == (True, None, True)
+    assert (y.is_leaf, y.requires_grad, y.grad_fn.name()) == (False, True, "MultiplyBackward")
+    assert tensor.ones((1,)).is_leaf
+
+
+def test_only_inexact_tensors_can_require_gradients():
+    with pytest.raises(TypeError, match="int64"):
+        tensor.tensor([1, 2], requires_grad=True)
+    with pytest.raises(TypeError, match="int64"):
+        tensor.tensor([1, 2]).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"x\.detach\(\)"):
+        (leaf(1.0) * 2).requires_grad_(False)
+
+
+def test_a_gradient_of_the_wrong_shape_or_dtype_is_refused():
+    x = leaf(1.0, 2.0)
+    for wrong in (tensor.ones((3,)), tensor.ones((2,), dtype="float64")):
+        with pytest.raises(ValueError, match=r"float32\[2\]"):
+            x.grad = wrong
+    with pytest.raises(TypeError, match="list"):
+        x.grad = [1.0, 2.0]
+    assert x.grad is None
+
+
+def test_chains_of_100_000_nodes_neither_recurse_nor_overflow():
+    x = leaf(1.0)
+    y = x
+    for _ in range(100_000):
+        y = y + x
+    y.backward()
+    assert x.grad.tolist() == [100_001.0]
+    y = x
+    for _ in range(100_000):
+        y = y * 1.0
+    del y
+
+
+def test_a_graph_whose_output_is_gone_is_freed_at_once():
+    gc.disable()
+    try:
+        x = leaf(1.0)
+        y = (x * x).exp()
+        saved = y.grad_fn
+        import weakref
+
+        node = weakref.ref(saved)
+        del saved, y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_in_backward_leaves_every_gradient_as_it_was():
+    x, w = leaf(1.0), leaf(2.0)
+    used = (w * w).sum()
+    used.backward(retain_graph=False)
+    loss = (x * 2).sum() + used
+    before = w.grad.tolist()
+    with pytest.raises(RuntimeError, match="freed"):
+        loss.backward()
+    assert x.grad is None
+    assert w.grad.tolist() == before
+
+
+def test_autograd_grad_returns_gradients_and_changes_none():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = x * w
+    dx, dw, dy = autograd.grad((y * y).sum(), [x, w, y])
+    assert dx.tolist() == [18.0, 64.0]
+    assert dw.tolist() == [6.0, 32.0]
+    assert dy.tolist() == [6.0, 16.0]
+    assert x.grad is None
+
+
+def test_autograd_grad_registers_its_results_with_the_current_scope():
+    x = leaf(1.0)
+    with new_dispose_scope() as scope:
+        (dx,) = autograd.grad((x * x).sum(), x)
+        assert dx in scope
+
+
+def test_autograd_grad_names_an_input_that_is_not_used():
+    x, w = leaf(1.0), leaf(2.0)
+    with pytest.raises(RuntimeError, match=r"inputs\[1\]"):
+        autograd.grad((x * x).sum(), [x, w])
+    assert autograd.grad((x * x).sum(), [x, w], allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match=r"inputs\[0\] does not require grad"):
+        autograd.grad((x * x).sum(), [tensor.ones((1,))])
+
+
+def test_autograd_grad_by_a_disposed_input_is_an_error():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    x.dispose()
+    with pytest.raises(TensorDisposedError):
+        autograd.grad(y, x)
+
+
+def test_two_leaves_never_share_a_gradient_visibly():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    gradient = tensor.ones((2,))
+    (x + w).backward(gradient)
+    x.grad.add_(5)
+    gradient.zero_()
+    assert w.grad.tolist() == [1.0, 1.0]
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_mixed_dtypes_give_each_leaf_a_gradient_of_its_own_dtype():
+    x = tensor.tensor([1.0], dtype="float32", requires_grad=True)
+    w = tensor.tensor([2.0], dtype="float64", requires_grad=True)
+    (x * w).sum().backward()
+    assert (x.grad.dtype, w.grad.dtype) == (tensor.float32, tensor.float64)

@@ -1,0 +1,40 @@
+"""Runs each Python block of the README and the guides: a file's blocks in order, in one namespace."""
+
+from __future__ import annotations
+
+import contextvars
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from scopes import current_dispose_scope
+
+ROOT = Path(__file__).parents[1]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(path: Path) -> None:
+    text = path.read_text()
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        # Blank lines in front, so that a traceback names the line of the file.
+        source = "\n" * text[: block.start(1)].count("\n") + block[1]
+        exec(compile(source, path, "exec"), namespace)
+    assert current_dispose_scope() is None, f"the blocks of {path.name} leave a scope open"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_blocks_of_the_documentation_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        contextvars.Context().run(run_blocks, path)
+
+
+def test_the_readme_has_blocks() -> None:
+    assert BLOCK.search((ROOT / "README.md").read_text())

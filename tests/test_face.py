@@ -1,0 +1,82 @@
+"""The public face: each name exists, is documented and exported once, and nothing private leaks."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import FunctionType, ModuleType
+
+import pytest
+
+PACKAGES = ("scopes", "tensor", "nn")
+
+
+def public_modules() -> list[str]:
+    """The packages, and the modules in them whose path is public."""
+    found = []
+    for package in PACKAGES:
+        found.append(package)
+        path = importlib.import_module(package).__path__
+        names = [info.name for info in pkgutil.walk_packages(path, f"{package}.")]
+        found += [name for name in names if "._" not in name]
+    return found
+
+
+MODULES = public_modules()
+
+
+def exports(name: str) -> dict[str, object]:
+    module = importlib.import_module(name)
+    return {export: getattr(module, export) for export in module.__all__}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_is_sorted_and_each_name_exists_and_is_listed_once(name: str) -> None:
+    module = importlib.import_module(name)
+    names = list(module.__all__)
+    assert names == sorted(names)
+    assert len(names) == len(set(names))
+    assert [export for export in names if not hasattr(module, export)] == []
+    assert [export for export in names if export.startswith("_") and not export.startswith("__")] == []
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_what_a_package_shows_is_what_it_exports(name: str) -> None:
+    module = importlib.import_module(name)
+    shown = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and not (isinstance(value, ModuleType) and value.__name__.startswith(name))
+    }
+    assert shown - set(module.__all__) == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_class_or_function_is_exported_under_one_name(package: str) -> None:
+    seen: dict[int, str] = {}
+    for export, value in exports(package).items():
+        if isinstance(value, (type, FunctionType)):
+            assert id(value) not in seen, f"{package}.{export} is also {seen[id(value)]}"
+            seen[id(value)] = export
+
+
+def documented(owner: str, value: object) -> list[str]:
+    """Return the public functions, classes and methods without a docstring."""
+    if not isinstance(value, (type, FunctionType)):
+        return []
+    missing = [] if inspect.getdoc(value) else [owner]
+    if isinstance(value, type):
+        for key, member in vars(value).items():
+            function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            is_public = not key.startswith("_")
+            if is_public and isinstance(function, FunctionType) and not inspect.getdoc(getattr(value, key)):
+                missing.append(f"{owner}.{key}")
+    return missing
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_public_function_class_and_method_has_a_docstring(name: str) -> None:
+    assert inspect.getdoc(importlib.import_module(name))
+    missing = [gap for key, value in exports(name).items() for gap in documented(f"{name}.{key}", value)]
+    assert missing == []
