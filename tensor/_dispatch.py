@@ -61,11 +61,7 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
         elif source == len(inputs):
             saved.append(out)
         else:
-            x = inputs[source]
-            if isinstance(x, TensorCore):
-                saved.append(claim(x))
-            else:
-                saved.append(x.copy() if isinstance(x, ndarray) else x)
+            saved.append(_claim_operand(inputs[source], inputs[source]))
     node = _new(Node)
     node.rule = rule
     node.plan = plan
@@ -74,6 +70,43 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     node.shape = out.shape
     node.dtype = out.dtype
     return node
+
+
+def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Node | None:
+    """Return what ``record`` returns for an op of two inputs and no parameters, in half the time."""
+    if not _is_recording():
+        return None
+    dtype = out.dtype
+    if dtype.kind not in "fc":
+        return None
+    nodes = (getattr(x1, "_node", None), getattr(x2, "_node", None))
+    wanted = (nodes[0] is not None, nodes[1] is not None)
+    plan = rule.plans.get(wanted)
+    if plan is None:
+        plan = rule.plan(wanted)
+    node = _new(Node)
+    node.rule = rule
+    node.plan = plan
+    node.next = nodes
+    pick = plan.pick
+    if pick is None:
+        node.saved = ()
+    else:
+        # Arrays that nobody outside sees are shared with the node; others are copied.
+        if type(x1) is not plain.kind or x1._storage is not None:
+            a = _claim_operand(x1, a)
+        if type(x2) is not plain.kind or x2._storage is not None:
+            b = _claim_operand(x2, b)
+        node.saved = pick((a, b, out))
+    node.shape = out.shape
+    node.dtype = dtype
+    return node
+
+
+def _claim_operand(x: object, array: Any) -> Any:
+    if isinstance(x, TensorCore):
+        return claim(x)
+    return array.copy() if isinstance(array, ndarray) else array
 
 
 def apply(
@@ -218,7 +251,7 @@ def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[A
         if a_node is None and b_node is None:
             x._node = None
         else:
-            x._node = record(rule, (x2, x1) if swapped else (x1, x2), out, {})
+            x._node = record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
         ident, account = plain.recent
         if ident != get_ident() or account is None:
             account = plain.turn_to_this_thread()

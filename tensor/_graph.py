@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ grad_enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 class Plan:
     """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
 
-    __slots__ = ("saves", "steps")
+    __slots__ = ("pick", "saves", "steps")
 
     def __init__(self, rule: Rule, wanted: tuple[bool, ...]) -> None:
         derivatives = [(i, rule.of_input(i)) for i in range(len(wanted)) if wanted[i]]
@@ -42,6 +43,16 @@ class Plan:
         # Where each saved value comes from: an input's or the output's place, or a parameter's name.
         self.saves = tuple((names.index(name) if name in names else name) for name in needed)
         self.steps = tuple(steps)
+        # For ops without parameters: picks what is saved from the tuple (*inputs, out).
+        self.pick = _picker([source for source in self.saves if isinstance(source, int)])
+
+
+def _picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+    if not places:
+        return None
+    if len(places) == 1:
+        return itemgetter(slice(places[0], places[0] + 1))
+    return itemgetter(*places)
 
 
 class Rule:
