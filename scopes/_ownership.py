@@ -2,7 +2,8 @@
 
 A ``Scoped`` object remembers its owner itself and may be registered, disposed and finalized at any moment on
 any thread; none of that takes the lock. What looks at an owner and changes it stands between two calls:
-CPython hands the GIL over at calls and backward jumps only, so nobody sees it half done.
+CPython hands the GIL over at calls and backward jumps only, so nobody sees it half done. (A build without
+the GIL has no such promise.)
 """
 
 from __future__ import annotations

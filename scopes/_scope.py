@@ -129,11 +129,7 @@ class DisposeScope:
     @property
     def nbytes(self) -> int:
         """The memory of what the scope owns, in bytes; what several members share counts once."""
-        memory: dict[int, int] = {}
-        for x in alive(self._open_members("asked for its size")):
-            key, nbytes = footprint_of(x)
-            memory[key] = max(nbytes, memory.get(key, 0))
-        return sum(memory.values())
+        return _nbytes(self._open_members("asked for its size"))
 
     def __len__(self) -> int:
         return self.disposables_count
@@ -315,7 +311,7 @@ class DisposeScope:
         if members is None:
             return f"<{label}: disposed>"
         count = len(members)
-        return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {self.nbytes:,} bytes>"
+        return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {_nbytes(members):,} bytes>"
 
     def _open_members(self, what: str) -> dict[int, object]:
         members = self._members
@@ -349,6 +345,13 @@ class DisposeScope:
                     take(x)
                     tally.detached_from_scope += 1
         return xs[0] if len(xs) == 1 else xs
+
+
+def _nbytes(members: dict[int, object]) -> int:
+    sizes: dict[int, int] = {}
+    for key, nbytes in map(footprint_of, alive(members)):
+        sizes[key] = max(nbytes, sizes.get(key, 0))
+    return sum(sizes.values())
 
 
 def new_dispose_scope(name: str | None = None) -> DisposeScope:
