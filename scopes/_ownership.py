@@ -50,7 +50,18 @@ def may_be_attached(x: object) -> bool:
 
 
 def owner_of(x: object) -> DisposeScope | None:
-    """Return the open scope that owns `x`."""
+    """Return the open scope that owns `x`, a tensor or a resource that was attached; or None.
+
+    Examples
+    --------
+    >>> import io
+    >>> from scopes import new_dispose_scope
+    >>> from scopes.lowlevel import owner_of
+    >>> with new_dispose_scope() as scope:
+    ...     file = scope.attach(io.StringIO())
+    ...     owner_of(file) is scope
+    True
+    """
     scope = x._scope if isinstance(x, Scoped) else _owner_of_resource.get(id(x))
     return scope if scope is not None and scope._members is not None else None
 

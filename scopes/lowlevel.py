@@ -5,8 +5,19 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 """
 
 from scopes._current import current, register
+from scopes._ownership import owner_of
 from scopes._scoped import Scoped
 from scopes._statistics import Account, Accounts, Tally, accounts_of
 from scopes._tracebacks import clear_frames_of
 
-__all__ = ["Account", "Accounts", "Scoped", "Tally", "accounts_of", "clear_frames_of", "current", "register"]
+__all__ = [
+    "Account",
+    "Accounts",
+    "Scoped",
+    "Tally",
+    "accounts_of",
+    "clear_frames_of",
+    "current",
+    "owner_of",
+    "register",
+]
