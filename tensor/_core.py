@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 import numpy as np
-from scopes.lowlevel import Account, Accounts, Scoped, current, register
 
+from scopes.lowlevel import Account, Accounts, Scoped, current, register
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
 from tensor._storage import Array, Storage, join, owner_of
 
 if TYPE_CHECKING:
     from scopes.lowlevel import Tally
-
     from tensor._tensor import Tensor
 
 _new = object.__new__

@@ -57,7 +57,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     >>> tensor.tensor([1.0, 2.0]).dtype
     dtype('float32')
     """
-    return _finish(np.array(as_data(data, dtype), copy=True), requires_grad)
+    return finish(np.array(as_data(data, dtype), copy=True), requires_grad)
 
 
 def as_data(data: object, dtype: DtypeLike | None) -> Array:
@@ -99,7 +99,7 @@ def _default_dtype(found: Dtype, data: object) -> Dtype:
     return {float64: float32, complex128: complex64}.get(found, found)
 
 
-def _finish(array: Array, requires_grad: bool) -> Tensor:
+def finish(array: Array, requires_grad: bool) -> Tensor:
     if not requires_grad:
         return wrap(array)
     if not is_inexact(array.dtype):
@@ -132,7 +132,7 @@ def full(
     [7, 7]
     """
     value = as_data(fill_value, dtype)
-    return _finish(np.full(_shape(shape), value, value.dtype), requires_grad)
+    return finish(np.full(_shape(shape), value, value.dtype), requires_grad)
 
 
 def zeros(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -144,7 +144,7 @@ def zeros(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.zeros((2, 3)).shape
     (2, 3)
     """
-    return _finish(np.zeros(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
+    return finish(np.zeros(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
 
 
 def ones(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -156,7 +156,7 @@ def ones(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool = 
     >>> tensor.ones((2,)).tolist()
     [1.0, 1.0]
     """
-    return _finish(np.ones(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
+    return finish(np.ones(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
-from scopes.lowlevel import current, register
 
+from scopes.lowlevel import current, register
 from tensor._core import TensorCore, as_array, plain, wrap
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule, grad_enabled
@@ -109,9 +109,7 @@ def _claim_operand(x: object, array: Any) -> Any:
     return array.copy() if isinstance(array, ndarray) else array
 
 
-def apply(
-    rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, **parameters: Any
-) -> Tensor:
+def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, **parameters: Any) -> Tensor:
     """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
     arrays = [operand(x) for x in inputs]
     try:
@@ -132,6 +130,8 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
         out = make(array)
     except (TypeError, ValueError) as error:
         raise explain(rule.name, error, [array]) from None
+    if out is array:  # NumPy's way of saying that nothing changes; two tensors never hold one array object
+        out = array.view()
     result = wrap(out, record(rule, (x,), out, parameters))
     if out.base is array.base and out.base is not None:
         join(storage, result)
@@ -251,7 +251,9 @@ def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[A
         if a_node is None and b_node is None:
             x._node = None
         else:
-            x._node = record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
+            x._node = (
+                record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
+            )
         ident, account = plain.recent
         if ident != get_ident() or account is None:
             account = plain.turn_to_this_thread()
@@ -283,7 +285,9 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             a = operand(x)
             node = None
             if a is NotImplemented:
-                raise TypeError(f"{rule.name} takes a tensor, an array or a number, not {type(x).__name__}") from None
+                raise TypeError(
+                    f"{rule.name} takes a tensor, an array or a number, not {type(x).__name__}"
+                ) from None
         if a is None:
             x._raise_disposed()
         try:

@@ -146,7 +146,9 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
             )
         return node, np.ones(node.shape, node.dtype)
     if not isinstance(gradient, TensorCore):
-        raise TypeError(f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)")
+        raise TypeError(
+            f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)"
+        )
     gradient._raise_if_disposed()
     given = claim(gradient)
     if given.shape != node.shape:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from scopes.lowlevel import accounts_of, clear_frames_of
-
+from tensor._casts import Casts
+from tensor._conversion import Conversion
 from tensor._core import TensorCore, plain
 from tensor._dtypes import Dtype
 from tensor._elementwise import Arithmetic
 from tensor._gradients import Gradients
+from tensor._indexing import Indexing
+from tensor._layout import Layout
+from tensor._shapes import Shapes
 from tensor._sharing import Sharing
 
 clear_frames_of("tensor")
 
 
-class Tensor(Arithmetic, Gradients, Sharing, TensorCore):
+class Tensor(Arithmetic, Casts, Conversion, Gradients, Indexing, Layout, Shapes, Sharing, TensorCore):
     """A multi-dimensional array whose lifetime a scope decides.
 
     Make one with ``tensor.tensor(data)`` and the other functions of the namespace.

@@ -1,0 +1,70 @@
+"""Dimensions and sizes as users name them: checked, and counted from the front."""
+
+from __future__ import annotations
+
+from math import prod
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Sizes = int | tuple[int, ...] | list[int]
+
+
+def dim_of(op: str, dim: int, ndim: int) -> int:
+    """Return `dim` counted from the front, or raise the IndexError that names it."""
+    try:
+        place = index(dim)
+    except TypeError:
+        raise TypeError(f"{op}: a dimension is an integer, not {type(dim).__name__}") from None
+    if not -ndim <= place < ndim:
+        if ndim == 0:
+            raise IndexError(f"{op}: dimension {dim} is out of range: the tensor has no dimensions")
+        raise IndexError(
+            f"{op}: dimension {dim} is out of range: the tensor has {ndim}, named {-ndim} to {ndim - 1}"
+        )
+    return place % ndim
+
+
+def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Return each of `dims` counted from the front; naming one twice is a ValueError."""
+    places = tuple(dim_of(op, dim, ndim) for dim in ((dims,) if isinstance(dims, int) else dims))
+    if len(set(places)) != len(places):
+        raise ValueError(f"{op}: {dims} names a dimension twice")
+    return places
+
+
+def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
+    """Return the integers of ``f(2, 3)`` and of ``f((2, 3))``."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    found: list[int] = []
+    for n in sizes:
+        if not isinstance(n, SupportsIndex):
+            raise TypeError(f"{op} takes integers, not {tuple(sizes)}: write {op}(2, 3) or {op}((2, 3))")
+        found.append(index(n))
+    return tuple(found)
+
+
+def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return `sizes` with their one -1 replaced, so that they hold the `count` elements of `shape`."""
+    unknown = [i for i, n in enumerate(sizes) if n == -1]
+    if len(unknown) > 1 or any(n < -1 for n in sizes):
+        raise ValueError(
+            f"{op}: sizes are at least 0, and one of them may be -1 (to be computed), not {sizes}"
+        )
+    known = prod(n for n in sizes if n != -1)
+    if unknown:
+        if known == 0 or count % known:
+            raise ValueError(
+                f"{op}: shape {shape} has {count} elements, which {sizes} can't hold whatever -1 stands for: "
+                f"the other sizes multiply to {known}"
+            )
+        return tuple(count // known if n == -1 else n for n in sizes)
+    if known != count:
+        raise ValueError(
+            f"{op}: shape {shape} has {count} elements and {sizes} would have {known}: give sizes with the "
+            "same product, or -1 for the one to be computed"
+        )
+    return sizes

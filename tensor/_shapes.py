@@ -1,0 +1,368 @@
+"""Other shapes and other orders of dimensions over the same memory."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from tensor._core import TensorCore
+from tensor._creation import as_tensor
+from tensor._derivatives import RULES
+from tensor._dims import dim_of, dims_of, fill_in, sizes_of
+from tensor._dispatch import apply, view
+from tensor._storage import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._tensor import Tensor
+
+_RESHAPE = RULES["reshape"]
+_PERMUTE_DIMS = RULES["permute_dims"]
+
+
+def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
+    """Return the elements of `x`, in their order, in another shape.
+
+    Parameters
+    ----------
+    shape
+        One size may be -1: it is computed.
+    copy
+        None: a view where the memory's order allows it. False: an error where it does not. True: never a
+        view.
+
+    Raises
+    ------
+    ValueError
+        If `shape` does not hold as many elements, or with ``copy=False`` there is no view.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.reshape(tensor.arange(6), (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    x = as_tensor(x)
+    before = x.shape
+    sizes = fill_in("reshape", sizes_of("reshape", (shape,)), x.numel(), before)
+    if copy:
+        return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,), shape=before)
+
+    def make(array: Array) -> Array:
+        out = array.reshape(sizes)
+        if copy is False and out.base is not array.base:
+            raise ValueError(
+                f"shape {before} with strides {x.stride()} has no view of shape {sizes}: its elements do not "
+                "lie in that order. Use x.reshape(...), which copies where it must, or x.contiguous() before"
+            )
+        return out
+
+    return view(_RESHAPE, make, x, shape=before)
+
+
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
+    """Return a view of `x` with its dimensions in the order `axes`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.permute_dims(tensor.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    x = as_tensor(x)
+    ndim = len(x.shape)
+    order = dims_of("permute", axes, ndim)
+    if len(order) != ndim:
+        raise ValueError(
+            f"permute takes each of the {ndim} dimensions of shape {x.shape} once, not {tuple(axes)}"
+        )
+    return view(_PERMUTE_DIMS, lambda a: a.transpose(order), x, axes=order)
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """Return a view of `x` with its last two dimensions exchanged.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.matrix_transpose(tensor.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
+    x = as_tensor(x)
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"matrix_transpose takes at least 2 dimensions, not shape {x.shape}: add some with unsqueeze"
+        )
+    return x.transpose(-2, -1)
+
+
+def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
+    """Return a view of `x` with the dimensions `source` at the places `destination`, the others in order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.moveaxis(tensor.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = as_tensor(x)
+    ndim = len(x.shape)
+    sources = dims_of("moveaxis", source, ndim)
+    places = dims_of("moveaxis", destination, ndim)
+    if len(sources) != len(places):
+        raise ValueError(f"moveaxis: {source} and {destination} must name as many dimensions")
+    order = [i for i in range(ndim) if i not in sources]
+    for place, dim in sorted(zip(places, sources, strict=True)):
+        order.insert(place, dim)
+    return permute_dims(x, tuple(order))
+
+
+def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
+    """Return a view of `x` without the dimensions `axis`, which must have size 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.squeeze(tensor.zeros((1, 3, 1)), 0).shape
+    (3, 1)
+    """
+    x = as_tensor(x)
+    places = dims_of("squeeze", axis, len(x.shape))
+    for i in places:
+        if x.shape[i] != 1:
+            raise ValueError(
+                f"squeeze: dimension {i} of shape {x.shape} has size {x.shape[i]}: only size 1 can go"
+            )
+    return view(RULES["squeeze"], lambda a: a.squeeze(places), x, shape=x.shape)
+
+
+def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+    """Return a view of `x` with a new dimension of size 1 at place `axis`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.expand_dims(tensor.zeros((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
+    x = as_tensor(x)
+    where = (*[slice(None)] * dim_of("unsqueeze", axis, len(x.shape) + 1), None)
+    return view(RULES["expand_dims"], lambda a: a[where], x, shape=x.shape)
+
+
+class Shapes(TensorCore):
+    """Methods for other shapes; views share the memory."""
+
+    __slots__ = ()
+
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+        """Return the elements in another shape; a view where the memory's order allows it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.arange(6).reshape(2, -1).shape
+        (2, 3)
+        """
+        return reshape(self, sizes_of("reshape", shape))  # type: ignore[arg-type]  # every core is a Tensor
+
+    def view(self, *shape: int | Sequence[int]) -> Tensor:
+        """Return a view in another shape; a ValueError where only a copy could have it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).view(-1).shape
+        (6,)
+        """
+        return reshape(self, sizes_of("view", shape), copy=False)  # type: ignore[arg-type]  # every core is a Tensor
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """Return a view in the shape of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).view_as(tensor.zeros((6,))).shape
+        (6,)
+        """
+        return self.view(*other.shape)
+
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Return the elements in the shape of `other`; a view where possible.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).reshape_as(tensor.zeros((6,))).shape
+        (6,)
+        """
+        return self.reshape(other.shape)
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """Return the dimensions `start_dim` to `end_dim` as one; a view where possible.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).flatten(1).shape
+        (2, 12)
+        """
+        shape = self._shape() or (1,)
+        first = dim_of("flatten", start_dim, len(shape))
+        last = dim_of("flatten", end_dim, len(shape))
+        if first > last:
+            raise ValueError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim} in shape {shape}")
+        return self.reshape(*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
+
+    def ravel(self) -> Tensor:
+        """Return the elements in one dimension; a view where possible.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).ravel().shape
+        (6,)
+        """
+        return self.reshape(-1) if prod(self._shape()) else self.reshape(0)
+
+    def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
+        """Return a view with dimension `dim` split into `sizes`, of which one may be -1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 12)).unflatten(1, (3, -1)).shape
+        (2, 3, 4)
+        """
+        shape = self._shape()
+        place = dim_of("unflatten", dim, len(shape))
+        split = fill_in("unflatten", sizes_of("unflatten", (tuple(sizes),)), shape[place], (shape[place],))
+        return self.reshape(*shape[:place], *split, *shape[place + 1 :])
+
+    def permute(self, *dims: int | Sequence[int]) -> Tensor:
+        """Return a view with the dimensions in the order `dims`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        return permute_dims(self, sizes_of("permute", dims))  # type: ignore[arg-type]  # every core is a Tensor
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        """Return a view with two dimensions exchanged.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).transpose(0, 2).shape
+        (4, 3, 2)
+        """
+        ndim = len(self._shape())
+        first, second = dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim)
+        order = list(range(ndim))
+        order[first], order[second] = second, first
+        axes = tuple(order)
+        return view(_PERMUTE_DIMS, lambda a: a.transpose(axes), self, axes=axes)
+
+    swapaxes = swapdims = transpose
+
+    def t(self) -> Tensor:
+        """Return a view of a matrix with its dimensions exchanged; fewer dimensions stay.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).t().shape
+        (3, 2)
+        """
+        ndim = len(self._shape())
+        if ndim > 2:
+            raise ValueError(
+                f"t() takes at most 2 dimensions, not shape {self._shape()}: use x.mT or x.transpose(...)"
+            )
+        return self.permute(*reversed(range(ndim)))
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - the name that users know
+        """A view with the dimensions in reverse order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).T.shape
+        (3, 2)
+        """
+        return self.permute(*reversed(range(len(self._shape()))))
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - the name that users know
+        """A view with the last two dimensions exchanged.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).mT.shape
+        (2, 4, 3)
+        """
+        return matrix_transpose(self)  # type: ignore[arg-type]  # every core is a Tensor
+
+    def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+        """Return a view with the dimensions `source` at the places `destination`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).movedim(0, -1).shape
+        (3, 4, 2)
+        """
+        return moveaxis(self, source, destination)  # type: ignore[arg-type]  # every core is a Tensor
+
+    moveaxis = movedim
+
+    def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor:
+        """Return a view without those dimensions `dim` (None: all) that have size 1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1, 3, 1)).squeeze().shape, tensor.zeros((1, 3, 1)).squeeze(0).shape
+        ((3,), (3, 1))
+        """
+        shape = self._shape()
+        asked = range(len(shape)) if dim is None else dims_of("squeeze", dim, len(shape))
+        places = tuple(i for i in asked if shape[i] == 1)
+        return view(RULES["squeeze"], lambda a: a.squeeze(places), self, shape=shape)
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        """Return a view with a new dimension of size 1 at place `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).unsqueeze(-1).shape
+        (2, 3, 1)
+        """
+        return expand_dims(self, axis=dim)  # type: ignore[arg-type]  # every core is a Tensor
+
+    def contiguous(self) -> Tensor:
+        """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).T.contiguous().stride()
+        (2, 1)
+        """
+        x = as_tensor(self)
+        return x if x.is_contiguous() else reshape(x, x.shape, copy=True)
+
+    def _shape(self) -> tuple[int, ...]:
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        shape: tuple[int, ...] = array.shape
+        return shape
