@@ -115,10 +115,14 @@ def test_containers_made_on_the_fly_are_all_looked_into() -> None:
     things = [Thing() for _ in range(100)]
 
     class Fleeting:
-        def __disposables__(self):
-            return ([[thing]] for thing in things)
+        def __init__(self, n):
+            self.n = n
 
-    assert found(Fleeting()) == things
+        def __disposables__(self):
+            # The inner list is gone before the next is made, and leaves it its id.
+            return [[things[self.n]], Fleeting(self.n + 1)] if self.n < len(things) else []
+
+    assert found(Fleeting(0)) == things
 
 
 def test_a_found_module_is_looked_into_only_when_asked() -> None:

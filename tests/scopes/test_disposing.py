@@ -416,14 +416,17 @@ def test_a_body_that_ends_its_own_scope_goes_on_outside() -> None:
     @disposing
     def odd():
         current_dispose_scope().dispose()
-        yield Thing()
-        yield Thing()
+        while True:
+            yield current_dispose_scope(), Thing()
 
     with new_dispose_scope() as first:
         iterator = odd()
-        a = next(iterator)
+        inside, a = next(iterator)
+        assert inside is first
         with new_dispose_scope() as second:
-            assert next(iterator) in second
+            inside, b = next(iterator)
+            assert inside is second
+            assert b in second
         assert a in first
         iterator.close()
 

@@ -14,9 +14,15 @@ from tests.things import Thing
 ROOT = Path(__file__).parents[2]
 
 
-def test_dispose_twice_counts_once(window) -> None:
+@pytest.fixture(params=[Thing, lambda: tensor.ones((1,))], ids=["thing", "tensor"])
+def make(request):
+    """Make an object of the base class, or a tensor, which has its own `dispose` and `__del__`."""
+    return request.param
+
+
+def test_dispose_twice_counts_once(make, window) -> None:
     with new_dispose_scope():
-        x = tensor.ones((1,))
+        x = make()
         x.dispose()
         x.dispose()
     x.dispose()
@@ -24,24 +30,25 @@ def test_dispose_twice_counts_once(window) -> None:
     assert window().live_count == 0
 
 
-def test_disposed_is_owned_no_more() -> None:
+def test_disposed_is_owned_no_more(make) -> None:
     with new_dispose_scope() as scope:
-        x = tensor.ones((1,))
+        x = make()
         x.dispose()
         assert x.owning_dispose_scope is None
         assert len(scope) == 0
 
 
-def test_the_last_reference_ends_it_and_counts_as_finalized(window) -> None:
-    with new_dispose_scope():
-        Thing()
+def test_the_last_reference_ends_it_and_counts_as_finalized(make, window) -> None:
+    with new_dispose_scope() as scope:
+        make()
+        assert len(scope) == 0
         assert (window().disposed_in_scope_count, window().finalized_count) == (1, 1)
-    Thing()
+    make()
     assert (window().disposed_outside_scope_count, window().finalized_count) == (1, 2)
 
 
-def test_what_was_disposed_by_hand_is_not_finalized(window) -> None:
-    thing = Thing()
+def test_what_was_disposed_by_hand_is_not_finalized(make, window) -> None:
+    thing = make()
     thing.dispose()
     del thing
     assert window().finalized_count == 0

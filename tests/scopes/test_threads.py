@@ -176,17 +176,20 @@ def test_one_scope_that_all_threads_attach_to_and_take_from(window, hectic) -> N
 
 
 def test_disposing_and_moving_the_same_objects_ends_each_once(window, hectic) -> None:
-    for _ in range(20):
+    for _ in range(10):
         with new_dispose_scope() as outer, new_dispose_scope() as inner:
-            things = [Thing() for _ in range(50)]
+            things = [Thing() for _ in range(100)]
 
-            def work(n, inner=inner, things=things):
+            def work(n, inner=inner, outer=outer, things=things):
                 for thing in things:
-                    inner.move_to_outer(thing) if n % 2 else thing.dispose()
+                    if n == 0:
+                        thing.dispose()
+                    for _ in range(5):
+                        inner.move_to_outer(thing)
+                        outer.move_to_other(inner, thing)
 
             on_threads(work, 4)
             assert not any(thing.whole for thing in things)
-        assert outer.is_disposed
     figures = window()
     assert figures.disposed_in_scope_count == figures.created_in_scope_count == 1000
     assert figures.disposed_outside_scope_count == 0
