@@ -36,7 +36,27 @@ def current_dispose_scope() -> DisposeScope | None:
 
 
 def register(x: Scoped) -> None:
-    """Count the new object `x` and let the current scope own it; the last step of its creation."""
+    """Count the new object `x` and let the current scope own it; the last step of its creation.
+
+    Without a scope it counts as created outside, and nobody owns it. Takes no lock.
+
+    Examples
+    --------
+    >>> from scopes import new_dispose_scope
+    >>> from scopes.lowlevel import Scoped, register
+    >>> class Lease(Scoped):
+    ...     def __init__(self):
+    ...         self.is_held = True
+    ...         register(self)
+    ...
+    ...     def _clear(self):
+    ...         was_held, self.is_held = self.is_held, False
+    ...         return was_held
+    >>> with new_dispose_scope():
+    ...     lease = Lease()
+    >>> lease.is_held
+    False
+    """
     tally = accounts_of(type(x)).mine.tally
     key, weak = id(x), ref(x)
     x._tally = tally
