@@ -28,7 +28,7 @@ MODULES = public_modules()
 
 
 def in_order(name: str) -> tuple[int, list[tuple[int, str]]]:
-    """Constants, classes, functions; numbers as numbers (complex64 before complex128), as the linter sorts."""
+    """Constants, classes, functions; numbers as numbers (complex64 before complex128): the linter's order."""
     kind = 0 if len(name) > 1 and name.isupper() else 1 if name[:1].isupper() else 2
     return kind, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
