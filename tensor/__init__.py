@@ -21,8 +21,19 @@ from tensor._dtypes import (
 )
 from tensor._elementwise import add, divide, exp, multiply, subtract
 from tensor._errors import TensorDisposedError
+from tensor._expanding import (
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_tensors,
+    broadcast_to,
+    repeat,
+    tile,
+)
 from tensor._graph import enable_grad, no_grad, set_grad_enabled
 from tensor._graph import is_recording as is_grad_enabled
+from tensor._joining import cat, concat, meshgrid, stack, unstack
+from tensor._moving import flip, roll, tril, triu
+from tensor._printing import get_printoptions, set_printoptions
 from tensor._random import Generator, manual_seed, rand, randn
 from tensor._shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
 from tensor._tensor import Tensor
@@ -35,17 +46,25 @@ __all__ = [
     "add",
     "astype",
     "bool",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "broadcast_to",
+    "cat",
     "complex64",
     "complex128",
+    "concat",
     "divide",
     "enable_grad",
     "exp",
     "expand_dims",
+    "flip",
     "float16",
     "float32",
     "float64",
     "from_numpy",
     "full",
+    "get_printoptions",
     "int8",
     "int16",
     "int32",
@@ -53,6 +72,7 @@ __all__ = [
     "is_grad_enabled",
     "manual_seed",
     "matrix_transpose",
+    "meshgrid",
     "moveaxis",
     "multiply",
     "no_grad",
@@ -60,14 +80,22 @@ __all__ = [
     "permute_dims",
     "rand",
     "randn",
+    "repeat",
     "reshape",
+    "roll",
     "set_grad_enabled",
+    "set_printoptions",
     "squeeze",
+    "stack",
     "subtract",
     "tensor",
+    "tile",
+    "tril",
+    "triu",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "unstack",
     "zeros",
 ]

@@ -29,6 +29,9 @@ _current_scope = current.get
 _is_recording = grad_enabled.get
 ndarray = np.ndarray
 
+# Which of our functions does what a ufunc of NumPy does: for np.sin(x) on a tensor.
+function_of: dict[np.ufunc, Callable[..., Any]] = {}
+
 
 def operand(x: object) -> Any:
     """Return what a kernel takes for `x`: an array, or a Python scalar, which has no dtype of its own.
@@ -271,6 +274,8 @@ def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[A
             register(x)
         return x
 
+    if not swapped:
+        function_of.setdefault(ufunc, function)
     return function
 
 
@@ -298,4 +303,6 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             out = as_array(out)
         return wrap(out, None if node is None else record(rule, (x,), out, {}))
 
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, function)
     return function

@@ -20,7 +20,7 @@ from weakref import ref
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,6 +50,18 @@ class Storage:
             holder = reference()
             if holder is not None and holder._array is not None:
                 yield holder
+
+    def is_shared(self) -> bool:
+        """Tell whether more than one tensor is on it."""
+        return sum(1 for _ in self.holders()) > 1
+
+    def __reduce__(self) -> tuple[Callable[..., Storage], tuple[Array]]:
+        # As bytes in the order of memory, in which strides and offsets stay what they are.
+        return _stored, (self.block.ravel(order="K").view(np.uint8),)
+
+
+def _stored(block: Array) -> Storage:
+    return Storage(owner_of(block))
 
 
 def _references_to_array(x: Holder) -> int:

@@ -10,16 +10,38 @@ from tensor._conversion import Conversion
 from tensor._core import TensorCore, plain
 from tensor._dtypes import Dtype
 from tensor._elementwise import Arithmetic
+from tensor._expanding import Expanding
 from tensor._gradients import Gradients
 from tensor._indexing import Indexing
+from tensor._interop import Interop
+from tensor._joining import Joining
 from tensor._layout import Layout
+from tensor._moving import Moving
+from tensor._pickling import Pickling
+from tensor._printing import Printing
 from tensor._shapes import Shapes
 from tensor._sharing import Sharing
 
 clear_frames_of("tensor")
 
 
-class Tensor(Arithmetic, Casts, Conversion, Gradients, Indexing, Layout, Shapes, Sharing, TensorCore):
+class Tensor(
+    Arithmetic,
+    Casts,
+    Conversion,
+    Expanding,
+    Gradients,
+    Indexing,
+    Interop,
+    Joining,
+    Layout,
+    Moving,
+    Pickling,
+    Printing,
+    Shapes,
+    Sharing,
+    TensorCore,
+):
     """A multi-dimensional array whose lifetime a scope decides.
 
     Make one with ``tensor.tensor(data)`` and the other functions of the namespace.

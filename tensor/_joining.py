@@ -1,0 +1,220 @@
+"""Tensors made of others, and the parts of one as others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import TensorCore
+from tensor._creation import as_tensor
+from tensor._derivatives import RULES
+from tensor._dims import dim_of
+from tensor._dispatch import apply
+from tensor._expanding import broadcast_to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._tensor import Tensor
+
+_CONCAT = RULES["concat"]
+_STACK = RULES["stack"]
+
+
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+    """Return `arrays` one behind the other along `axis`; None: the elements of all in one dimension.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their other sizes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.concat([tensor.ones((1, 2)), tensor.zeros((1, 2))]).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    xs = _all("concat", arrays)
+    if axis is None:
+        xs, axis = [x.reshape(x.numel()) for x in xs], 0
+    first = xs[0].shape
+    place = dim_of("concat", axis, len(first))
+    ends = [0]
+    for i, x in enumerate(xs):
+        shape = x.shape
+        if (
+            len(shape) != len(first)
+            or shape[:place] != first[:place]
+            or shape[place + 1 :] != first[place + 1 :]
+        ):
+            raise ValueError(
+                f"concat along dimension {axis}: all other sizes must be equal, but tensor 0 has shape "
+                f"{first} and tensor {i} has {shape}"
+            )
+        ends.append(ends[-1] + shape[place])
+    return apply(_CONCAT, lambda *given: np.concatenate(given, place), xs, axis=place, ends=tuple(ends))
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return `tensors` one behind the other along `dim`: `concat` by PyTorch's name.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()
+    [1, 2, 3]
+    """
+    return concat(tensors, axis=dim)
+
+
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+    """Return `arrays`, all of one shape, along a new dimension at place `axis`.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their shapes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.stack([tensor.ones((2,)), tensor.zeros((2,))], axis=1).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    xs = _all("stack", arrays)
+    first = xs[0].shape
+    for i, x in enumerate(xs):
+        if x.shape != first:
+            raise ValueError(
+                f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
+            )
+    place = dim_of("stack", axis, len(first) + 1)
+    return apply(_STACK, lambda *given: np.stack(given, place), xs, axis=place)
+
+
+def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
+    xs = [as_tensor(x) for x in arrays]
+    if not xs:
+        raise ValueError(f"{op}: there are no tensors to join: the list is empty")
+    return xs
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts of `x` along `axis`, without that dimension; views.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> [part.tolist() for part in tensor.unstack(tensor.tensor([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    x = as_tensor(x)
+    place = dim_of("unstack", axis, len(x.shape))
+    return tuple([x[_at(place, i)] for i in range(x.shape[place])])
+
+
+def _at(place: int, key: object) -> tuple[Any, ...]:
+    return (*[slice(None)] * place, key)
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Return the coordinates of a grid, one tensor for each of the 1-D `arrays`; views.
+
+    Parameters
+    ----------
+    indexing
+        ``"ij"``: dimension i runs along array i. ``"xy"``: the first two are exchanged.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x, y = tensor.meshgrid(tensor.tensor([1, 2]), tensor.tensor([3, 4, 5]))
+    >>> x.tolist(), y.tolist()
+    ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    xs = [as_tensor(x) for x in arrays]
+    for i, x in enumerate(xs):
+        if len(x.shape) > 1:
+            raise ValueError(f"meshgrid takes tensors of one dimension; tensor {i} has shape {x.shape}")
+    places = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        places[:2] = [1, 0]
+    shape = [0] * len(xs)
+    for x, place in zip(xs, places, strict=True):
+        shape[place] = x.numel()
+    grid = []
+    for x, place in zip(xs, places, strict=True):
+        sizes = [1] * len(xs)
+        sizes[place] = -1 if x.numel() else 0
+        grid.append(broadcast_to(x.reshape(sizes), tuple(shape)))
+    return grid
+
+
+class Joining(TensorCore):
+    """Methods that give the parts of a tensor, as views."""
+
+    __slots__ = ()
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """Return the parts along `dim`, without that dimension; views.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([[1, 2], [3, 4]]).unbind()]
+        [[1, 2], [3, 4]]
+        """
+        return unstack(as_tensor(self), axis=dim)
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Return parts of `split_size` along `dim`, the last one smaller where need be; views.
+
+        Parameters
+        ----------
+        split_size
+            One size for all parts, or the size of each.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).split(2)]
+        [[1, 2], [3, 4], [5]]
+        """
+        x = as_tensor(self)
+        place = dim_of("split", dim, len(x.shape))
+        size = x.shape[place]
+        if isinstance(split_size, int):
+            if split_size < 1:
+                raise ValueError(f"split: parts have at least size 1, not {split_size}")
+            sizes = [min(split_size, size - start) for start in range(0, size, split_size)] or [0]
+        else:
+            sizes = list(split_size)
+            if sum(sizes) != size or any(n < 0 for n in sizes):
+                raise ValueError(
+                    f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
+                    f"{x.shape}"
+                )
+        parts, start = [], 0
+        for n in sizes:
+            parts.append(x[_at(place, slice(start, start + n))])
+            start += n
+        return tuple(parts)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """Return at most `chunks` parts of one size along `dim`, the last one smaller where need be; views.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).chunk(2)]
+        [[1, 2, 3], [4, 5]]
+        """
+        if chunks < 1:
+            raise ValueError(f"chunk: there is at least 1 chunk, not {chunks}")
+        x = as_tensor(self)
+        size = x.shape[dim_of("chunk", dim, len(x.shape))]
+        return x.split(max(1, -(-size // chunks)), dim)
