@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from tensor._core import TensorCore
 from tensor._creation import as_tensor
+from tensor._data import cast
 from tensor._derivatives import RULES
 from tensor._dispatch import apply
 from tensor._dtypes import (
-    Dtype,
     DtypeLike,
     as_dtype,
     bool_,
@@ -26,7 +24,6 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
-from tensor._storage import Array
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -53,13 +50,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
     wanted = as_dtype(dtype)
     if x.dtype == wanted:
         return x.clone() if copy else x
-    return apply(_ASTYPE, lambda a: _cast(a, wanted), (x,))
-
-
-def _cast(array: Array, dtype: Dtype) -> Array:
-    real = array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array
-    with np.errstate(invalid="ignore"):  # NaN to integer: whatever the machine makes of it, as in PyTorch
-        return real.astype(dtype)
+    return apply(_ASTYPE, lambda a: cast(a, wanted), (x,))
 
 
 class Casts(TensorCore):

@@ -1,32 +1,21 @@
-"""New tensors from data, from shapes, from ranges."""
+"""New tensors from data and from shapes."""
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._core import TensorCore, wrap
-from tensor._dtypes import (
-    Dtype,
-    DtypeLike,
-    as_dtype,
-    complex64,
-    complex128,
-    float32,
-    float64,
-    is_inexact,
-    require_supported,
-)
+from tensor._data import as_data
+from tensor._dims import Sizes
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
 from tensor._graph import Leaf
 from tensor._storage import Array, borrow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
-
-Shape = int | tuple[int, ...] | list[int]
 
 
 def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -45,7 +34,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     Raises
     ------
     ValueError
-        If nested lists are ragged.
+        If nested lists are ragged, or a number does not fit `dtype`.
     TypeError
         If `data` holds what no tensor can hold, or a dtype that carries no gradients shall require them.
 
@@ -60,46 +49,8 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     return finish(np.array(as_data(data, dtype), copy=True), requires_grad)
 
 
-def as_data(data: object, dtype: DtypeLike | None) -> Array:
-    """Return `data` as an array of a supported dtype; it may share the memory of `data`."""
-    wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, TensorCore):
-        data._raise_if_disposed()
-        data = data._array
-    if isinstance(data, (np.ndarray, np.generic)):
-        found = require_supported(data.dtype)
-        return np.asarray(data, dtype=found if wanted is None else wanted)
-    try:
-        array: Array = np.array(_plain_lists(data))
-    except ValueError as error:
-        raise ValueError(
-            f"the nested lists are ragged: {error}. Lists at one depth need one length; pad the shorter ones, or "
-            "keep a list of tensors"
-        ) from None
-    require_supported(array.dtype)
-    if wanted is not None:
-        return array.astype(wanted)
-    return array.astype(_default_dtype(array.dtype, data))
-
-
-def _plain_lists(data: object) -> object:
-    if isinstance(data, TensorCore):
-        data._raise_if_disposed()
-        return data._array
-    if isinstance(data, (list, tuple)):
-        return [_plain_lists(item) for item in data]
-    return data
-
-
-def _default_dtype(found: Dtype, data: object) -> Dtype:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    if isinstance(data, (np.ndarray, np.generic, TensorCore)):
-        return found
-    return {float64: float32, complex128: complex64}.get(found, found)
-
-
 def finish(array: Array, requires_grad: bool) -> Tensor:
+    """Return the tensor over a new `array`, a leaf where gradients are wanted."""
     if not requires_grad:
         return wrap(array)
     if not is_inexact(array.dtype):
@@ -110,53 +61,55 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
     return wrap(array, Leaf(array.shape, array.dtype))
 
 
-def _shape(shape: Shape) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    for n in sizes:
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-            raise ValueError(
-                f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
-            )
-    return tuple(int(n) for n in sizes)
+def as_tensor(x: object) -> Tensor:
+    """Return `x` itself when it is a tensor, else a new tensor with its data."""
+    if isinstance(x, TensorCore):
+        return x  # type: ignore[return-value]  # every core made is a Tensor
+    return tensor(x)
 
 
-def full(
-    shape: Shape, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False
+def asarray(
+    obj: object, /, *, dtype: DtypeLike | None = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor of `shape`, each element `fill_value`.
+    """Return `obj` as a tensor: itself when it is one, over an array's own memory, else with a copy.
+
+    Parameters
+    ----------
+    copy
+        None: only where it must. True: always (of a tensor, a `clone`). False: an error where it must.
 
     Examples
     --------
-    >>> import tensor
-    >>> tensor.full((2,), 7).tolist()
-    [7, 7]
+    >>> import numpy, tensor
+    >>> array = numpy.zeros(2)
+    >>> x = tensor.asarray(array)
+    >>> x[0] = 1
+    >>> array.tolist()
+    [1.0, 0.0]
     """
-    value = as_data(fill_value, dtype)
-    return finish(np.full(_shape(shape), value, value.dtype), requires_grad)
-
-
-def zeros(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a new tensor of `shape`, each element 0; float32 unless `dtype` says otherwise.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.zeros((2, 3)).shape
-    (2, 3)
-    """
-    return finish(np.zeros(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
-
-
-def ones(shape: Shape, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a new tensor of `shape`, each element 1; float32 unless `dtype` says otherwise.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.ones((2,)).tolist()
-    [1.0, 1.0]
-    """
-    return finish(np.ones(_shape(shape), float32 if dtype is None else as_dtype(dtype)), requires_grad)
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(obj, TensorCore):
+        x = as_tensor(obj)
+        if wanted in (None, x.dtype):
+            x = x.clone() if copy else x
+            return x.requires_grad_() if requires_grad and not x.requires_grad else x
+    elif (
+        copy is not True
+        and isinstance(obj, np.ndarray)
+        and wanted in (None, obj.dtype)
+        and obj.dtype.isnative
+    ):
+        shared = from_numpy(obj)
+        return shared.requires_grad_() if requires_grad else shared
+    if copy is False:
+        raise ValueError(
+            f"asarray: {type(obj).__name__} can't become a tensor{'' if wanted is None else f' of {wanted}'} "
+            "without a copy: leave copy=False out"
+        )
+    if isinstance(obj, TensorCore):
+        # Another dtype: recorded, as x.to(dtype) is.
+        return as_tensor(obj).to(x.dtype if wanted is None else wanted)
+    return tensor(obj, dtype=wanted, requires_grad=requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -175,19 +128,181 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"from_numpy() takes a numpy.ndarray, not {type(array).__name__}: write tensor.tensor(data) to copy data"
+            f"from_numpy() takes a numpy.ndarray, not {type(array).__name__}: write tensor.tensor(data) to "
+            "copy data"
         )
     if array.dtype != require_supported(array.dtype):
         raise ValueError(
-            f"from_numpy() can't share memory of byte order {array.dtype.str!r}: write tensor.tensor(array) to copy it"
+            f"from_numpy() can't share memory of byte order {array.dtype.str!r}: write tensor.tensor(array) "
+            "to copy it"
         )
     x = wrap(array.view(np.ndarray))
     borrow(x)
     return x
 
 
-def as_tensor(x: object, like: Sequence[TensorCore] = ()) -> Tensor:
-    """Return `x` itself when it is a tensor, else a new tensor with its data."""
-    if isinstance(x, TensorCore):
-        return x  # type: ignore[return-value]  # every core made is a Tensor
-    return tensor(x)
+def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    r"""Return a new tensor with a copy of the numbers in `buffer`: bytes, an ``array.array``, a memoryview.
+
+    Parameters
+    ----------
+    buffer
+        Anything with the buffer protocol.
+    dtype
+        What its bytes are read as, in one dimension. None: the buffer's own format and shape (bytes are
+        uint8).
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no whole number of elements.
+
+    Examples
+    --------
+    >>> import array, tensor
+    >>> tensor.from_slice(array.array("f", [1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    >>> tensor.from_slice(b"\x01\x00\x02\x00", dtype="int16").tolist()
+    [1, 2]
+    """
+    try:
+        view = memoryview(buffer)  # type: ignore[arg-type]  # what has no buffer raises
+    except TypeError:
+        raise TypeError(
+            f"from_slice() takes a buffer (bytes, array.array, memoryview), not {type(buffer).__name__}: "
+            "write tensor.tensor(data) for lists and numbers"
+        ) from None
+    with view:
+        if dtype is None:
+            return finish(np.array(as_data(np.asarray(view), None), copy=True), requires_grad)
+        wanted = as_dtype(dtype)
+        if view.nbytes % wanted.itemsize:
+            raise ValueError(
+                f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "
+                f"{wanted.itemsize} bytes"
+            )
+        return finish(np.frombuffer(bytearray(view.tobytes()), wanted), requires_grad)
+
+
+def shape_of(shape: Sizes) -> tuple[int, ...]:
+    """Return a shape given as one size, or as a tuple or list of sizes."""
+    sizes: list[int] = []
+    for n in (shape,) if isinstance(shape, int) or hasattr(shape, "__index__") else shape:
+        size = index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1
+        if size < 0:
+            raise ValueError(
+                f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
+            )
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def _or_default(dtype: DtypeLike | None) -> Dtype:
+    return float32 if dtype is None else as_dtype(dtype)
+
+
+def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dtype]:
+    like = as_tensor(x)
+    return like.shape, like.dtype if dtype is None else as_dtype(dtype)
+
+
+def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor of `shape`, whatever values the memory held; float32 unless `dtype` says otherwise.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.empty((2, 3)).shape
+    (2, 3)
+    """
+    return finish(np.empty(shape_of(shape), _or_default(dtype)), requires_grad)
+
+
+def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor of `shape`, each element 0; float32 unless `dtype` says otherwise.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.zeros((2,)).tolist()
+    [0.0, 0.0]
+    """
+    return finish(np.zeros(shape_of(shape), _or_default(dtype)), requires_grad)
+
+
+def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor of `shape`, each element 1; float32 unless `dtype` says otherwise.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.ones((2,)).tolist()
+    [1.0, 1.0]
+    """
+    return finish(np.ones(shape_of(shape), _or_default(dtype)), requires_grad)
+
+
+def full(
+    shape: Sizes, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a new tensor of `shape`, each element `fill_value`, whose kind decides the dtype.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.full((2,), 7).tolist()
+    [7, 7]
+    """
+    value = as_data(fill_value, dtype)
+    return finish(np.full(shape_of(shape), value, value.dtype), requires_grad)
+
+
+def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor in the shape and dtype of `x`, with whatever values the memory held.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.empty_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return finish(np.empty(*_dtype_like(x, dtype)), requires_grad)
+
+
+def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor in the shape and dtype of `x`, each element 0.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
+    [0, 0]
+    """
+    return finish(np.zeros(*_dtype_like(x, dtype)), requires_grad)
+
+
+def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor in the shape and dtype of `x`, each element 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.ones_like(tensor.tensor([3, 4])).tolist()
+    [1, 1]
+    """
+    return finish(np.ones(*_dtype_like(x, dtype)), requires_grad)
+
+
+def full_like(
+    x: Tensor, /, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a new tensor in the shape and dtype of `x`, each element `fill_value`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.full_like(tensor.zeros((2,)), 7).tolist()
+    [7.0, 7.0]
+    """
+    shape, wanted = _dtype_like(x, dtype)
+    return finish(np.full(shape, as_data(fill_value, wanted), wanted), requires_grad)

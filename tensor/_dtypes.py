@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 Dtype = np.dtype[np.generic]
@@ -70,3 +72,125 @@ def require_supported(dtype: Dtype) -> Dtype:
 def is_inexact(dtype: Dtype) -> bool:
     """Tell whether `dtype` is floating or complex: what can require gradients."""
     return dtype.kind in "fc"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """What a floating dtype can hold; for a complex one, each of its parts."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Dtype
+
+    @property
+    def tiny(self) -> float:
+        """The smallest normal number, by PyTorch's name."""
+        return self.smallest_normal
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLimits:
+    """What an integer dtype can hold."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: Dtype
+
+
+def finfo(type: object, /) -> FloatLimits:
+    """Return the limits of a floating or complex dtype, or of a tensor's.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.finfo(tensor.float32).eps
+    1.1920928955078125e-07
+    """
+    dtype = _dtype_of(type)
+    if dtype.kind not in "fc":
+        raise TypeError(f"finfo() is about floating dtypes, not {dtype}: use iinfo()")
+    info = np.finfo(dtype)  # type: ignore[type-var]  # floating, by the line before
+    values = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
+    return FloatLimits(info.bits, *values, np.dtype(info.dtype))
+
+
+def iinfo(type: object, /) -> IntegerLimits:
+    """Return the limits of an integer dtype, or of a tensor's.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.iinfo(tensor.int8).max
+    127
+    """
+    dtype = _dtype_of(type)
+    if dtype.kind not in "iu":
+        raise TypeError(f"iinfo() is about integer dtypes, not {dtype}: use finfo()")
+    info = np.iinfo(dtype)  # type: ignore[type-var]  # integer, by the line before
+    return IntegerLimits(info.bits, int(info.max), int(info.min), dtype)
+
+
+def result_type(*arrays_and_dtypes: object) -> Dtype:
+    """Return the dtype of an operation on these tensors, dtypes and Python numbers.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.result_type(tensor.int8, tensor.ones((1,)), 2)
+    dtype('float32')
+    """
+    if not arrays_and_dtypes:
+        raise TypeError("result_type() takes at least one tensor, dtype or number")
+    operands = [x if type(x) in _OF_PYTHON_TYPE else _dtype_of(x) for x in arrays_and_dtypes]
+    if len(operands) == 1 or all(type(x) in _OF_PYTHON_TYPE for x in operands):
+        operands = [_OF_PYTHON_TYPE.get(type(x), x) for x in operands]
+    return require_supported(np.result_type(*operands))  # type: ignore[arg-type]  # dtypes and numbers
+
+
+def can_cast(from_: object, to: DtypeLike, /) -> bool:
+    """Tell whether values of a dtype, or of a tensor's, keep their meaning as `to`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.can_cast("int8", "int16"), tensor.can_cast("float32", "int64")
+    (True, False)
+    """
+    return bool(np.can_cast(_dtype_of(from_), as_dtype(to), "safe"))
+
+
+_KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+
+def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
+    """Tell whether `dtype` is of a kind: a dtype, or a name such as ``"integral"``, or one of several.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isdtype(tensor.float32, "real floating")
+    True
+    """
+    found = as_dtype(dtype)
+    for one in kind if isinstance(kind, tuple) else (kind,):
+        letters = _KINDS.get(one) if isinstance(one, str) else None
+        if found.kind in letters if letters is not None else found == as_dtype(one):
+            return True
+    return False
+
+
+def _dtype_of(x: object) -> Dtype:
+    found = getattr(x, "dtype", None)
+    return require_supported(found) if isinstance(found, np.dtype) else as_dtype(x)  # type: ignore[arg-type]  # raises for others

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._core import TensorCore
-from tensor._creation import as_data, as_tensor
+from tensor._creation import as_tensor
+from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dims import dim_of, sizes_of
 from tensor._dispatch import apply, view

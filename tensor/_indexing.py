@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._core import TensorCore
-from tensor._creation import as_data
+from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dims import dim_of
 from tensor._dispatch import apply, operand, overwrite, view

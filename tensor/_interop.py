@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._core import TensorCore, as_array, wrap
-from tensor._creation import as_data
+from tensor._data import as_data
 from tensor._dispatch import function_of
 from tensor._dtypes import require_supported
 from tensor._graph import grad_enabled

@@ -236,3 +236,27 @@ def randn(
     (2, 3)
     """
     return finish(normal_array(sizes_of("randn", size), _floating("randn", dtype), generator), requires_grad)
+
+
+def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn evenly from 0 to 1 (excluded), in the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rand_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return rand(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def randn_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return normal numbers of mean 0 and variance 1, in the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randn_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return randn(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)

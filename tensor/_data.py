@@ -1,0 +1,155 @@
+"""What users pass as data, as arrays of a supported dtype; what is wrong with it is named by its path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensor._core import TensorCore
+from tensor._dtypes import (
+    Dtype,
+    DtypeLike,
+    as_dtype,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    iinfo,
+    require_supported,
+)
+from tensor._storage import Array
+
+_NUMBERS = (bool, int, float, complex)
+_ARRAYS = (np.ndarray, np.generic)
+
+
+def as_data(data: object, dtype: DtypeLike | None) -> Array:
+    """Return `data` as an array of a supported dtype; it may share the memory of `data`."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, TensorCore):
+        data._raise_if_disposed()
+        data = data._array
+    if isinstance(data, _ARRAYS):
+        found = require_supported(data.dtype)
+        return cast(np.asarray(data, found), found if wanted is None else wanted)
+    if not isinstance(data, (*_NUMBERS, list, tuple)):
+        data = _converted(data)
+        if isinstance(data, np.ndarray):
+            return as_data(data, wanted)
+    array = _read(data)
+    if wanted is not None:
+        _require_fit(array, wanted)
+        return cast(array, wanted)
+    return array.astype(_default_dtype(array.dtype, data), copy=False)
+
+
+def cast(array: Array, dtype: Dtype) -> Array:
+    """Return `array` as `dtype`, itself where it is; complex values lose their imaginary part."""
+    if array.dtype == dtype:
+        return array
+    kept = array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array
+    # Out of range: infinite as float, and as integer what the machine makes of it, as in PyTorch.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return kept.astype(dtype)
+
+
+def _converted(data: object) -> object:
+    """Return what an object of another kind offers: its array, its buffer, or the list of its items."""
+    if isinstance(data, (str, dict, set, frozenset)):
+        raise TypeError(
+            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
+            "its values as a list of numbers"
+        )
+    if hasattr(data, "__array__") or isinstance(data, (bytes, bytearray, memoryview)):
+        buffer = memoryview(data) if isinstance(data, (bytes, bytearray)) else data
+        return np.asarray(buffer)
+    if hasattr(data, "__iter__"):
+        return list(data)
+    try:
+        return np.asarray(memoryview(data))  # type: ignore[arg-type]  # what has no buffer raises
+    except TypeError:
+        raise TypeError(
+            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}"
+        ) from None
+
+
+def _read(data: object) -> Array:
+    try:
+        array: Array = np.array(data)
+    except (TypeError, ValueError, RuntimeError):  # ragged, or some tensor in it gives NumPy no array
+        _require_regular(data, "data")
+        array = np.array(_plain_lists(data))
+    if array.dtype.kind not in "biufc":
+        _require_regular(data, "data")
+        array = np.array(_plain_lists(data))
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"data mixes what no one dtype can hold (NumPy makes it {array.dtype})")
+    require_supported(array.dtype)
+    return array
+
+
+def _plain_lists(data: object) -> object:
+    if isinstance(data, TensorCore):
+        return data._array
+    if isinstance(data, (list, tuple)):
+        return [_plain_lists(item) for item in data]
+    return data
+
+
+def _require_regular(data: object, path: str) -> tuple[int, ...]:
+    """Return the shape of nested lists, or raise the error that names where they go wrong."""
+    if isinstance(data, TensorCore):
+        data._raise_if_disposed()
+        return () if data._array is None else data._array.shape
+    if isinstance(data, _ARRAYS):
+        require_supported(data.dtype)
+        return data.shape
+    if isinstance(data, int) and not -(2**63) <= data < 2**64:
+        raise ValueError(f"{path} is {data}, which no integer dtype holds: pass it as a float")
+    if isinstance(data, _NUMBERS):
+        return ()
+    if not isinstance(data, (list, tuple)):
+        raise TypeError(f"{path} is {_called(data)}, not a number: tensors hold numbers and booleans only")
+    shapes = [_require_regular(item, f"{path}[{i}]") for i, item in enumerate(data)]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"the nested lists are ragged: {path}[{i}] {_described(shape)} where {path}[0] "
+                f"{_described(shapes[0])}. Lists at one depth need one length: pad the shorter ones, or keep "
+                "a list of tensors"
+            )
+    return (len(data), *(shapes[0] if shapes else ()))
+
+
+def _described(shape: tuple[int, ...]) -> str:
+    if len(shape) == 0:
+        return "is a number"
+    if len(shape) == 1:
+        return f"has {shape[0]} item{'' if shape[0] == 1 else 's'}"
+    return f"has shape {shape}"
+
+
+def _called(data: object) -> str:
+    return "None" if data is None else f"{data!r}" if isinstance(data, str) else f"a {type(data).__name__}"
+
+
+def _require_fit(array: Array, dtype: Dtype) -> None:
+    """Raise when Python numbers have no place in `dtype`. Fractions are cut, as in PyTorch."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"complex data does not fit {dtype}: pass dtype=tensor.complex64, or the real parts")
+    if dtype.kind not in "iu" or array.dtype.kind == "b" or array.size == 0:
+        return
+    limits = iinfo(dtype)
+    low, high = array.min(), array.max()
+    if not (low >= limits.min and high <= limits.max):
+        worst = low if not low >= limits.min else high
+        raise ValueError(
+            f"{worst} does not fit {dtype}, which holds {limits.min} to {limits.max}: choose another dtype"
+        )
+
+
+def _default_dtype(found: Dtype, data: object) -> Dtype:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    if isinstance(data, (*_ARRAYS, TensorCore)):
+        return found
+    return {float64: float32, complex128: complex64}.get(found, found)
