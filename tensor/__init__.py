@@ -55,7 +55,17 @@ from tensor._printing import get_printoptions, set_printoptions
 from tensor._random import Generator, manual_seed, rand, rand_like, randn, randn_like
 from tensor._ranges import arange, eye, linspace
 from tensor._sampling import bernoulli, multinomial, normal, randint, randperm
+from tensor._selecting import argwhere, nonzero, take, take_along_axis
 from tensor._shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
+from tensor._sorting import (
+    argsort,
+    searchsorted,
+    sort,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from tensor._tensor import Tensor
 
 __all__ = [
@@ -65,6 +75,8 @@ __all__ = [
     "TensorDisposedError",
     "add",
     "arange",
+    "argsort",
+    "argwhere",
     "asarray",
     "astype",
     "bernoulli",
@@ -110,6 +122,7 @@ __all__ = [
     "multinomial",
     "multiply",
     "no_grad",
+    "nonzero",
     "normal",
     "ones",
     "ones_like",
@@ -124,11 +137,15 @@ __all__ = [
     "reshape",
     "result_type",
     "roll",
+    "searchsorted",
     "set_grad_enabled",
     "set_printoptions",
+    "sort",
     "squeeze",
     "stack",
     "subtract",
+    "take",
+    "take_along_axis",
     "tensor",
     "tile",
     "tril",
@@ -137,6 +154,10 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "zeros",
     "zeros_like",

@@ -19,8 +19,10 @@ from tensor._layout import Layout
 from tensor._moving import Moving
 from tensor._pickling import Pickling
 from tensor._printing import Printing
+from tensor._selecting import Selecting
 from tensor._shapes import Shapes
 from tensor._sharing import Sharing
+from tensor._sorting import Sorting
 
 clear_frames_of("tensor")
 
@@ -38,8 +40,10 @@ class Tensor(
     Moving,
     Pickling,
     Printing,
+    Selecting,
     Shapes,
     Sharing,
+    Sorting,
     TensorCore,
 ):
     """A multi-dimensional array whose lifetime a scope decides.
