@@ -54,7 +54,7 @@ def operand(x: object) -> Any:
 def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None:
     """Return the node of an op with `inputs` (tensors, arrays, scalars), or None when none is wanted."""
     nodes = tuple([getattr(x, "_node", None) for x in inputs])
-    if not any(nodes) or not _is_recording() or out.dtype.kind not in "fc":
+    if not any(nodes) or not rule.is_differentiable or not _is_recording() or out.dtype.kind not in "fc":
         return None
     plan = rule.plan(tuple([node is not None for node in nodes]))
     saved: list[Any] = []
@@ -77,7 +77,7 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
 
 def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Node | None:
     """Return what ``record`` returns for an op of two inputs and no parameters, in half the time."""
-    if not _is_recording():
+    if not rule.is_differentiable or not _is_recording():
         return None
     dtype = out.dtype
     if dtype.kind not in "fc":
@@ -115,6 +115,9 @@ def _claim_operand(x: object, array: Any) -> Any:
 def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, **parameters: Any) -> Tensor:
     """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
     arrays = [operand(x) for x in inputs]
+    for x, array in zip(inputs, arrays, strict=True):
+        if array is NotImplemented:
+            raise foreign(rule.name, x)
     try:
         out = as_array(kernel(*arrays))
     except (TypeError, ValueError) as error:
@@ -199,6 +202,13 @@ def require_writable_history(x: TensorCore, name: str) -> None:
         )
 
 
+def foreign(name: str, x: object) -> TypeError:
+    """Return the error to raise for an operand that is neither tensor nor array nor number."""
+    return TypeError(
+        f"{name} takes tensors, arrays and numbers, not {type(x).__name__}: write tensor.tensor(data) first"
+    )
+
+
 def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     """Return the error to raise when the kernel of `name` failed on `arrays`: what, why, what instead."""
     text = str(error)
@@ -220,8 +230,13 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     return ValueError(f"{name} of {shapes}: {text}")
 
 
-def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Any, Any], Tensor]:
-    """Return the function of two arguments that `ufunc` is; `swapped` for reflected operators."""
+def binary(
+    rule: Rule, ufunc: np.ufunc, *, swapped: bool = False, operator: bool = True
+) -> Callable[[Any, Any], Tensor]:
+    """Return the function of two arguments that `ufunc` is; `swapped` for reflected operators.
+
+    An operator answers NotImplemented to foreign types, any other function raises a ``TypeError``.
+    """
 
     def function(x1: Any, x2: Any, /) -> Any:
         try:
@@ -230,6 +245,8 @@ def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[A
         except AttributeError:
             a = operand(x1)
             a_node = None
+            if a is NotImplemented:
+                raise foreign(rule.name, x1) from None
         try:
             b = x2._array
             b_node = x2._node
@@ -237,7 +254,9 @@ def binary(rule: Rule, ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[A
             b = operand(x2)
             b_node = None
             if b is NotImplemented:
-                return NotImplemented
+                if operator:
+                    return NotImplemented
+                raise foreign(rule.name, x2) from None
         if a is None:
             x1._raise_disposed()
         if b is None:

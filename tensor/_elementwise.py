@@ -1,26 +1,223 @@
-"""Elementwise functions, and the operators of tensors."""
+"""Elementwise functions, as the array API standard names them (and a few of PyTorch's)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from tensor._core import TensorCore
 from tensor._derivatives import RULES
-from tensor._dispatch import binary, unary
+from tensor._dispatch import apply, binary, unary
 
-add = binary(RULES["add"], np.add)
-subtract = binary(RULES["subtract"], np.subtract)
-multiply = binary(RULES["multiply"], np.multiply)
-divide = binary(RULES["divide"], np.divide)
-exp = unary(RULES["exp"], np.exp)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._tensor import Tensor
+
+    Unary = Callable[[Any], Tensor]
+    Binary = Callable[[Any, Any], Tensor]
 
 
-class Arithmetic(TensorCore):
-    """Operators."""
+def _example(call: str, result: str) -> str:
+    return f"\n\nExamples\n--------\n>>> import tensor\n>>> tensor.{call}.tolist()\n{result}\n"
 
-    __slots__ = ()
 
-    __add__ = __radd__ = add
-    __mul__ = __rmul__ = multiply
-    __sub__ = subtract
-    __truediv__ = divide
+def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, result: str) -> Unary:
+    function = unary(RULES[name], kernel)
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = summary + _example(f"{name}(tensor.tensor({data}))", result)
+    return function
+
+
+def _binary(name: str, ufunc: np.ufunc, summary: str, x1: str, x2: str, result: str) -> Binary:
+    function = binary(RULES[name], ufunc, operator=False)
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = (
+        f"{summary}\n\nShapes broadcast; the dtype is NumPy's for the two operands."
+        + _example(f"{name}(tensor.tensor({x1}), {x2})", result)
+    )
+    return function
+
+
+def _rsqrt(x: Any) -> Any:
+    return np.reciprocal(np.sqrt(x))
+
+
+# Arithmetic
+
+add = _binary("add", np.add, "Return `x1` + `x2`.", "[1, 2]", "3", "[4, 5]")
+subtract = _binary("subtract", np.subtract, "Return `x1` - `x2`.", "[1, 2]", "1", "[0, 1]")
+multiply = _binary("multiply", np.multiply, "Return `x1` * `x2`.", "[1, 2]", "3", "[3, 6]")
+divide = _binary("divide", np.divide, "Return `x1` / `x2`.", "[1.0, 2.0]", "2", "[0.5, 1.0]")
+floor_divide = _binary(
+    "floor_divide",
+    np.floor_divide,
+    "Return the quotient rounded down; no gradient.",
+    "[5, -5]",
+    "2",
+    "[2, -3]",
+)
+remainder = _binary(
+    "remainder", np.remainder, "Return the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
+)
+pow = _binary("pow", np.power, "Return `x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]")
+maximum = _binary("maximum", np.maximum, "Return the larger of each pair.", "[1, 5]", "3", "[3, 5]")
+minimum = _binary("minimum", np.minimum, "Return the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
+hypot = _binary("hypot", np.hypot, "Return sqrt(x1**2 + x2**2).", "[3.0]", "4.0", "[5.0]")
+atan2 = _binary(
+    "atan2", np.arctan2, "Return the angle of the point (x2, x1), in radians.", "[0.0]", "1.0", "[0.0]"
+)
+logaddexp = _binary(
+    "logaddexp", np.logaddexp, "Return log(exp(x1) + exp(x2)).", "[1000.0]", "0.0", "[1000.0]"
+)
+copysign = _binary("copysign", np.copysign, "Return `x1` with the sign of `x2`.", "[1.0]", "-2.0", "[-1.0]")
+nextafter = _binary(
+    "nextafter", np.nextafter, "Return the next number after `x1` toward `x2`.", "[1.0]", "1.0", "[1.0]"
+)
+
+negative = _unary("negative", np.negative, "Return -x.", "[1, -2]", "[-1, 2]")
+positive = _unary("positive", np.positive, "Return a copy of `x`.", "[1, -2]", "[1, -2]")
+abs = _unary("abs", np.abs, "Return the absolute value, real for complex `x`.", "[1, -2]", "[1, 2]")
+reciprocal = _unary("reciprocal", np.reciprocal, "Return 1 / x.", "[4.0]", "[0.25]")
+square = _unary("square", np.square, "Return x * x.", "[3.0]", "[9.0]")
+sign = _unary("sign", np.sign, "Return -1, 0 or 1; x / abs(x) for complex `x`.", "[2, -3, 0]", "[1, -1, 0]")
+ceil = _unary("ceil", np.ceil, "Round up.", "[1.2, -1.2]", "[2.0, -1.0]")
+floor = _unary("floor", np.floor, "Round down.", "[1.2, -1.2]", "[1.0, -2.0]")
+trunc = _unary("trunc", np.trunc, "Round toward zero.", "[1.2, -1.2]", "[1.0, -1.0]")
+round = _unary("round", np.rint, "Round to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]")
+
+# Powers, exponentials, logarithms
+
+exp = _unary("exp", np.exp, "Return e to the power `x`.", "[0.0]", "[1.0]")
+exp2 = _unary("exp2", np.exp2, "Return 2 to the power `x`.", "[3.0]", "[8.0]")
+expm1 = _unary("expm1", np.expm1, "Return exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
+log = _unary("log", np.log, "Return the natural logarithm.", "[1.0]", "[0.0]")
+log1p = _unary("log1p", np.log1p, "Return log(1 + x), precise near 0.", "[0.0]", "[0.0]")
+log2 = _unary("log2", np.log2, "Return the logarithm to base 2.", "[8.0]", "[3.0]")
+log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[100.0]", "[2.0]")
+sqrt = _unary("sqrt", np.sqrt, "Return the square root.", "[9.0]", "[3.0]")
+rsqrt = _unary("rsqrt", _rsqrt, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
+
+# Trigonometry, in radians
+
+sin = _unary("sin", np.sin, "Return the sine.", "[0.0]", "[0.0]")
+cos = _unary("cos", np.cos, "Return the cosine.", "[0.0]", "[1.0]")
+tan = _unary("tan", np.tan, "Return the tangent.", "[0.0]", "[0.0]")
+asin = _unary("asin", np.arcsin, "Return the inverse sine.", "[0.0]", "[0.0]")
+acos = _unary("acos", np.arccos, "Return the inverse cosine.", "[1.0]", "[0.0]")
+atan = _unary("atan", np.arctan, "Return the inverse tangent.", "[0.0]", "[0.0]")
+sinh = _unary("sinh", np.sinh, "Return the hyperbolic sine.", "[0.0]", "[0.0]")
+cosh = _unary("cosh", np.cosh, "Return the hyperbolic cosine.", "[0.0]", "[1.0]")
+tanh = _unary("tanh", np.tanh, "Return the hyperbolic tangent.", "[0.0]", "[0.0]")
+asinh = _unary("asinh", np.arcsinh, "Return the inverse hyperbolic sine.", "[0.0]", "[0.0]")
+acosh = _unary("acosh", np.arccosh, "Return the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
+atanh = _unary("atanh", np.arctanh, "Return the inverse hyperbolic tangent.", "[0.0]", "[0.0]")
+
+# Complex numbers
+
+conj = _unary("conj", np.conjugate, "Return the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]")
+
+# Comparisons and tests: bool results, no gradients
+
+equal = _binary("equal", np.equal, "Return where `x1` == `x2`.", "[1, 2]", "2", "[False, True]")
+not_equal = _binary("not_equal", np.not_equal, "Return where `x1` != `x2`.", "[1, 2]", "2", "[True, False]")
+less = _binary("less", np.less, "Return where `x1` < `x2`.", "[1, 2]", "2", "[True, False]")
+less_equal = _binary(
+    "less_equal", np.less_equal, "Return where `x1` <= `x2`.", "[1, 3]", "2", "[True, False]"
+)
+greater = _binary("greater", np.greater, "Return where `x1` > `x2`.", "[1, 3]", "2", "[False, True]")
+greater_equal = _binary(
+    "greater_equal", np.greater_equal, "Return where `x1` >= `x2`.", "[1, 2]", "2", "[False, True]"
+)
+logical_and = _binary(
+    "logical_and", np.logical_and, "Return where both are true.", "[1, 0]", "True", "[True, False]"
+)
+logical_or = _binary(
+    "logical_or", np.logical_or, "Return where one is true.", "[1, 0]", "False", "[True, False]"
+)
+logical_xor = _binary(
+    "logical_xor", np.logical_xor, "Return where just one is true.", "[1, 0]", "True", "[False, True]"
+)
+logical_not = _unary("logical_not", np.logical_not, "Return where `x` is false.", "[1, 0]", "[False, True]")
+isfinite = _unary("isfinite", np.isfinite, "Return where `x` is finite.", "[1.0]", "[True]")
+isinf = _unary("isinf", np.isinf, "Return where `x` is infinite.", "[1.0]", "[False]")
+isnan = _unary("isnan", np.isnan, "Return where `x` is not a number.", "[1.0]", "[False]")
+signbit = _unary("signbit", np.signbit, "Return where the sign bit is set.", "[-1.0, 1.0]", "[True, False]")
+
+# Bits: integers and bools, no gradients
+
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "Return the bits set in both.", "[6]", "3", "[2]")
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "Return the bits set in one or both.", "[6]", "3", "[7]")
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "Return the bits set in just one.", "[6]", "3", "[5]")
+bitwise_left_shift = _binary(
+    "bitwise_left_shift", np.left_shift, "Shift the bits of `x1` left by `x2` places.", "[3]", "2", "[12]"
+)
+bitwise_right_shift = _binary(
+    "bitwise_right_shift", np.right_shift, "Shift the bits of `x1` right by `x2` places.", "[12]", "2", "[3]"
+)
+bitwise_invert = _unary("bitwise_invert", np.invert, "Return the bits flipped.", "[0, 1]", "[-1, -2]")
+
+
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
+    """Return `x` with each element raised to `min` and lowered to `max`; None leaves that side open.
+
+    The gradient passes where an element was within the bounds, these included.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
+    [2.0, 5.0, 6.0]
+    """
+    if min is None and max is None:
+        raise ValueError("clip needs min, max, or both: tensor.clip(x, 0.0, 1.0)")
+    low = None if min is None else _bound(min)
+    high = None if max is None else _bound(max)
+    inside: Any = None
+    if x.requires_grad:
+        array = x._array
+        inside = np.ones(x.shape, np.bool_)
+        if low is not None:
+            inside &= np.greater_equal(array, low)
+        if high is not None:
+            inside &= np.less_equal(array, high)
+    return apply(RULES["clip"], lambda array: np.clip(array, low, high), (x,), inside=inside)
+
+
+def _bound(bound: Any) -> Any:
+    return bound._array if hasattr(bound, "_array") else bound
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
+    """Return `x1` where `condition` is true and `x2` elsewhere; the three shapes broadcast.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.tensor([1.0, -2.0])
+    >>> tensor.where(x > 0, x, 0.0).tolist()
+    [1.0, 0.0]
+    """
+    return apply(RULES["where"], _where, (condition, x1, x2))
+
+
+def _where(condition: Any, x1: Any, x2: Any) -> Any:
+    if np.asarray(condition).dtype.kind != "b":
+        raise TypeError("the condition must be bool: write x != 0, or x > 0")
+    # Python scalars adapt to the other operand, as in arithmetic; np.where would take them for arrays.
+    dtype = np.result_type(x1, x2)
+    return np.where(condition, np.asarray(x1, dtype), np.asarray(x2, dtype))
+
+
+def lerp(start: Any, end: Any, weight: Any, /) -> Tensor:
+    """Return start + weight * (end - start).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.3).tolist()
+    [3.0]
+    """
+    return apply(RULES["lerp"], lambda a, b, w: a + w * (b - a), (start, end, weight))

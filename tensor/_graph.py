@@ -63,11 +63,12 @@ class Rule:
     gradients. An op with any number of inputs has one function, ``each``, which may ask for the place `i`.
     """
 
-    __slots__ = ("functions", "name", "plans")
+    __slots__ = ("functions", "is_differentiable", "name", "plans")
 
     def __init__(self, name: str, functions: dict[str, Callable[..., Any] | None]) -> None:
         self.name = name
         self.functions = functions
+        self.is_differentiable = any(function is not None for function in functions.values())
         self.plans: dict[tuple[bool, ...], Plan] = {}
 
     def input_names(self, count: int) -> list[str]:

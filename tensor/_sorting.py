@@ -227,7 +227,8 @@ def _order(array: Array, place: int, descending: bool) -> Array:
         return np.argsort(array, place, kind="stable")
     # Sorted backward and read backward: the largest first, equal ones in their order.
     order = np.argsort(np.flip(array, place), place, kind="stable")
-    return np.subtract(array.shape[place] - 1, np.flip(order, place))
+    last = np.intp(array.shape[place] - 1)
+    return np.asarray(last - np.flip(order, place))
 
 
 def _array_of(x: object) -> Array:

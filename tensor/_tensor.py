@@ -9,16 +9,19 @@ from tensor._casts import Casts
 from tensor._conversion import Conversion
 from tensor._core import TensorCore, plain
 from tensor._dtypes import Dtype
-from tensor._elementwise import Arithmetic
 from tensor._expanding import Expanding
 from tensor._gradients import Gradients
 from tensor._indexing import Indexing
+from tensor._inplace import InPlace
 from tensor._interop import Interop
 from tensor._joining import Joining
 from tensor._layout import Layout
+from tensor._linalg import LinearAlgebra
 from tensor._moving import Moving
+from tensor._operators import ElementwiseMethods, Operators
 from tensor._pickling import Pickling
 from tensor._printing import Printing
+from tensor._reducing import Reductions
 from tensor._selecting import Selecting
 from tensor._shapes import Shapes
 from tensor._sharing import Sharing
@@ -28,18 +31,22 @@ clear_frames_of("tensor")
 
 
 class Tensor(
-    Arithmetic,
     Casts,
     Conversion,
+    ElementwiseMethods,
     Expanding,
     Gradients,
+    InPlace,
     Indexing,
     Interop,
     Joining,
     Layout,
+    LinearAlgebra,
     Moving,
+    Operators,
     Pickling,
     Printing,
+    Reductions,
     Selecting,
     Shapes,
     Sharing,

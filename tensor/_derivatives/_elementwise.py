@@ -7,27 +7,6 @@ from typing import Any
 
 from tensor._derivatives._table import conj, define
 
-define("add", a=lambda xp, g: g, b=lambda xp, g: g)
-define("subtract", a=lambda xp, g: g, b=lambda xp, g: -g)
-define("multiply", a=lambda xp, g, b: g * conj(xp, b), b=lambda xp, g, a: g * conj(xp, a))
-define(
-    "divide",
-    a=lambda xp, g, b: g / conj(xp, b),
-    b=lambda xp, g, b, out: -g * conj(xp, out / b),
-)
-define("negative", x=lambda xp, g: -g)
-define("positive", x=lambda xp, g: g)
-define(
-    "pow",
-    a=lambda xp, g, a, b: g * conj(xp, _power_slope(xp, a, b)),
-    b=lambda xp, g, a, out: g * conj(xp, out * _log_where_positive(xp, a)),
-)
-define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor(a / b))
-define("exp", x=lambda xp, g, out: g * conj(xp, out))
-define("log", x=lambda xp, g, x: g / conj(xp, x))
-define("sqrt", x=lambda xp, g, out: g / conj(xp, 2 * out))
-define("tanh", x=lambda xp, g, out: g * conj(xp, 1 - out * out))
-
 
 def _power_slope(xp: Any, a: Any, b: Any) -> Any:
     """b * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
@@ -42,3 +21,138 @@ def _log_where_positive(xp: Any, a: Any) -> Any:
     if not hasattr(a, "dtype"):
         return math.log(a) if a != 0 else 0.0
     return xp.log(xp.where(a == 0, 1, a))
+
+
+def _share_of_larger(xp: Any, a: Any, b: Any) -> Any:
+    """1 where a is the larger, 0 where b is, 1/2 where they tie (PyTorch's choice)."""
+    return xp.where(a > b, 1, xp.where(a == b, 0.5, 0))
+
+
+# Arithmetic
+
+define("add", a=lambda xp, g: g, b=lambda xp, g: g)
+define("subtract", a=lambda xp, g: g, b=lambda xp, g: -g)
+define("multiply", a=lambda xp, g, b: g * conj(xp, b), b=lambda xp, g, a: g * conj(xp, a))
+define(
+    "divide",
+    a=lambda xp, g, b: g / conj(xp, b),
+    b=lambda xp, g, b, out: -g * conj(xp, out / b),
+)
+define(
+    "pow",
+    a=lambda xp, g, a, b: g * conj(xp, _power_slope(xp, a, b)),
+    b=lambda xp, g, a, out: g * conj(xp, out * _log_where_positive(xp, a)),
+)
+define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor(a / b))
+define("floor_divide", a=None, b=None)
+define("negative", x=lambda xp, g: -g)
+define("positive", x=lambda xp, g: g)
+define("reciprocal", x=lambda xp, g, out: -g * conj(xp, out * out))
+define("square", x=lambda xp, g, x: g * conj(xp, 2 * x))
+define("abs", x=lambda xp, g, x: g * xp.sign(x))
+define(
+    "maximum",
+    a=lambda xp, g, a, b: g * _share_of_larger(xp, a, b),
+    b=lambda xp, g, a, b: g * _share_of_larger(xp, b, a),
+)
+define(
+    "minimum",
+    a=lambda xp, g, a, b: g * _share_of_larger(xp, b, a),
+    b=lambda xp, g, a, b: g * _share_of_larger(xp, a, b),
+)
+define("clip", x=lambda xp, g, inside: g * inside)
+define("hypot", a=lambda xp, g, a, out: g * (a / out), b=lambda xp, g, b, out: g * (b / out))
+define(
+    "atan2",
+    a=lambda xp, g, a, b: g * b / (a * a + b * b),
+    b=lambda xp, g, a, b: -g * a / (a * a + b * b),
+)
+define(
+    "logaddexp",
+    a=lambda xp, g, a, out: g * xp.exp(a - out),
+    b=lambda xp, g, b, out: g * xp.exp(b - out),
+)
+define("copysign", a=lambda xp, g, a, b: g * xp.sign(a) * xp.copysign(1.0, b), b=lambda xp, g, b: 0 * b)
+define("nextafter", a=None, b=None)
+define("lerp", a=lambda xp, g, w: g * (1 - w), b=lambda xp, g, w: g * w, w=lambda xp, g, a, b: g * (b - a))
+define(
+    "where",
+    condition=None,
+    a=lambda xp, g, condition: xp.where(condition, g, 0),
+    b=lambda xp, g, condition: xp.where(condition, 0, g),
+)
+
+# Powers, exponentials, logarithms
+
+define("exp", x=lambda xp, g, out: g * conj(xp, out))
+define("exp2", x=lambda xp, g, out: g * conj(xp, out) * math.log(2))
+define("expm1", x=lambda xp, g, out: g * conj(xp, out + 1))
+define("log", x=lambda xp, g, x: g / conj(xp, x))
+define("log1p", x=lambda xp, g, x: g / conj(xp, x + 1))
+define("log2", x=lambda xp, g, x: g / conj(xp, x * math.log(2)))
+define("log10", x=lambda xp, g, x: g / conj(xp, x * math.log(10)))
+define("sqrt", x=lambda xp, g, out: g / conj(xp, 2 * out))
+define("rsqrt", x=lambda xp, g, out: g * conj(xp, -0.5 * out * out * out))
+
+# Trigonometry
+
+define("sin", x=lambda xp, g, x: g * conj(xp, xp.cos(x)))
+define("cos", x=lambda xp, g, x: -g * conj(xp, xp.sin(x)))
+define("tan", x=lambda xp, g, out: g * conj(xp, 1 + out * out))
+define("asin", x=lambda xp, g, x: g / conj(xp, xp.sqrt(1 - x * x)))
+define("acos", x=lambda xp, g, x: -g / conj(xp, xp.sqrt(1 - x * x)))
+define("atan", x=lambda xp, g, x: g / conj(xp, 1 + x * x))
+define("sinh", x=lambda xp, g, x: g * conj(xp, xp.cosh(x)))
+define("cosh", x=lambda xp, g, x: g * conj(xp, xp.sinh(x)))
+define("tanh", x=lambda xp, g, out: g * conj(xp, 1 - out * out))
+define("asinh", x=lambda xp, g, x: g / conj(xp, xp.sqrt(x * x + 1)))
+define("acosh", x=lambda xp, g, x: g / conj(xp, xp.sqrt(x - 1) * xp.sqrt(x + 1)))
+define("atanh", x=lambda xp, g, x: g / conj(xp, 1 - x * x))
+
+# Complex numbers
+
+define("conj", x=lambda xp, g: conj(xp, g))
+
+# Activations and special functions
+
+define("relu", x=lambda xp, g, out: g * (out > 0))
+define("leaky_relu", x=lambda xp, g, x, slope: g * xp.where(x > 0, 1, slope))
+define("elu", x=lambda xp, g, x, out, alpha: g * xp.where(x > 0, 1, out + alpha))
+define("sigmoid", x=lambda xp, g, out: g * out * (1 - out))
+define("logsigmoid", x=lambda xp, g, out: g * -xp.expm1(out))
+define("softplus", x=lambda xp, g, slope: g * slope)
+define("silu", x=lambda xp, g, x, gate: g * gate * (1 + x * (1 - gate)))
+define("gelu", x=lambda xp, g, slope: g * slope)
+define("erf", x=lambda xp, g, x: g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+
+# Constant almost everywhere: a gradient of zero, as in PyTorch
+
+for _name in ("ceil", "floor", "round", "sign", "trunc"):
+    define(_name, x=lambda xp, g: xp.zeros_like(g))
+
+# Not differentiable: bits, comparisons, tests
+
+for _name in (
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+):
+    define(_name, a=None, b=None)
+for _name in ("bitwise_invert", "isfinite", "isinf", "isnan", "logical_not", "signbit"):
+    define(_name, x=None)
+
+# A write of other values
+
+define("copy", x=lambda xp, g: xp.zeros_like(g), source=lambda xp, g: g)
