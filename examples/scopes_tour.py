@@ -1,0 +1,114 @@
+"""What dispose scopes do, step by step. Run it: it prints what happens.
+
+python examples/scopes_tour.py
+"""
+
+from __future__ import annotations
+
+import nn
+import tensor
+from scopes import disposing, new_dispose_scope, statistics
+
+
+def a_scope_ends() -> None:
+    """A scope disposes at its end what was made inside, whoever still holds it."""
+    with new_dispose_scope("step") as scope:
+        x = tensor.ones((2, 3))
+        doubled = x * 2
+        print("  inside:", scope)
+    print("  after:  x.is_invalid =", x.is_invalid, " doubled.is_invalid =", doubled.is_invalid)
+    try:
+        x + 1
+    except tensor.TensorDisposedError as error:
+        print("  x + 1:", error)
+
+
+def a_result_survives() -> None:
+    """What should live on moves to the scope outside."""
+    with new_dispose_scope("outer") as outer:
+        with new_dispose_scope("inner") as inner:
+            total = inner.move_to_outer(tensor.ones((4,)).sum())
+        print("  after the inner scope:", total.item(), " owned by the outer:", total in outer)
+
+
+@disposing
+def standardized(x: tensor.Tensor) -> tensor.Tensor:
+    """Return `x` with mean 0 and deviation 1; the temporaries end with the call."""
+    centered = x - x.mean()
+    return centered / (centered * centered).mean().sqrt()
+
+
+def a_function_has_a_scope() -> None:
+    """``@disposing`` gives each call a scope, and the caller what it returns."""
+    with new_dispose_scope() as scope:
+        result = standardized(tensor.tensor([1.0, 2.0, 3.0]))
+        print("  result:", [round(v, 3) for v in result.tolist()], " owned here:", result in scope)
+
+
+def a_scope_prolongs_nothing() -> None:
+    """A tensor whose last reference goes is freed at once, in the longest of scopes."""
+    with new_dispose_scope("long") as scope:
+        x = tensor.zeros((100,))
+        for _ in range(1_000):
+            x = x + 1
+        print("  after 1,000 additions the scope owns", len(scope), "tensor:", x[0].item())
+
+
+def an_exception_keeps_no_memory() -> None:
+    """A stored exception holds its frames, and they hold tensors; the scope has emptied those."""
+    before = statistics.snapshot()
+    kept = None
+    try:
+        with new_dispose_scope("failing"):
+            big = tensor.zeros((1_000, 1_000))
+            big @ tensor.ones((3, 3))
+    except ValueError as error:
+        kept = error
+    print("  kept:", str(kept)[:60], "...")
+    print("  tensors left:", (statistics.snapshot() - before).live_count)
+
+
+def a_model_is_trained() -> None:
+    """Parameters outlive the scope that they are made in; all else of a step goes with it."""
+    tensor.manual_seed(0)
+    before = statistics.snapshot()
+    inputs = tensor.randn(64, 4)
+    targets = (inputs.sum(dim=1) > 0).long()
+    with new_dispose_scope("building"):
+        model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+        optimizer = nn.optim.Adam(model.parameters(), lr=0.05)
+    for step in range(30):
+        with new_dispose_scope("step"):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            value = loss.item()
+        if step % 10 == 9:
+            live = (statistics.snapshot() - before).live_count
+            print(f"  step {step + 1}: loss {value:.4f}, {live} live tensors")
+    for held in (optimizer, model, inputs, targets):
+        held.dispose()
+    print("  in the end:", statistics.snapshot() - before)
+
+
+TOUR = {
+    "A scope ends": a_scope_ends,
+    "A result survives": a_result_survives,
+    "A function has a scope": a_function_has_a_scope,
+    "A scope prolongs nothing": a_scope_prolongs_nothing,
+    "An exception keeps no memory": an_exception_keeps_no_memory,
+    "A model is trained": a_model_is_trained,
+}
+
+
+def main() -> None:
+    """Go through the tour."""
+    for title, stop in TOUR.items():
+        print(title)
+        stop()
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
+
+from nn import data, functional, init, optim, utils
+from nn._containers import ModuleDict, ModuleList, Sequential
+from nn._hooks import RemovableHandle
+from nn._layers._activations import (
+    ELU,
+    GELU,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
+from nn._layers._losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
+from nn._layers._maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from nn._layers._normalizations import BatchNorm1d, LayerNorm, RMSNorm
+from nn._module import Module
+from nn._parameter import Parameter
+from nn._parameter_containers import ParameterDict, ParameterList
+from nn._states import IncompatibleKeys
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "BatchNorm1d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "HuberLoss",
+    "Identity",
+    "IncompatibleKeys",
+    "L1Loss",
+    "LayerNorm",
+    "LeakyReLU",
+    "Linear",
+    "LogSoftmax",
+    "MSELoss",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "NLLLoss",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "RMSNorm",
+    "ReLU",
+    "RemovableHandle",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "SmoothL1Loss",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "Unflatten",
+    "data",
+    "functional",
+    "init",
+    "optim",
+    "utils",
+]

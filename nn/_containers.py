@@ -1,0 +1,277 @@
+"""Modules that hold modules: in a row, in a list, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from nn._module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Row(Module):
+    """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
+
+    def _members(self) -> list[Module]:
+        return [value for _, kind, value in self._registered() if kind == "module"]
+
+    def _names(self) -> list[str]:
+        return [name for name, kind, _ in self._registered() if kind == "module"]
+
+    def __len__(self) -> int:
+        return len(self._members())
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._members())
+
+    def __contains__(self, module: object) -> bool:
+        return any(held is module for held in self._members())
+
+    def _name_at(self, index: int) -> str:
+        names = self._names()
+        if not isinstance(index, int):
+            raise TypeError(
+                f"a {type(self).__name__} is indexed by integers and slices, not {type(index).__name__}"
+            )
+        if not -len(names) <= index < len(names):
+            raise IndexError(
+                f"{type(self).__name__} holds {len(names)} modules, and there is no number {index}"
+            )
+        return names[index]
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._of(self._members()[index])
+        return self.__dict__[self._name_at(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        """Put `module` in a place; what was there is disposed unless another module holds it."""
+        self.register_module(self._name_at(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        """Take modules out, without disposing them; those behind move up."""
+        members = self._members()
+        del members[index]
+        self._become(members)
+
+    def _become(self, members: list[Module]) -> None:
+        for name in self._names():
+            delattr(self, name)
+        for i, module in enumerate(members):
+            self.register_module(str(i), module)
+
+    def _of(self, members: list[Module]) -> Self:
+        raise NotImplementedError
+
+    def append(self, module: Module) -> Self:
+        """Add `module` at the end, and return this container.
+
+        Examples
+        --------
+        >>> import nn
+        >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
+        2
+        """
+        self.register_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add all `modules` at the end, and return this container.
+
+        Examples
+        --------
+        >>> import nn
+        >>> len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))
+        2
+        """
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put `module` before the place `index`, and return this container.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Sequential(nn.ReLU()).insert(0, nn.Tanh())[0]
+        Tanh()
+        """
+        if not isinstance(module, Module):
+            raise TypeError(f"insert() takes an nn.Module, not {type(module).__name__}")
+        members = self._members()
+        members.insert(index, module)
+        self._become(members)
+        return self
+
+    def pop(self, index: int = -1) -> Any:
+        """Take a module out, without disposing it, and return it.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Sequential(nn.ReLU(), nn.Tanh()).pop()
+        Tanh()
+        """
+        module = self[index]
+        del self[index]
+        return module
+
+
+class Sequential(Row):
+    """Modules in a row: the output of each is the input of the next.
+
+    Parameters
+    ----------
+    *modules
+        Modules, or one dict of modules by name.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> model(tensor.ones((3, 4))).shape
+    (3, 2)
+    >>> model
+    Sequential(
+      (0): Linear(in_features=4, out_features=8, bias=True)
+      (1): ReLU()
+      (2): Linear(in_features=8, out_features=2, bias=True)
+    )
+    """
+
+    def __init__(self, *modules: Module | dict[str, Module]) -> None:
+        super().__init__()
+        if len(modules) == 1 and isinstance(modules[0], dict):
+            for name, module in modules[0].items():
+                self.register_module(name, module)
+        else:
+            for i, each in enumerate(modules):
+                if not isinstance(each, Module):
+                    raise TypeError(
+                        f"Sequential takes modules, and argument {i} is a {type(each).__name__}: write "
+                        "nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
+                    )
+                self.register_module(str(i), each)
+
+    def _of(self, members: list[Module]) -> Self:
+        return type(self)(*members)
+
+    def forward(self, input: Any) -> Any:
+        """Pass `input` through all modules."""
+        own = self.__dict__
+        for name, kind in self._kinds.items():
+            if kind == "module" and own[name] is not None:
+                input = own[name](input)
+        return input
+
+
+class ModuleList(Row):
+    """A list of modules; it computes nothing itself.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layers = nn.ModuleList([nn.Linear(2, 2), nn.ReLU()])
+    >>> x = tensor.ones((1, 2))
+    >>> for layer in layers:
+    ...     x = layer(x)
+    >>> x.shape
+    (1, 2)
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _of(self, members: list[Module]) -> Self:
+        return type(self)(members)
+
+
+class ModuleDict(Module):
+    """Modules by name; it computes nothing itself.
+
+    Examples
+    --------
+    >>> import nn
+    >>> heads = nn.ModuleDict({"digit": nn.Linear(8, 10), "parity": nn.Linear(8, 2)})
+    >>> heads["parity"]
+    Linear(in_features=8, out_features=2, bias=True)
+    """
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return self.__dict__[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self.register_module(name, module)
+
+    def __delitem__(self, name: str) -> None:
+        """Take a module out, without disposing it."""
+        if name not in self:
+            raise KeyError(name)
+        delattr(self, name)
+
+    def __len__(self) -> int:
+        return len(list(self.keys()))
+
+    def __iter__(self) -> Iterator[str]:
+        return self.keys()
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == held for held in self.keys())
+
+    def keys(self) -> Iterator[str]:
+        """Yield the names.
+
+        Examples
+        --------
+        >>> import nn
+        >>> list(nn.ModuleDict({"a": nn.ReLU()}).keys())
+        ['a']
+        """
+        return iter([name for name, kind, _ in self._registered() if kind == "module"])
+
+    def values(self) -> Iterator[Module]:
+        """Yield the modules."""
+        return iter([value for _, kind, value in self._registered() if kind == "module"])
+
+    def items(self) -> Iterator[tuple[str, Module]]:
+        """Yield names with modules."""
+        return zip(self.keys(), self.values(), strict=True)
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Register each of `modules` under its name."""
+        pairs = modules.items() if hasattr(modules, "items") else modules
+        for name, module in list(pairs):
+            self[name] = module
+
+    def pop(self, name: str) -> Any:
+        """Take a module out, without disposing it, and return it.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.ModuleDict({"a": nn.ReLU()}).pop("a")
+        ReLU()
+        """
+        module = self[name]
+        del self[name]
+        return module
+
+    def clear(self) -> None:
+        """Take all modules out, without disposing them."""
+        for name in list(self.keys()):
+            del self[name]

@@ -1,0 +1,106 @@
+"""Another dtype for a module: its parameters and buffers stay the objects that they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from nn._gradients import clear_gradients
+from nn._traversal import Traversal
+from tensor._core import TensorCore, wrap_unowned
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, float16, float32, float64, is_inexact
+from tensor._graph import Leaf
+
+if TYPE_CHECKING:
+    from tensor._storage import Array
+
+
+class Conversion(Traversal):
+    """Methods that change all tensors of a module in place."""
+
+    def to(self, dtype: DtypeLike) -> Self:
+        """Convert all floating and complex parameters and buffers, gradients too, and return this module.
+
+        The tensors stay the objects that they are, in memory of their own; integer ones are left alone.
+        ``"cpu"`` is taken as well and changes nothing, so that PyTorch's loops run.
+
+        Raises
+        ------
+        TypeError
+            If `dtype` is neither floating nor complex.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 2).to("float64").weight.dtype
+        dtype('float64')
+        """
+        if isinstance(dtype, str) and dtype == "cpu":
+            return self
+        wanted = as_dtype(dtype)
+        if not is_inexact(wanted):
+            raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
+        held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
+        # All memory is there before the first tensor changes.
+        arrays = [_converted(x._array, wanted) for x in held]
+        grads = [
+            None if x.grad is None or x.grad._array is None else _converted(x.grad._array, wanted)
+            for x in held
+        ]
+        for x, array, grad in zip(held, arrays, grads, strict=True):
+            _replace(x, array, grad)
+        return self
+
+    def half(self) -> Self:
+        """Convert all floating parameters and buffers to float16, and return this module."""
+        return self.to(float16)
+
+    def float(self) -> Self:
+        """Convert all floating parameters and buffers to float32, and return this module."""
+        return self.to(float32)
+
+    def double(self) -> Self:
+        """Convert all floating parameters and buffers to float64, and return this module.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 2).double().bias.dtype
+        dtype('float64')
+        """
+        return self.to(float64)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Dispose the gradients of all parameters, or fill them with zeros.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer = nn.Linear(2, 1)
+        >>> layer(tensor.ones((1, 2))).sum().backward()
+        >>> layer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
+        clear_gradients(self.parameters(), set_to_none)
+
+
+def _needs(x: TensorCore, wanted: Dtype) -> bool:
+    x._raise_if_disposed()
+    found = None if x._array is None else x._array.dtype
+    return found is not None and is_inexact(found) and found != wanted
+
+
+def _converted(array: Array | None, wanted: Dtype) -> Array:
+    if array is None:
+        raise ValueError("an empty tensor can't be converted")
+    return (array.real if array.dtype.kind == "c" and wanted.kind != "c" else array).astype(wanted)
+
+
+def _replace(x: TensorCore, array: Array, grad: Array | None) -> None:
+    requires_grad = x._node is not None
+    x._forget_memory()
+    x._array = array
+    if requires_grad:
+        leaf = Leaf(array.shape, array.dtype)
+        leaf.grad = None if grad is None else wrap_unowned(grad)
+        x._node = leaf

@@ -1,0 +1,184 @@
+"""Activations: functions of each element, and the softmax family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn._derivatives import RULES
+from nn._functions._checks import array_of, floating_array_of
+from tensor import _special
+from tensor._dispatch import overwrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Tensor
+    from tensor._storage import Array
+
+
+def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:
+    floating_array_of(name, "input", input)
+
+    def write(array: Array) -> None:
+        array[...] = kernel(array)
+
+    return overwrite(RULES[name], input, write, (input,), **parameters)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return max(x, 0); with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.relu(tensor.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    if inplace:
+        return _in_place("relu", input, lambda x: np.maximum(x, 0))
+    array_of("relu", "input", input)
+    return tn.relu(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Return x where positive, ``negative_slope * x`` elsewhere; with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
+    [-1.0, 2.0]
+    """
+    if inplace:
+        return _in_place(
+            "leaky_relu", input, lambda x: np.where(x > 0, x, x * negative_slope), slope=negative_slope
+        )
+    floating_array_of("leaky_relu", "input", input)
+    return tn.leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return x where positive, ``alpha * (exp(x) - 1)`` elsewhere; with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.elu(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    if inplace:
+        return _in_place(
+            "elu", input, lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=alpha
+        )
+    floating_array_of("elu", "input", input)
+    return tn.elu(input, alpha)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return x * sigmoid(x); with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.silu(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    if inplace:
+        gate = _special.sigmoid(floating_array_of("silu", "input", input))
+        return _in_place("silu", input, lambda x: x * gate, gate=gate)
+    floating_array_of("silu", "input", input)
+    return tn.silu(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x)).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.sigmoid(tensor.tensor([0.0])).tolist()
+    [0.5]
+    """
+    array_of("sigmoid", "input", input)
+    return tn.sigmoid(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Return the hyperbolic tangent.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.tanh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    array_of("tanh", "input", input)
+    return tn.tanh(input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Return x times the share of a normal distribution below x.
+
+    Parameters
+    ----------
+    input
+        Any shape.
+    approximate
+        ``"none"``, or ``"tanh"`` for the formula of Hendrycks and Gimpel (2016), which is quicker.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.gelu(tensor.tensor([1.0])).item(), 4)
+    0.8413
+    """
+    floating_array_of("gelu", "input", input)
+    return tn.gelu(input, approximate)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * x)) / beta; x itself where ``beta * x`` is above `threshold`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.softplus(tensor.tensor([0.0])).item(), 4)
+    0.6931
+    """
+    floating_array_of("softplus", "input", input)
+    return tn.softplus(input, beta, threshold)
+
+
+def _dim(name: str, dim: int | None) -> int:
+    if not isinstance(dim, int):
+        raise TypeError(f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {dim!r}")
+    return dim
+
+
+def softmax(input: Tensor, dim: int | None = None) -> Tensor:
+    """Return exp(x) scaled to sum 1 along `dim`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    floating_array_of("softmax", "input", input)
+    return input.softmax(_dim("softmax", dim))
+
+
+def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
+    """Return the logarithm of ``softmax(input, dim)``, without its rounding.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [round(x, 4) for x in nn.functional.log_softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()]
+    [-0.6931, -0.6931]
+    """
+    floating_array_of("log_softmax", "input", input)
+    return input.log_softmax(_dim("log_softmax", dim))

@@ -1,0 +1,74 @@
+"""What the functional forms ask of their arguments, and how they record themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import TensorCore
+from tensor._graph import is_recording
+
+if TYPE_CHECKING:
+    from tensor._storage import Array
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def array_of(name: str, what: str, x: object) -> Array:
+    """Return the array under the tensor `x`."""
+    if not isinstance(x, TensorCore):
+        raise TypeError(
+            f"{name}: {what} must be a tensor, not {type(x).__name__}: write tensor.tensor({what})"
+        )
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    return array
+
+
+def floating_array_of(name: str, what: str, x: object) -> Array:
+    """Return the array under `x`, a tensor of floating numbers."""
+    array = array_of(name, what, x)
+    if array.dtype.kind != "f":
+        raise TypeError(f"{name}: {what} must be floating, not {array.dtype}: convert it with {what}.float()")
+    return array
+
+
+def is_wanted(x: object) -> bool:
+    """Tell whether an op on `x` will be recorded."""
+    return getattr(x, "_node", None) is not None and is_recording()
+
+
+def check_reduction(name: str, reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{name}: reduction is one of {REDUCTIONS}, not {reduction!r}")
+
+
+def check_probability(name: str, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: p is a probability, from 0 to 1, not {p!r}")
+
+
+def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
+    if a.shape != b.shape:
+        raise ValueError(
+            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what does not "
+            f"belong together. Bring them to one shape, for example with {what}.reshape(input.shape)"
+        )
+
+
+def reduced(values: Array, reduction: str) -> tuple[Array, float]:
+    """Return the reduced loss and what each of its values counts in it."""
+    if reduction == "none":
+        return values, 1.0
+    if reduction == "sum":
+        return np.asarray(values.sum(dtype=values.dtype)), 1.0
+    if values.size == 0:
+        return np.asarray(np.nan, values.dtype), 0.0
+    return np.asarray(values.mean(dtype=values.dtype)), 1.0 / values.size
+
+
+def scalar(x: Any, like: Array) -> Any:
+    """Return `x` in the dtype of `like`, so that it does not widen what it meets."""
+    return like.dtype.type(x)

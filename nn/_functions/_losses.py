@@ -1,0 +1,242 @@
+"""Losses that compare each element of the input with its target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn._derivatives import RULES
+from nn._functions._checks import (
+    array_of,
+    check_reduction,
+    check_same_shape,
+    floating_array_of,
+    is_wanted,
+    reduced,
+)
+from tensor._core import wrap
+from tensor._dispatch import record
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor._storage import Array
+
+
+def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Array, Array]:
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "input", input)
+    y = array_of(name, "target", target)
+    check_same_shape(name, x, y)
+    return x, y
+
+
+def _finish(
+    name: str, input: Tensor, target: Tensor, values: Array, reduction: str, slope: Array, factor: float = 1.0
+) -> Tensor:
+    """Reduce `values`; their derivative by the input is `factor` times `slope`, which is written over."""
+    out, share = reduced(values, reduction)
+    if not (is_wanted(input) or is_wanted(target)):
+        return wrap(out)
+    if factor * share != 1:
+        slope *= factor * share
+    return wrap(out, record(RULES[name], (input, target), out, {"slope": slope}))
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Return the squared difference of `input` and `target`, which have one shape.
+
+    Parameters
+    ----------
+    input, target
+        Any shape.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.mse_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
+    """
+    x, y = _pair("mse_loss", input, target, reduction)
+    difference = np.asarray(x - y)
+    return _finish("mse_loss", input, target, difference * difference, reduction, difference, 2.0)
+
+
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    1.0
+    """
+    x, y = _pair("l1_loss", input, target, reduction)
+    difference = np.asarray(x - y)
+    return _finish("l1_loss", input, target, np.abs(difference), reduction, np.sign(difference))
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """Return half the squared difference where it is below `delta`, and a straight line beyond (Huber, 1964).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
+    if delta <= 0:
+        raise ValueError(f"huber_loss: delta must be above 0, not {delta!r}")
+    x, y = _pair("huber_loss", input, target, reduction)
+    difference = np.asarray(x - y)
+    distance = np.abs(difference)
+    values = np.where(distance <= delta, 0.5 * difference * difference, delta * (distance - 0.5 * delta))
+    return _finish("huber_loss", input, target, values, reduction, np.clip(difference, -delta, delta))
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """Return ``huber_loss`` with its bend at `beta`, divided by `beta`; the absolute difference for 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.smooth_l1_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
+    if beta < 0:
+        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta!r}")
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    x, y = _pair("smooth_l1_loss", input, target, reduction)
+    difference = np.asarray(x - y)
+    distance = np.abs(difference)
+    values = np.where(distance < beta, 0.5 / beta * difference * difference, distance - 0.5 * beta)
+    slope = np.clip(difference / beta, -1, 1)
+    return _finish("smooth_l1_loss", input, target, values, reduction, slope)
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """Return the cross entropy of probabilities of the answer yes; logarithms stop at -100.
+
+    Parameters
+    ----------
+    input
+        Probabilities, from 0 to 1, of any shape.
+    target
+        What they should be, in the same shape.
+    weight
+        What each element counts; it broadcasts to the input's shape.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or a probability is below 0 or above 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> p, yes = tensor.tensor([0.5]), tensor.tensor([1.0])
+    >>> round(nn.functional.binary_cross_entropy(p, yes).item(), 4)
+    0.6931
+    """
+    name = "bce_loss"
+    x, y = _pair(name, input, target, reduction)
+    if x.size and not (x.min() >= 0 and x.max() <= 1):
+        raise ValueError(
+            "binary_cross_entropy: input holds probabilities, from 0 to 1. For logits use "
+            "binary_cross_entropy_with_logits"
+        )
+    with np.errstate(divide="ignore"):
+        yes, no = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
+    values = np.asarray(-(y * yes + (1 - y) * no), x.dtype)
+    # The 1e-12 is PyTorch's: the slope at 0 and 1 stays finite.
+    slope = np.asarray((x - y) / np.maximum((1 - x) * x, 1e-12), x.dtype)
+    return _weighed(name, input, target, values, slope, np.asarray(no - yes, x.dtype), weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return the cross entropy of the answer yes, whose probability is ``sigmoid(input)``.
+
+    Parameters
+    ----------
+    input
+        Logits of any shape.
+    target
+        Probabilities in the same shape.
+    weight
+        What each element counts; it broadcasts to the input's shape.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    pos_weight
+        What the answer yes counts; it broadcasts to the input's shape.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> logit, yes = tensor.tensor([0.0]), tensor.tensor([1.0])
+    >>> round(nn.functional.binary_cross_entropy_with_logits(logit, yes).item(), 4)
+    0.6931
+    """
+    name = "bce_with_logits_loss"
+    x, y = _pair(name, input, target, reduction)
+    # log(1 + exp(-x)), and with x on top log(1 + exp(x)): neither overflows.
+    loss_of_yes = np.logaddexp(0, -x)
+    loss_of_no = np.asarray(loss_of_yes + x)
+    chance_of_no = np.exp(-loss_of_no)
+    yes_counts = 1 if pos_weight is None else _broadcast(name, "pos_weight", pos_weight, x)
+    values = np.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
+    slope = np.asarray((1 - y) * (1 - chance_of_no) - yes_counts * y * chance_of_no, x.dtype)
+    target_slope = np.asarray(yes_counts * loss_of_yes - loss_of_no, x.dtype)
+    return _weighed(name, input, target, values, slope, target_slope, weight, reduction)
+
+
+def _broadcast(name: str, what: str, x: Tensor, like: Array) -> Array:
+    array = array_of(name, what, x)
+    try:
+        return np.broadcast_to(array, like.shape)
+    except ValueError:
+        raise ValueError(
+            f"{name}: {what} of shape {array.shape} does not broadcast to the input's shape {like.shape}"
+        ) from None
+
+
+def _weighed(
+    name: str,
+    input: Tensor,
+    target: Tensor,
+    values: Array,
+    slope: Array,
+    target_slope: Array,
+    weight: Tensor | None,
+    reduction: str,
+) -> Tensor:
+    if weight is not None:
+        counts = _broadcast(name, "weight", weight, values)
+        values, slope, target_slope = (np.asarray(x * counts, x.dtype) for x in (values, slope, target_slope))
+    out, share = reduced(values, reduction)
+    if share != 1:
+        slope, target_slope = np.asarray(slope * share), np.asarray(target_slope * share)
+    parameters = {"slope": slope, "target_slope": target_slope}
+    return wrap(out, record(RULES[name], (input, target), out, parameters))

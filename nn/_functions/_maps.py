@@ -1,0 +1,200 @@
+"""Linear maps, look-ups and dropout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn._derivatives import RULES
+from nn._functions._checks import array_of, check_probability, floating_array_of
+from tensor._core import wrap
+from tensor._dispatch import apply, overwrite
+from tensor._random import Generator, numbers_of
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor._storage import Array
+
+_LINEAR = RULES["linear"]
+
+
+def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's last dimension "
+            "must be in_features; reshape the input, or build the layer with other sizes"
+        )
+    out = np.matmul(x, weight.T)
+    if bias is None:
+        return np.asarray(out)
+    if bias.shape != weight.shape[:1]:
+        raise ValueError(
+            f"the bias has one value for each output feature, {weight.shape[:1]}, not {bias.shape}"
+        )
+    if bias.dtype != out.dtype:
+        return np.asarray(out + bias)
+    return np.add(out, bias, out=out) if out.ndim else np.asarray(out + bias)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input
+        Shape ``(*, in_features)``.
+    weight
+        Shape ``(out_features, in_features)``.
+    bias
+        Shape ``(out_features,)``.
+
+    Returns
+    -------
+    Shape ``(*, out_features)``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
+    (4, 2)
+    """
+    array_of("linear", "input", input)
+    return apply(_LINEAR, _linear, (input, weight) if bias is None else (input, weight, bias))
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Return the rows of `weight` that `input` names.
+
+    Parameters
+    ----------
+    input
+        Integers of any shape ``(*)``, from 0 to the number of rows less 1.
+    weight
+        Shape ``(num_embeddings, embedding_dim)``.
+    padding_idx
+        A row that gets no gradient; negative ones count from the end.
+
+    Returns
+    -------
+    Shape ``(*, embedding_dim)``.
+
+    Raises
+    ------
+    IndexError
+        If an index names no row.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> rows = tensor.tensor([[0.0, 1.0], [2.0, 3.0]])
+    >>> nn.functional.embedding(tensor.tensor([1, 0, 1]), rows).tolist()
+    [[2.0, 3.0], [0.0, 1.0], [2.0, 3.0]]
+    """
+    indices = array_of("embedding", "input", input)
+    rows = array_of("embedding", "weight", weight)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(
+            f"embedding: input holds indices, integers, not {indices.dtype}: convert with input.long()"
+        )
+    if rows.ndim != 2:
+        raise ValueError(f"embedding: weight has shape (num_embeddings, embedding_dim), not {rows.shape}")
+    require_in_range("embedding: an index", indices, rows.shape[0])
+    if padding_idx is not None:
+        padding_idx = row_of(padding_idx, rows.shape[0])
+    # A copy: the indices may be overwritten before backward reads them.
+    return apply(
+        RULES["embedding"],
+        lambda rows: rows.take(indices, axis=0),
+        (weight,),
+        indices=indices.copy() if weight.requires_grad else indices,
+        shape=rows.shape,
+        padding_idx=padding_idx,
+    )
+
+
+def require_in_range(what: str, indices: Array, size: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        wrong = indices[(indices < 0) | (indices >= size)].ravel()[0]
+        raise IndexError(f"{what} is {wrong}: it must be from 0 to {size - 1}")
+
+
+def row_of(index: int, size: int) -> int:
+    if not -size <= index < size:
+        raise ValueError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
+    return index % size
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """Return int64 zeros with a 1 at each class that `input` names, along a new last dimension.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.one_hot(tensor.tensor([2, 0])).tolist()
+    [[0, 0, 1], [1, 0, 0]]
+    """
+    indices = array_of("one_hot", "input", input)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(
+            f"one_hot: input holds classes, integers, not {indices.dtype}: convert with input.long()"
+        )
+    size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
+    require_in_range("one_hot: a class", indices, size)
+    return wrap((indices[..., None] == np.arange(size)).astype(np.int64))
+
+
+def dropout(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        From 0 to 1.
+    training
+        Without it `input` itself is returned.
+    inplace
+        Write over `input`.
+    generator
+        What the mask is drawn from; the default one otherwise.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))
+    [0.0, 2.0]
+    """
+    check_probability("dropout", p)
+    x = floating_array_of("dropout", "input", input)
+    if not training or p == 0:
+        return input
+    mask = numbers_of(generator).random(x.shape, np.float32) >= p if p < 1 else np.zeros(x.shape, np.bool_)
+    scale = 1 / (1 - p) if p < 1 else 0.0
+
+    def kernel(x: Array) -> Array:
+        out = np.asarray(x * mask)
+        return np.multiply(out, scale, out=out)
+
+    if not inplace:
+        return apply(RULES["dropout"], kernel, (input,), mask=mask, scale=scale)
+    del x
+
+    def write(array: Array) -> None:
+        np.multiply(array, mask, out=array)
+        np.multiply(array, scale, out=array)
+
+    return overwrite(RULES["dropout"], input, write, (input,), mask=mask, scale=scale)

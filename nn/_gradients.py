@@ -1,0 +1,31 @@
+"""Clearing gradients: they belong to their tensors, so they go when they are cleared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensor._graph import Leaf
+from tensor._storage import writable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+
+
+def clear_gradients(tensors: Iterable[Tensor], set_to_none: bool) -> None:
+    """Dispose the gradients of `tensors`, or fill them with zeros."""
+    for x in tensors:
+        x._raise_if_disposed()
+        node = x._node
+        if type(node) is not Leaf:
+            continue
+        grad = node.grad
+        if grad is None:
+            continue
+        if set_to_none or grad._array is None:
+            node.grad = None
+            grad.dispose()
+        else:
+            grad._node = None
+            writable(grad).fill(0)

@@ -1,0 +1,235 @@
+"""Activations as modules."""
+
+from __future__ import annotations
+
+from nn import functional as F
+from nn._module import Module
+from tensor import Tensor
+
+
+class _InPlace(Module):
+    """An activation without a parameter that may write over its input."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """Return whether it writes in place."""
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InPlace):
+    """max(x, 0).
+
+    Parameters
+    ----------
+    inplace
+        Write over the input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReLU()(tensor.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Rectify each element."""
+        return F.relu(input, self.inplace)
+
+
+class SiLU(_InPlace):
+    """x * sigmoid(x).
+
+    Parameters
+    ----------
+    inplace
+        Write over the input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.SiLU()(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.silu(input, self.inplace)
+
+
+class LeakyReLU(Module):
+    """x where positive, ``negative_slope * x`` elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the slope."""
+        return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
+
+
+class ELU(Module):
+    """x where positive, ``alpha * (exp(x) - 1)`` elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ELU()(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return alpha."""
+        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+
+
+class GELU(Module):
+    """x times the share of a normal distribution below x.
+
+    Parameters
+    ----------
+    approximate
+        ``"none"``, or ``"tanh"`` for the quicker formula of Hendrycks and Gimpel (2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GELU()(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        """Return the formula used."""
+        return f"approximate={self.approximate!r}"
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x)).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Sigmoid()(tensor.tensor([0.0])).tolist()
+    [0.5]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.sigmoid(input)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Tanh()(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.tanh(input)
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta; x itself where ``beta * x`` is above `threshold`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Softplus()(tensor.tensor([30.0])).tolist()
+    [30.0]
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """Return beta and the threshold."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Softmax(Module):
+    """exp(x) scaled to sum 1 along `dim`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()
+    [[0.5, 0.5]]
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Scale along the dimension."""
+        return F.softmax(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Module):
+    """The logarithm of ``Softmax``, without its rounding.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LogSoftmax(dim=1)(tensor.zeros((1, 1))).tolist()
+    [[0.0]]
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Scale along the dimension."""
+        return F.log_softmax(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"

@@ -1,0 +1,220 @@
+"""Losses as modules."""
+
+from __future__ import annotations
+
+from nn import functional as F
+from nn._functions._checks import check_reduction
+from nn._module import Module
+from tensor import Tensor
+
+
+class _Loss(Module):
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        check_reduction(type(self).__name__, reduction)
+        self.reduction = reduction
+
+
+class CrossEntropyLoss(_Loss):
+    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
+
+    Parameters
+    ----------
+    weight
+        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+    ignore_index
+        A class index that counts nothing.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    label_smoothing
+        The share of the target that is spread evenly over all classes.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class NLLLoss(_Loss):
+    """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
+
+    Parameters
+    ----------
+    weight
+        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+    ignore_index
+        A class index that counts nothing.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()
+    2.0
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class MSELoss(_Loss):
+    """Squared difference; see ``functional.mse_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.mse_loss(input, target, self.reduction)
+
+
+class L1Loss(_Loss):
+    """Absolute difference; see ``functional.l1_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.l1_loss(input, target, self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Half a parabola below `beta`, a straight line beyond; see ``functional.smooth_l1_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.smooth_l1_loss(input, target, self.reduction, self.beta)
+
+
+class HuberLoss(_Loss):
+    """Half a parabola below `delta`, a straight line beyond; see ``functional.huber_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.huber_loss(input, target, self.reduction, self.delta)
+
+
+class BCELoss(_Loss):
+    """Cross entropy of probabilities of the answer yes; see ``functional.binary_cross_entropy``.
+
+    Parameters
+    ----------
+    weight
+        What each element counts; a buffer of the module, which takes the tensor itself.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Cross entropy of the answer yes, from logits; see ``functional.binary_cross_entropy_with_logits``.
+
+    Parameters
+    ----------
+    weight
+        What each element counts; a buffer of the module, which takes the tensor itself.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    pos_weight
+        What the answer yes counts; a buffer too.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)

@@ -1,0 +1,87 @@
+"""The module: what holds parameters and computes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nn._conversion import Conversion
+from nn._hooks import Hooks
+from nn._states import States
+from scopes.lowlevel import clear_frames_of
+from tensor import TensorDisposedError
+from tensor._core import TensorCore
+
+clear_frames_of("nn")
+
+
+class Module(States, Conversion, Hooks):
+    """Base of all layers and models: derive, call ``super().__init__()``, and define ``forward``.
+
+    Assigning an ``nn.Parameter`` or another module to an attribute registers it, and takes it out of all
+    dispose scopes: it lives as long as the module does. Assigning another in its place disposes the old one,
+    unless a further module holds it; ``del module.name`` only forgets it. ``dispose()``, or a ``with`` block,
+    disposes all that is registered.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> from scopes import new_dispose_scope
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(tensor.tensor([3.0]))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> with new_dispose_scope():
+    ...     model = Scale()
+    ...     model(tensor.ones((1,))).item()
+    3.0
+    >>> model.factor.is_invalid
+    False
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the module's output; subclasses define it, users call the module itself."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no forward: define `def forward(self, x)` in the class"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_disposed:
+            self._raise_if_module_is_disposed()
+        try:
+            if not (self._pre_hooks or self._post_hooks):
+                return self.forward(*args, **kwargs)
+            args = self._run_pre_hooks(args)
+            return self._run_post_hooks(args, self.forward(*args, **kwargs))
+        except TensorDisposedError as error:
+            named = self._named_error(error)
+            if named is None:
+                raise
+            raise named from None
+
+    def _named_error(self, error: TensorDisposedError) -> TensorDisposedError | None:
+        for name, kind, value in self._registered():
+            if isinstance(value, TensorCore) and value.is_invalid:
+                return TensorDisposedError(f"{kind} {name!r} of {type(self).__name__}: {error}")
+        return None
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` shows between the parentheses, before the modules inside."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [(name, value) for name, kind, value in self._registered() if kind == "module"]
+        name = type(self).__name__
+        if not children and len(lines) < 2:
+            return f"{name}({extra})"
+        lines += [f"({key}): {_indented(repr(child))}" for key, child in children]
+        return "\n".join([f"{name}(", *(f"  {line}" for line in lines), ")"])
+
+
+def _indented(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(f"  {line}" for line in rest)])

@@ -1,0 +1,110 @@
+"""The parameter: a tensor that a module trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scopes import DisposeScope
+from tensor import Tensor
+from tensor._core import TensorCore, wrap
+from tensor._dtypes import is_inexact
+from tensor._graph import Leaf
+from tensor._storage import claim
+
+if TYPE_CHECKING:
+    from tensor._storage import Array
+
+
+class Parameter(Tensor):
+    """A leaf tensor that a module trains; it takes over `data`: its handle and its place in its scope.
+
+    No counter moves and no memory is copied. `data` is empty afterwards. A module that the parameter is
+    assigned to takes it out of all scopes.
+
+    Parameters
+    ----------
+    data
+        A tensor without gradient history. Memory that it shares with views and aliases stays shared.
+    requires_grad
+        Whether operations on the parameter are recorded for ``backward``.
+
+    Raises
+    ------
+    TypeError
+        If `data` is no tensor, or of a dtype that carries no gradients while they are required.
+    RuntimeError
+        If `data` was computed from tensors that require gradients.
+    TensorDisposedError
+        If `data` is empty.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> from scopes import new_dispose_scope, statistics
+    >>> before = statistics.snapshot()
+    >>> with new_dispose_scope() as scope:
+    ...     data = tensor.ones((2,))
+    ...     weight = nn.Parameter(data)
+    ...     data.is_invalid, weight in scope
+    (True, True)
+    >>> print((statistics.snapshot() - before).disposed_in_scope_count)
+    1
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor, requires_grad: bool = True) -> Parameter:
+        _require_data(data, requires_grad)
+        handle = data._move_handle("its handle moved into a Parameter")
+        parameter = object.__new__(cls)
+        parameter._array = None
+        parameter._scope = None
+        parameter._node = None
+        parameter._take_over(handle)
+        array = parameter._array
+        if requires_grad and array is not None:
+            parameter._node = Leaf(array.shape, array.dtype)
+        return DisposeScope.replace_with(data, parameter)
+
+    def __repr__(self) -> str:
+        if self._array is None:
+            return super().__repr__()
+        return f"Parameter containing:\n{super().__repr__()}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        known = memo.get(id(self))
+        if isinstance(known, Parameter):
+            return known
+        self._raise_if_disposed()
+        copied = memo[id(self)] = type(self)(wrap(claim(self)), self._node is not None)
+        return copied
+
+    def __copy__(self) -> Parameter:
+        return self.__deepcopy__({})
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        self._raise_if_disposed()
+        return _rebuild, (type(self), claim(self), self._node is not None)
+
+
+def _rebuild(kind: type[Parameter], array: Array, requires_grad: bool) -> Parameter:
+    return kind(wrap(array), requires_grad)
+
+
+def _require_data(data: object, requires_grad: bool) -> None:
+    if not isinstance(data, TensorCore):
+        raise TypeError(
+            f"Parameter() takes a tensor, not {type(data).__name__}: write nn.Parameter(tensor.tensor(data))"
+        )
+    data._raise_if_disposed()
+    node, array = data._node, data._array
+    if node is not None and not isinstance(node, Leaf):
+        raise RuntimeError(
+            f"a Parameter is a leaf, and this tensor was computed by {node.name()} from tensors that require grad: "
+            "write nn.Parameter(x.detach()), or keep the computed tensor as a plain attribute"
+        )
+    if requires_grad and array is not None and not is_inexact(array.dtype):
+        raise TypeError(
+            f"a Parameter of {array.dtype} can't require gradients: only floating and complex ones can. Convert "
+            "the data with x.float(), or write nn.Parameter(x, requires_grad=False)"
+        )

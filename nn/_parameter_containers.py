@@ -1,0 +1,163 @@
+"""Modules that hold parameters: in a list, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from nn._module import Module
+from nn._parameter import Parameter
+from tensor import Tensor
+from tensor._core import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+def _as_parameter(x: object) -> Parameter:
+    if isinstance(x, Parameter):
+        return x
+    if isinstance(x, TensorCore):
+        return Parameter(x)  # type: ignore[arg-type]  # every core made is a Tensor
+    raise TypeError(f"parameters are made of tensors, not of {type(x).__name__}")
+
+
+class _Held(Module):
+    def _names(self) -> list[str]:
+        return [name for name, kind, _ in self._registered() if kind == "parameter"]
+
+    def _parameters(self) -> list[Parameter]:
+        return [value for _, kind, value in self._registered() if kind == "parameter"]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def extra_repr(self) -> str:
+        """Return dtype and shape of each."""
+        return "\n".join(
+            f"({name}): {type(x).__name__} of {x.dtype}{list(x.shape)}"
+            for name, x in zip(self._names(), self._parameters(), strict=True)
+        )
+
+
+class ParameterList(_Held):
+    """A list of parameters; tensors that are none become parameters.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> weights = nn.ParameterList([tensor.ones((2,)), tensor.zeros((3,))])
+    >>> [name for name, _ in weights.named_parameters()]
+    ['0', '1']
+    """
+
+    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
+        super().__init__()
+        if values is not None:
+            self.extend(values)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self._parameters())
+
+    def __getitem__(self, index: int) -> Parameter:
+        found: Parameter = self.__dict__[self._name_at(index)]
+        return found
+
+    def __setitem__(self, index: int, value: Tensor) -> None:
+        """Put a parameter in a place; what was there is disposed unless another module holds it."""
+        self.register_parameter(self._name_at(index), _as_parameter(value))
+
+    def _name_at(self, index: int) -> str:
+        names = self._names()
+        if not isinstance(index, int):
+            raise TypeError(f"a ParameterList is indexed by integers, not {type(index).__name__}")
+        if not -len(names) <= index < len(names):
+            raise IndexError(f"ParameterList holds {len(names)} parameters, and there is no number {index}")
+        return names[index]
+
+    def append(self, value: Tensor) -> Self:
+        """Add a parameter at the end, and return this list.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> len(nn.ParameterList().append(tensor.ones((2,))))
+        1
+        """
+        self.register_parameter(str(len(self)), _as_parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Tensor]) -> Self:
+        """Add all `values` at the end, and return this list."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+
+class ParameterDict(_Held):
+    """Parameters by name; tensors that are none become parameters.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> gains = nn.ParameterDict({"left": tensor.ones((2,))})
+    >>> gains["left"].requires_grad
+    True
+    """
+
+    def __init__(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
+        super().__init__()
+        if values is not None:
+            self.update(values)
+
+    def __getitem__(self, name: str) -> Parameter:
+        if name not in self:
+            raise KeyError(name)
+        found: Parameter = self.__dict__[name]
+        return found
+
+    def __setitem__(self, name: str, value: Tensor) -> None:
+        """Register a parameter; what had its name is disposed unless another module holds it."""
+        self.register_parameter(name, _as_parameter(value))
+
+    def __delitem__(self, name: str) -> None:
+        """Take a parameter out, without disposing it."""
+        if name not in self:
+            raise KeyError(name)
+        delattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def keys(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._names())
+
+    def values(self) -> Iterator[Parameter]:
+        """Yield the parameters."""
+        return iter(self._parameters())
+
+    def items(self) -> Iterator[tuple[str, Parameter]]:
+        """Yield names with parameters."""
+        return zip(self._names(), self._parameters(), strict=True)
+
+    def update(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> None:
+        """Register each of `values` under its name."""
+        pairs: Any = values.items() if hasattr(values, "items") else values
+        for name, value in list(pairs):
+            self[name] = value
+
+    def pop(self, name: str) -> Parameter:
+        """Take a parameter out, without disposing it, and return it.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ParameterDict({"gain": tensor.ones((2,))}).pop("gain").shape
+        (2,)
+        """
+        parameter = self[name]
+        del self[name]
+        return parameter

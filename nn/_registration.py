@@ -1,0 +1,302 @@
+"""What a module holds: parameters, buffers and modules by name, and their lifetimes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from nn._homes import enter, homes_of, leave
+from nn._parameter import Parameter
+from scopes import dispose
+from scopes.lowlevel import owner_of
+from tensor import TensorDisposedError
+from tensor._core import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from tensor import Tensor
+
+Kind = Literal["parameter", "buffer", "module"]
+
+BEFORE_INIT = (
+    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its __init__, before "
+    "{name!r} is assigned"
+)
+
+
+class ModuleCore:
+    """The registry under `Module`.
+
+    A registered value stands in the instance's ``__dict__`` like any attribute, so that reading it costs no
+    call; ``_kinds`` tells which names are registered, in order, and as what.
+    """
+
+    _kinds: dict[str, Kind]
+    # Names of buffers that state dicts leave out.
+    _transient: set[str]
+    _is_disposed: bool
+    _pre_hooks: dict[int, Callable[..., Any]]
+    _post_hooks: dict[int, Callable[..., Any]]
+    training: bool
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own.setdefault("_kinds", {})
+        own.setdefault("_transient", set())
+        own.setdefault("_is_disposed", False)
+        own.setdefault("_pre_hooks", {})
+        own.setdefault("_post_hooks", {})
+        own.setdefault("training", True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        kinds = own.get("_kinds")
+        if isinstance(value, (Parameter, ModuleCore)):
+            if kinds is None:
+                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+            self._put(name, "parameter" if isinstance(value, Parameter) else "module", value)
+        elif kinds is None or name not in kinds:
+            object.__setattr__(self, name, value)
+        elif value is None or (kinds[name] == "buffer" and isinstance(value, TensorCore)):
+            self._put(name, kinds[name], value)
+        else:
+            needed = {"parameter": "nn.Parameter", "buffer": "tensor", "module": "nn.Module"}[kinds[name]]
+            raise TypeError(
+                f"{name!r} is a {kinds[name]} of this {type(self).__name__}: assign a {needed} or None, not "
+                f"{type(value).__name__}. To make it a plain attribute, write `del module.{name}` first"
+            )
+
+    def __delattr__(self, name: str) -> None:
+        """Take the name away; unlike a replacement this disposes nothing that somebody else refers to."""
+        kinds = self.__dict__.get("_kinds", {})
+        if kinds.pop(name, None) is None:
+            object.__delattr__(self, name)
+            return
+        self._transient.discard(name)
+        leave(self.__dict__.pop(name), self)
+
+    if not TYPE_CHECKING:  # a type checker would take it as leave for any name
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached only when there is no such attribute.
+            if "_kinds" not in self.__dict__ and not name.startswith("__"):
+                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for _, _, value in self._registered():
+            unscope(value)
+            enter(value, self)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """Register `parameter` under `name`, as assigning it does; None keeps the name for later.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> module = nn.Module()
+        >>> module.register_parameter("scale", nn.Parameter(tensor.ones((1,))))
+        >>> [name for name, _ in module.named_parameters()]
+        ['scale']
+        """
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise TypeError(
+                f"register_parameter() takes an nn.Parameter, not {type(parameter).__name__}: write "
+                "nn.Parameter(x), or register_buffer() for what is not trained"
+            )
+        self._register(name, "parameter", parameter)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Register a tensor that is part of the module's state and not trained.
+
+        Parameters
+        ----------
+        name
+            What the attribute is called.
+        tensor
+            The tensor itself: nothing is copied; it leaves its scope. None keeps the name for later.
+        persistent
+            Whether state dicts contain it.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", tensor.zeros((2,)))
+        >>> module.mean.tolist()
+        [0.0, 0.0]
+        """
+        if tensor is not None and not isinstance(tensor, TensorCore):
+            raise TypeError(f"register_buffer() takes a tensor or None, not {type(tensor).__name__}")
+        self._register(name, "buffer", tensor)
+        if persistent:
+            self._transient.discard(name)
+        else:
+            self._transient.add(name)
+
+    def register_module(self, name: str, module: ModuleCore | None) -> None:
+        """Register `module` under `name`, as assigning it does.
+
+        Examples
+        --------
+        >>> import nn
+        >>> module = nn.Module()
+        >>> module.register_module("head", nn.Linear(2, 1))
+        >>> module.head
+        Linear(in_features=2, out_features=1, bias=True)
+        """
+        if module is not None and not isinstance(module, ModuleCore):
+            raise TypeError(f"register_module() takes an nn.Module, not {type(module).__name__}")
+        self._register(name, "module", module)
+
+    def add_module(self, name: str, module: ModuleCore | None) -> None:
+        """Register `module` under `name`: PyTorch's other name for ``register_module``."""
+        self.register_module(name, module)
+
+    def _register(self, name: str, kind: Kind, value: Any) -> None:
+        if "_kinds" not in self.__dict__:
+            raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+        if not isinstance(name, str) or not name or "." in name:
+            raise ValueError(
+                f"a {kind} can't be called {name!r}: its name is text that is not empty and has no dot, since dots "
+                "join names in a state dict"
+            )
+        if name not in self._kinds and hasattr(self, name):
+            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already: choose another name")
+        self._put(name, kind, value)
+
+    def _put(self, name: str, kind: Kind, value: Any) -> None:
+        if isinstance(value, TensorCore):
+            value._raise_if_disposed()
+        elif isinstance(value, ModuleCore):
+            value._raise_if_module_is_disposed()
+            if any(inner is self for inner in value._tree()):
+                raise ValueError(f"{name!r}: a module can't hold itself, neither directly nor further down")
+        own = self.__dict__
+        before = own.get(name) if name in self._kinds else None
+        if before is value and self._kinds.get(name) == kind and value is not None:
+            return
+        unscope(value)
+        own[name] = value
+        self._kinds[name] = kind
+        if value is not None:
+            enter(value, self)
+        if before is not None and before is not value:
+            _give_up(before, self)
+
+    def _registered(self) -> Iterator[tuple[str, Kind, Any]]:
+        """Yield name, kind and value of what this module itself holds, leaving out None."""
+        own = self.__dict__
+        for name, kind in list(self._kinds.items()):
+            value = own.get(name)
+            if value is not None:
+                yield name, kind, value
+
+    def _tree(self) -> Iterator[ModuleCore]:
+        """Yield this module and all modules in it, each once, outer ones first."""
+        seen: set[int] = set()
+        stack: list[ModuleCore] = [self]
+        while stack:
+            module = stack.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield module
+                stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
+
+    def __disposables__(self) -> list[object]:
+        # What moves with the module: also tensors that are plain attributes, though it does not own them.
+        return [value for value in self.__dict__.values() if isinstance(value, (TensorCore, ModuleCore))]
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether ``dispose`` was called."""
+        return self._is_disposed
+
+    def dispose(self) -> None:
+        """Dispose all parameters, buffers and modules that this module holds; a second call does nothing.
+
+        Those that other modules hold too are disposed as well. Tensors that are plain attributes are not the
+        module's: register what should go with it as a buffer.
+
+        Raises
+        ------
+        ExceptionGroup
+            Of what single ones raised, after all were disposed.
+
+        Examples
+        --------
+        >>> import nn
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.dispose()
+        >>> layer.weight.is_invalid
+        True
+        """
+        if not self._is_disposed:
+            self.__dict__["_is_disposed"] = True
+            dispose([value for _, _, value in self._registered()])
+
+    def _dispose_unshared(self, kept: frozenset[int]) -> None:
+        if not self._is_disposed:
+            self.__dict__["_is_disposed"] = True
+            for _, kind, value in self._registered():
+                if id(value) in kept:
+                    continue
+                if kind == "module":
+                    value._dispose_unshared(kept)
+                else:
+                    value.dispose()
+
+    def _raise_if_module_is_disposed(self) -> None:
+        if not self._is_disposed:
+            return
+        names = [f"{kind} {name!r}" for name, kind, value in self._registered() if kind != "module"]
+        detail = f": its {names[0]} is empty" if names else ""
+        raise TensorDisposedError(
+            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, or make a copy "
+            "before, with copy.deepcopy(module)"
+        )
+
+    def __enter__(self) -> Self:
+        self._raise_if_module_is_disposed()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.dispose()
+
+
+def unscope(value: object) -> None:
+    """Take a tensor, or a module and all that it holds, out of all scopes."""
+    held = [value] if isinstance(value, TensorCore) else []
+    if isinstance(value, ModuleCore):
+        for module in value._tree():
+            held += [module, *(x for _, kind, x in module._registered() if kind != "module")]
+    for x in held:
+        scope = owner_of(x)
+        if scope is not None:
+            scope.detach(x)
+
+
+def _give_up(x: Any, home: ModuleCore) -> None:
+    """Dispose `x`, which `home` has replaced, but for what other modules hold."""
+    leave(x, home)
+    if homes_of(x):
+        return
+    if not isinstance(x, ModuleCore):
+        x.dispose()
+        return
+    inside = list(x._tree())
+    within = {id(module) for module in inside}
+    kept = frozenset(
+        id(value)
+        for module in inside
+        for _, _, value in module._registered()
+        if any(id(other) not in within for other in homes_of(value))
+    )
+    if kept:
+        x._dispose_unshared(kept)
+    else:
+        x.dispose()

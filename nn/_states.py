@@ -1,0 +1,161 @@
+"""State dicts: a module's values by name, loaded all or nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nn._traversal import Traversal
+from tensor._core import TensorCore
+from tensor._dtypes import require_supported
+from tensor._storage import owner_of, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tensor import Tensor
+    from tensor._storage import Array
+
+
+class IncompatibleKeys(NamedTuple):
+    """What ``load_state_dict`` found amiss; both lists are empty when all names matched."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class States(Traversal):
+    """Methods that read and load a module's values."""
+
+    def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
+        """Return parameters and persistent buffers by their dotted names.
+
+        The values share memory with the module, so that training goes on changing them: to keep a state,
+        use ``copy.deepcopy(module.state_dict())``, which copies no memory before somebody writes. They have
+        no gradient history and belong to the current scope.
+
+        Parameters
+        ----------
+        prefix
+            What stands before each name.
+
+        Examples
+        --------
+        >>> import nn
+        >>> {name: x.shape for name, x in nn.Linear(2, 3).state_dict().items()}
+        {'weight': (3, 2), 'bias': (3,)}
+        """
+        return {prefix + name: x.detach() for name, x in self._state()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Copy the values of `state_dict` into parameters and persistent buffers of the same names.
+
+        All or nothing: when anything does not fit, the error names it and no value has changed.
+
+        Parameters
+        ----------
+        state_dict
+            Tensors or arrays by name, as ``state_dict()`` returns them. They stay as they are.
+        strict
+            Raise when a name is missing or unexpected. Otherwise names that fit are loaded, and the others
+            returned.
+
+        Returns
+        -------
+        The missing and the unexpected names.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit, or, with `strict`, a name.
+        TypeError
+            If a value is no tensor or array, or of a dtype that can't be converted without losing its kind
+            (float64 into float32 can, float32 into int64 and complex into real can't).
+        TensorDisposedError
+            If a tensor on either side is empty.
+
+        Examples
+        --------
+        >>> import nn
+        >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        >>> second.load_state_dict(first.state_dict())
+        <All keys matched successfully>
+        >>> second.weight.tolist() == first.weight.tolist()
+        True
+        """
+        own = dict(self._state())
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        label = type(self).__name__
+        if strict and (missing or unexpected):
+            raise ValueError(
+                f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: {missing}. "
+                f"Unexpected: {unexpected}. Rename the keys, or pass strict=False to load those that fit"
+            )
+        pairs = [(name, own[name], state_dict[name]) for name in own if name in state_dict]
+        for name, target, value in pairs:
+            require_fit(f"{label}.load_state_dict: {name!r}", target, value)
+        copy_values([target for _, target, _ in pairs], [value for _, _, value in pairs])
+        return IncompatibleKeys(missing, unexpected)
+
+    def _state(self) -> Iterator[tuple[str, Tensor]]:
+        for place, module in self.named_modules(remove_duplicate=False):
+            for name, kind, value in module._registered():
+                if kind != "module" and name not in module._transient:
+                    yield (f"{place}.{name}" if place else name), value
+
+
+def require_fit(what: str, target: TensorCore, value: object) -> None:
+    """Raise unless `value` can be copied into `target`."""
+    array = _array_of(what, value)
+    target._raise_if_disposed()
+    found = target._array
+    if found is None:
+        return
+    if array.shape != found.shape:
+        raise ValueError(
+            f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was loaded: build the "
+            "module with the sizes of the saved one, or leave this name out and pass strict=False"
+        )
+    if not np.can_cast(require_supported(array.dtype), found.dtype, "same_kind"):
+        raise TypeError(
+            f"{what} is {found.dtype} here and {array.dtype} in the state, which would lose its kind. Nothing was "
+            "loaded: convert the value, for example with x.float(), or the module with module.to(dtype)"
+        )
+
+
+def _array_of(what: str, value: object) -> Array:
+    if isinstance(value, TensorCore):
+        array = value._array
+        if array is None:
+            value._raise_disposed()
+        return array
+    if isinstance(value, np.ndarray):
+        return value
+    raise TypeError(f"{what} is a {type(value).__name__} in the state: a tensor or an array is needed")
+
+
+def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
+    """Write `values` into `targets`, which they fit; whatever can fail fails before the first write."""
+    for x in targets:
+        writable(x)
+    owners = {id(owner_of(x._array)) for x in targets if x._array is not None}
+    sources = []
+    for x, value in zip(targets, values, strict=True):
+        array = _array_of("a value", value)
+        # A value that lies in the memory of another target would change before it is read.
+        crosses = id(owner_of(array)) in owners and _address(array) != _address(x._array)
+        sources.append(array.copy() if crosses else array)
+    for x, source in zip(targets, sources, strict=True):
+        if x._array is not None:
+            np.copyto(x._array, source, casting="same_kind")
+
+
+def _address(array: Array | None) -> tuple[int, tuple[int, ...]] | None:
+    return None if array is None else (array.__array_interface__["data"][0], array.strides)

@@ -1,0 +1,198 @@
+"""Walking a module: its parameters, buffers and modules, with their dotted names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from nn._registration import Kind, ModuleCore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nn._module import Module
+    from nn._parameter import Parameter
+    from tensor import Tensor
+
+
+class Traversal(ModuleCore):
+    """Methods that go through what a module holds."""
+
+    def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """Yield this module and all in it, outer ones first, with their dotted names.
+
+        Parameters
+        ----------
+        prefix
+            The name of this module itself.
+        remove_duplicate
+            Yield a module that is held in several places once, under its first name.
+
+        Examples
+        --------
+        >>> import nn
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '1']
+        """
+        seen: set[int] = set()
+        stack: list[tuple[str, Any]] = [(prefix, self)]
+        while stack:
+            name, module = stack.pop()
+            if remove_duplicate:
+                if id(module) in seen:
+                    continue
+                seen.add(id(module))
+            yield name, module
+            inner = [
+                (_join(name, key), value) for key, kind, value in module._registered() if kind == "module"
+            ]
+            stack += reversed(inner)
+
+    def modules(self) -> Iterator[Module]:
+        """Yield this module and all in it, each once, outer ones first."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yield the modules that this one holds itself, each once, with their names."""
+        seen: set[int] = set()
+        for name, kind, value in self._registered():
+            if kind == "module" and id(value) not in seen:
+                seen.add(id(value))
+                yield name, value
+
+    def children(self) -> Iterator[Module]:
+        """Yield the modules that this one holds itself, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield the parameters with their dotted names.
+
+        Parameters
+        ----------
+        prefix
+            The name of this module itself.
+        recurse
+            Go into the modules that this one holds.
+        remove_duplicate
+            Yield a parameter that is shared by several modules once, under its first name.
+
+        Examples
+        --------
+        >>> import nn
+        >>> [name for name, _ in nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_parameters()]
+        ['0.weight', '0.bias']
+        """
+        return self._named("parameter", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yield the parameters, each once: what an optimizer takes.
+
+        Examples
+        --------
+        >>> import nn
+        >>> sum(p.numel() for p in nn.Linear(3, 2).parameters())
+        8
+        """
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield the buffers with their dotted names; arguments as in ``named_parameters``."""
+        return self._named("buffer", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yield the buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def _named(
+        self, wanted: Kind, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        places: Iterator[tuple[str, ModuleCore]] = (
+            self.named_modules(prefix, remove_duplicate) if recurse else iter([(prefix, self)])
+        )
+        for place, module in places:
+            for name, kind, value in module._registered():
+                if kind != wanted or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield _join(place, name), value
+
+    def get_submodule(self, target: str) -> Module:
+        """Return the module in this one that `target` names, with dots; the empty name is this one.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Sequential(nn.ReLU()).get_submodule("0")
+        ReLU()
+        """
+        module: Any = self
+        for part in target.split(".") if target else ():
+            if module._kinds.get(part) != "module" or module.__dict__[part] is None:
+                known = [name for name, kind, _ in module._registered() if kind == "module"]
+                raise AttributeError(
+                    f"there is no module {target!r}: {type(module).__name__} holds no module {part!r}, but {known}"
+                )
+            module = module.__dict__[part]
+        found: Module = module
+        return found
+
+    def apply(self, function: Callable[[Module], object]) -> Self:
+        """Call `function` on all modules in this one, inner ones first, and on this one; return it.
+
+        Examples
+        --------
+        >>> import nn
+        >>> def start_at_zero(module):
+        ...     if isinstance(module, nn.Linear):
+        ...         nn.init.zeros_(module.weight)
+        >>> nn.Sequential(nn.Linear(1, 1)).apply(start_at_zero)[0].weight.item()
+        0.0
+        """
+        for module in reversed(list(self.modules())):
+            function(module)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Set ``training`` here and in all modules inside, and return this one.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Dropout().eval().training
+        False
+        """
+        if not isinstance(mode, bool):
+            raise TypeError(f"train() takes True or False, not {type(mode).__name__}")
+        for module in self._tree():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Set ``training`` to False here and in all modules inside, and return this one."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Switch recording on or off for all parameters, and return this module.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 2).requires_grad_(False).weight.requires_grad
+        False
+        """
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name

@@ -1,0 +1,72 @@
+"""From samples to a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tensor as tn
+from tensor._core import TensorCore
+
+
+def default_collate(samples: Sequence[Any]) -> Any:
+    """Return a batch of `samples`: tensors stacked along a new first dimension, in the samples' structure.
+
+    Tensors, arrays and numbers become a tensor; tuples, lists, named tuples and mappings of them the same of
+    tensors; text stays a list.
+
+    Raises
+    ------
+    TypeError
+        If samples are of another kind.
+    ValueError
+        If samples have different shapes, lengths or keys.
+
+    Examples
+    --------
+    >>> from nn.data import default_collate
+    >>> batch = default_collate([(1.0, "a"), (2.0, "b")])
+    >>> batch[0].tolist(), batch[1]
+    ([1.0, 2.0], ['a', 'b'])
+    """
+    if not samples:
+        raise ValueError("there are no samples to make a batch of")
+    first = samples[0]
+    if isinstance(first, TensorCore):
+        _require_one_shape(samples)
+        return tn.stack(list(samples))
+    if isinstance(first, (np.ndarray, np.generic)):
+        _require_one_shape(samples)
+        return tn.tensor(np.stack(samples))
+    if isinstance(first, (bool, int, float, complex)):
+        return tn.tensor(list(samples))
+    if isinstance(first, (str, bytes)):
+        return list(samples)
+    if isinstance(first, Mapping):
+        _require_alike([sorted(map(str, sample)) for sample in samples], "keys")
+        return {key: default_collate([sample[key] for sample in samples]) for key in first}
+    if isinstance(first, Sequence):
+        _require_alike([len(sample) for sample in samples], "lengths")
+        parts = [default_collate(part) for part in zip(*samples, strict=True)]
+        if hasattr(first, "_fields"):
+            return type(first)(*parts)
+        return tuple(parts) if isinstance(first, tuple) else parts
+    raise TypeError(
+        f"samples of type {type(first).__name__} can't be made into a batch: return tensors, arrays, numbers, text, or "
+        "tuples, lists and mappings of them, or pass a collate_fn of your own"
+    )
+
+
+def _require_one_shape(samples: Sequence[Any]) -> None:
+    _require_alike([tuple(x.shape) for x in samples], "shapes")
+
+
+def _require_alike(found: list[Any], what: str) -> None:
+    if any(each != found[0] for each in found):
+        other = next(each for each in found if each != found[0])
+        raise ValueError(
+            f"the samples of one batch have different {what}, {found[0]} and {other}: bring them to one, or pass a "
+            "collate_fn of your own"
+        )

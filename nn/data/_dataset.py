@@ -1,0 +1,71 @@
+"""Data sets: samples by number."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from tensor import Tensor
+from tensor._core import TensorCore
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Dataset(Generic[T_co]):
+    """Base of data sets: derive, and define ``__getitem__`` and ``__len__``.
+
+    A `DataLoader` calls ``dataset[i]`` outside of all scopes, so that samples which the data set keeps (in a
+    cache, say) live as long as the data set refers to them.
+
+    Examples
+    --------
+    >>> from nn.data import DataLoader, Dataset
+    >>> class Squares(Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    >>> [batch.tolist() for batch in DataLoader(Squares(), batch_size=2)]
+    [[0, 1], [4, 9]]
+    """
+
+    def __getitem__(self, index: int) -> T_co:
+        raise NotImplementedError(f"{type(self).__name__} has no samples: define __getitem__(self, index)")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} has no length: define __len__(self)")
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Samples are the tuples of the rows of `tensors`, which have one length. The tensors are not copied.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from nn.data import TensorDataset
+    >>> data = TensorDataset(tensor.ones((3, 2)), tensor.tensor([0, 1, 2]))
+    >>> len(data), data[1][1].item()
+    (3, 1)
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if not tensors:
+            raise ValueError("TensorDataset needs at least one tensor")
+        lengths = []
+        for x in tensors:
+            if not isinstance(x, TensorCore):
+                raise TypeError(
+                    f"TensorDataset takes tensors, not {type(x).__name__}: write tensor.tensor(data)"
+                )
+            if not x.shape:
+                raise ValueError("TensorDataset takes tensors with rows, and one has no dimensions")
+            lengths.append(x.shape[0])
+        if len(set(lengths)) != 1:
+            raise ValueError(f"TensorDataset needs tensors of one length, not {lengths}")
+        self.tensors = tensors
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        return tuple(x[index] for x in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]

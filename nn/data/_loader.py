@@ -1,0 +1,219 @@
+"""Batches of a data set, each disposed before the next is made."""
+
+from __future__ import annotations
+
+import sys
+from dis import opmap
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from nn.data._collate import default_collate
+from nn.data._dataset import TensorDataset
+from scopes import DisposeScope, current_dispose_scope
+from scopes.lowlevel import current
+from tensor import Generator
+from tensor._random import default_generator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tensor._storage import Array
+
+T_co = TypeVar("T_co", covariant=True)
+_FOR_ITER = opmap["FOR_ITER"]
+
+
+class Samples(Protocol[T_co]):
+    """What a loader reads from: samples by number."""
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+    def __len__(self) -> int: ...
+
+
+class DataLoader(Generic[T_co]):
+    """Goes through a data set in batches, as often as it is iterated.
+
+    Each batch is in a scope of its own that ends before the next batch is made, when the loop ends, and when
+    it is left by ``break`` or an exception: nothing of a batch is left behind. That scope is current only while
+    the batch is made: what the loop computes belongs to the loop's own scope. To keep a tensor of a batch,
+    clone it, or take it out of its scope (``x.detach_from_dispose_scope()``, ``scope.attach(x)``). A batch taken
+    with ``next(iter(loader))`` is the caller's.
+
+    The loader disposes what it has made itself, the collated batch. Samples are read outside of all scopes;
+    tensors of the data set are never disposed.
+
+    Parameters
+    ----------
+    dataset
+        Anything with ``__getitem__`` and ``__len__``.
+    batch_size
+        The number of samples in a batch; None hands out single samples as they are.
+    shuffle
+        Go through the samples in a new random order each time.
+    generator
+        What orders are drawn from: a ``tensor.Generator``, or a seed for one of the loader's own, which gives
+        the same orders in each run. None is the default generator.
+    drop_last
+        Leave out a last batch that would be smaller.
+    collate_fn
+        Makes a batch from a list of samples; ``default_collate`` for None.
+    dispose_batches
+        With False a batch belongs to the scope that is current at the loop, like any other tensor.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from nn.data import DataLoader, TensorDataset
+    >>> data = TensorDataset(tensor.tensor([1.0, 2.0, 3.0]))
+    >>> loader = DataLoader(data, batch_size=2, shuffle=True, generator=0)
+    >>> seen = []
+    >>> for (x,) in loader:
+    ...     seen += x.tolist()
+    >>> sorted(seen), x.is_invalid, len(loader)
+    ([1.0, 2.0, 3.0], True, 2)
+    """
+
+    def __init__(
+        self,
+        dataset: Samples[T_co],
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        *,
+        generator: Generator | int | None = None,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[T_co]], Any] | None = None,
+        dispose_batches: bool = True,
+    ) -> None:
+        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+            raise TypeError(
+                f"a DataLoader needs a data set with __getitem__ and __len__, not a {type(dataset).__name__}: "
+                "write TensorDataset(inputs, targets), or a list"
+            )
+        if batch_size is not None and (
+            not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1
+        ):
+            raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {batch_size!r}")
+        if batch_size is None and drop_last:
+            raise ValueError("drop_last needs a batch_size: single samples have no last batch")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.collate_fn = collate_fn
+        self.dispose_batches = dispose_batches
+        if isinstance(generator, int) and not isinstance(generator, bool):
+            generator = Generator().manual_seed(generator)
+        elif generator is not None and not isinstance(generator, Generator):
+            raise TypeError(f"generator is a tensor.Generator or a seed, not a {type(generator).__name__}")
+        self.generator = generator
+
+    def __len__(self) -> int:
+        count = len(self.dataset)
+        size = self.batch_size or 1
+        return count // size if self.drop_last else -(-count // size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _Batches(self)
+
+    def order(self) -> Array:
+        """Return the numbers of the samples in the order of a new round; with `shuffle` it is drawn here.
+
+        Examples
+        --------
+        >>> from nn.data import DataLoader
+        >>> DataLoader(["a", "b", "c"]).order().tolist()
+        [0, 1, 2]
+        """
+        count = len(self.dataset)
+        if not self.shuffle:
+            return np.arange(count)
+        return (self.generator or default_generator).numbers.permutation(count)
+
+
+class _Batches:
+    """One round through a loader."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._scope: DisposeScope | None = None
+        self._in_loop = True
+        self._loader = loader
+        self._order = loader.order()
+        self._size = loader.batch_size or 1
+        self._count = len(loader)
+        self._next = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __len__(self) -> int:
+        return self._count - self._next
+
+    def __next__(self) -> Any:
+        self._end()
+        if self._next >= self._count:
+            raise StopIteration
+        frame = sys._getframe(1)
+        self._in_loop = frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+        place = self._next * self._size
+        self._next += 1
+        return self._batch(self._order[place : place + self._size])
+
+    def _batch(self, numbers: Array) -> Any:
+        loader = self._loader
+        if loader.batch_size is None:
+            return _read(loader.dataset, numbers)[0]
+        whole_rows = _reads_rows(loader)
+        samples = [] if whole_rows else _read(loader.dataset, numbers)
+        outside = current_dispose_scope()
+        scope = DisposeScope("a DataLoader's batch") if loader.dispose_batches else None
+        try:
+            if whole_rows:
+                batch = tuple([x[numbers] for x in loader.dataset.tensors])  # type: ignore[attr-defined]  # seen above
+            else:
+                batch = (loader.collate_fn or default_collate)(samples)
+        except BaseException:
+            if scope is not None:
+                scope.dispose()
+            raise
+        finally:
+            samples.clear()
+            current.set(outside)
+        self._scope = scope
+        return batch
+
+    def _end(self) -> None:
+        """Dispose what is left of the batch that is out."""
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.dispose()
+
+    def __del__(self) -> None:
+        # The loop was left early; or next() was called, and there is no loop whose end could be waited for.
+        scope, self._scope = self._scope, None
+        if scope is None or scope.is_disposed:
+            return
+        if not self._in_loop:
+            scope.move_to_outer(*scope.disposables_view)
+        scope.dispose()
+
+
+def _reads_rows(loader: DataLoader[Any]) -> bool:
+    """Tell whether a batch can be read in one go: its collated samples would be the tensors' rows."""
+    dataset = loader.dataset
+    return (
+        loader.collate_fn is None
+        and isinstance(dataset, TensorDataset)
+        and type(dataset).__getitem__ is TensorDataset.__getitem__
+    )
+
+
+def _read(dataset: Samples[Any], numbers: Array) -> list[Any]:
+    """Read samples outside of all scopes: some may be the data set's own, made at this moment."""
+    outside = current.get()
+    current.set(None)
+    try:
+        return [dataset[i] for i in numbers.tolist()]
+    finally:
+        current.set(outside)

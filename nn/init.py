@@ -1,0 +1,333 @@
+"""Start values: fill a tensor in place, unrecorded, and return it. PyTorch's ``torch.nn.init``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from tensor import Tensor
+from tensor._core import TensorCore
+from tensor._random import numbers_of
+from tensor._storage import writable
+
+if TYPE_CHECKING:
+    from tensor import Generator
+    from tensor._storage import Array
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+T = TypeVar("T", bound=Tensor)
+
+_GAINS = {
+    "linear": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5 / 3,
+    "relu": math.sqrt(2),
+    "selu": 3 / 4,
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return by how much weights before `nonlinearity` are scaled so that the signal keeps its size.
+
+    Parameters
+    ----------
+    nonlinearity
+        ``"linear"``, ``"sigmoid"``, ``"tanh"``, ``"relu"``, ``"leaky_relu"`` or ``"selu"``.
+    param
+        The negative slope of ``"leaky_relu"``; 0.01 for None.
+
+    Examples
+    --------
+    >>> import nn
+    >>> round(nn.init.calculate_gain("relu"), 4)
+    1.4142
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2 / (1 + slope * slope))
+    gain = _GAINS.get(nonlinearity)
+    if gain is None:
+        known = sorted([*_GAINS, "leaky_relu"])
+        raise ValueError(f"calculate_gain knows {known}, not {nonlinearity!r}")
+    return gain
+
+
+def _fill(name: str, x: T, values: Array | float) -> T:
+    if not isinstance(x, TensorCore):
+        raise TypeError(f"{name} fills a tensor, not a {type(x).__name__}")
+    x._raise_if_disposed()
+    if isinstance(values, np.ndarray) and not np.can_cast(values.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"{name} fills floating tensors, not {x.dtype}: convert it with x.float()")
+    writable(x)[...] = values
+    return x
+
+
+def _size(name: str, x: TensorCore) -> tuple[int, ...]:
+    if not isinstance(x, TensorCore):
+        raise TypeError(f"{name} fills a tensor, not a {type(x).__name__}")
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    shape: tuple[int, ...] = array.shape
+    return shape
+
+
+def _uniform(name: str, x: T, low: float, high: float, generator: Generator | None) -> T:
+    return _fill(name, x, numbers_of(generator).random(_size(name, x), np.float32) * (high - low) + low)
+
+
+def _normal(name: str, x: T, mean: float, std: float, generator: Generator | None) -> T:
+    drawn = numbers_of(generator).standard_normal(_size(name, x), np.float32)
+    return _fill(name, x, np.asarray(drawn * std + mean))
+
+
+def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
+    """Fill with numbers drawn evenly from `a` to `b`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0)
+    >>> 2 <= min(x.tolist()) <= max(x.tolist()) <= 3
+    True
+    """
+    return _uniform("uniform_", tensor, a, b, generator)
+
+
+def normal_(tensor: T, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> T:
+    """Fill with numbers of a normal distribution.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.normal_(tensor.zeros((3,)), mean=2.0, std=0.0).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    return _normal("normal_", tensor, mean, std, generator)
+
+
+def trunc_normal_(
+    tensor: T,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> T:
+    """Fill with numbers of a normal distribution, drawn anew while they are below `a` or above `b`.
+
+    Raises
+    ------
+    ValueError
+        If less than a millionth of the distribution lies from `a` to `b`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.trunc_normal_(tensor.zeros((100,)), b=1.0).tolist()) <= 1
+    True
+    """
+    shape = _size("trunc_normal_", tensor)
+    inside = _below((b - mean) / std) - _below((a - mean) / std) if std > 0 and a < b else 0.0
+    if inside < 1e-6:
+        raise ValueError(
+            f"trunc_normal_: next to nothing of a normal distribution with mean {mean} and std {std} lies from {a} to "
+            f"{b}: widen the bounds"
+        )
+    numbers = numbers_of(generator)
+    # As many draws at once as will probably do; the loop makes up for chance.
+    values: Array = np.empty(0)
+    needed = math.prod(shape)
+    while values.size < needed:
+        drawn = numbers.standard_normal(int((needed - values.size) / inside * 1.1) + 16) * std + mean
+        values = np.concatenate((values, drawn[(drawn >= a) & (drawn <= b)]))
+    return _fill("trunc_normal_", tensor, values[:needed].reshape(shape))
+
+
+def _below(x: float) -> float:
+    """Return the share of the standard normal distribution below `x`."""
+    return 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def constant_(tensor: T, val: float) -> T:
+    """Fill with `val`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.constant_(tensor.zeros((2,)), 3.0).tolist()
+    [3.0, 3.0]
+    """
+    return _fill("constant_", tensor, val)
+
+
+def zeros_(tensor: T) -> T:
+    """Fill with 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.zeros_(tensor.ones((2,))).tolist()
+    [0.0, 0.0]
+    """
+    return _fill("zeros_", tensor, 0)
+
+
+def ones_(tensor: T) -> T:
+    """Fill with 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.ones_(tensor.zeros((2,))).tolist()
+    [1.0, 1.0]
+    """
+    return _fill("ones_", tensor, 1)
+
+
+def eye_(tensor: T) -> T:
+    """Fill a matrix with 1 on its diagonal and 0 elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.eye_(tensor.zeros((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    shape = _size("eye_", tensor)
+    if len(shape) != 2:
+        raise ValueError(f"eye_ fills a matrix, and this tensor has shape {shape}")
+    return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
+
+
+def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
+    """Return how many inputs each output has, and how many outputs each input."""
+    shape = _size(name, tensor)
+    if len(shape) < 2:
+        raise ValueError(f"{name} needs a weight of at least two dimensions, (out, in, *), not shape {shape}")
+    places = math.prod(shape[2:])
+    return shape[1] * places, shape[0] * places
+
+
+def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
+    """Fill a weight ``(out, in, *)`` evenly within +-gain * sqrt(6 / (in + out)) (Glorot and Bengio, 2010).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.xavier_uniform_(tensor.zeros((3, 3))).tolist()[0]) <= 1
+    True
+    """
+    fan_in, fan_out = _fans("xavier_uniform_", tensor)
+    bound = gain * math.sqrt(6 / max(fan_in + fan_out, 1))
+    return _uniform("xavier_uniform_", tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
+    """Fill a weight ``(out, in, *)`` normally, std gain * sqrt(2 / (in + out)) (Glorot and Bengio, 2010).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.xavier_normal_(tensor.zeros((3, 3)), gain=0.0).tolist()[0]
+    [0.0, 0.0, 0.0]
+    """
+    fan_in, fan_out = _fans("xavier_normal_", tensor)
+    return _normal("xavier_normal_", tensor, 0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), generator)
+
+
+def _kaiming_std(name: str, tensor: TensorCore, a: float, mode: str, nonlinearity: str) -> float:
+    fans = dict(zip(("fan_in", "fan_out"), _fans(name, tensor), strict=True))
+    if mode not in fans:
+        raise ValueError(f"{name}: mode is 'fan_in' or 'fan_out', not {mode!r}")
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(fans[mode], 1))
+
+
+def kaiming_uniform_(
+    tensor: T,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> T:
+    """Fill a weight ``(out, in, *)`` evenly so that rectified signals keep their size (He et al., 2015).
+
+    Parameters
+    ----------
+    tensor
+        What is filled.
+    a
+        The negative slope of the ``"leaky_relu"`` after the weight.
+    mode
+        ``"fan_in"`` keeps the size forward, ``"fan_out"`` backward.
+    nonlinearity
+        As in ``calculate_gain``.
+    generator
+        What the numbers are drawn from; the default one otherwise.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.kaiming_uniform_(tensor.zeros((2, 6))).tolist()[0]) <= 1
+    True
+    """
+    bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    return _uniform("kaiming_uniform_", tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: T,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> T:
+    """Fill a weight ``(out, in, *)`` normally; arguments as in ``kaiming_uniform_``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.kaiming_normal_(tensor.zeros((2, 6))).shape
+    (2, 6)
+    """
+    std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
+    return _normal("kaiming_normal_", tensor, 0.0, std, generator)
+
+
+def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) -> T:
+    """Fill with a random matrix whose rows or columns are orthonormal, times `gain` (Saxe et al., 2013).
+
+    More than two dimensions count as ``(first, all others)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.init.orthogonal_(tensor.zeros((2, 2)))
+    >>> round(sum(v * v for v in x.tolist()[0]), 4)
+    1.0
+    """
+    shape = _size("orthogonal_", tensor)
+    if len(shape) < 2:
+        raise ValueError(f"orthogonal_ needs at least two dimensions, and this tensor has shape {shape}")
+    rows, columns = shape[0], math.prod(shape[1:])
+    drawn = numbers_of(generator).standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q *= np.sign(np.diag(r))  # else not all orthogonal matrices are equally likely
+    return _fill("orthogonal_", tensor, gain * (q if rows >= columns else q.T).reshape(shape))

@@ -1,0 +1,174 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.optim._optimizer import Bound, Group, Optimizer, require_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The step size.
+    betas
+        How much of the two averages stays at each step.
+    eps
+        Added to the root of the second average.
+    weight_decay
+        How much of the parameter is added to its gradient.
+    amsgrad
+        Divide by the largest second average so far (Reddi et al., 2018).
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Adam([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.9
+    """
+
+    # Whether the decay shrinks the parameter beside the step, not through the gradient (AdamW).
+    _is_decoupled = False
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        bounds = {"lr": Bound(), "eps": Bound(), "weight_decay": Bound(), "betas": Bound(0.0, 1.0)}
+        require_within(type(self).__name__, group, bounds)
+
+    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+        if not state:
+            state["step"] = 0
+            state["exp_avg"] = self._new_state(x)
+            state["exp_avg_sq"] = self._new_state(x)
+        if group["amsgrad"] and "max_exp_avg_sq" not in state:
+            state["max_exp_avg_sq"] = self._new_state(x)
+        step = state["step"] = int(state["step"]) + 1
+        beta1, beta2 = group["betas"]
+        # With the bias corrections moved out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+        root = math.sqrt(1 - beta2**step)
+        eps = group["eps"] * root
+        size = group["lr"] * root / (1 - beta1**step)
+        decay = group["weight_decay"]
+        shrink = 1 - group["lr"] * decay if self._is_decoupled else 1
+        if self._is_decoupled:
+            decay = 0
+        averages = [state["exp_avg"], state["exp_avg_sq"]]
+        if group["amsgrad"]:
+            averages.append(state["max_exp_avg_sq"])
+        for p, g, m, v, *largest, t in self._pieces(x, grad, *averages):
+            if shrink != 1:
+                p *= shrink
+            if group["maximize"]:
+                g = -g
+            if decay:
+                g = g + decay * p
+            np.subtract(g, m, out=t)
+            t *= 1 - beta1
+            m += t
+            np.multiply(g, g, out=t)
+            t *= 1 - beta2
+            v *= beta2
+            v += t
+            if largest:
+                v = np.maximum(largest[0], v, out=largest[0])
+            np.sqrt(v, out=t)
+            t += eps
+            np.divide(m, t, out=t)
+            t *= size
+            p -= t
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter itself (Loshchilov and Hutter, 2019).
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The step size.
+    betas
+        How much of the averages of the gradient and of its square stays at each step.
+    eps
+        Added to the root of the second average.
+    weight_decay
+        The share of the parameter, times `lr`, that each step takes away.
+    amsgrad
+        Divide by the largest second average so far (Reddi et al., 2018).
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.AdamW([x], lr=0.1, weight_decay=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.89
+    """
+
+    _is_decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

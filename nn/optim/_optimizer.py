@@ -1,0 +1,403 @@
+"""What all optimizers share: groups of parameters, state, and who owns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from nn._gradients import clear_gradients
+from tensor import Tensor, TensorDisposedError, enable_grad
+from tensor._core import TensorCore, wrap, wrap_unowned
+from tensor._graph import Leaf
+from tensor._storage import claim, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from tensor._storage import Array
+
+Group = dict[str, Any]
+
+# Elements that are worked on at a time: with its state and a temporary a piece stays in a core's cache, where
+# whole arrays of millions would pass through memory once for each of the ten operations of a step.
+PIECE = 16_384
+
+
+class Optimizer:
+    """Base of all optimizers. Derive, and define ``_update``.
+
+    The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
+    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    defaults
+        The options of groups that do not name their own.
+
+    Attributes
+    ----------
+    param_groups
+        The groups: dicts of options. Options may be changed at any time.
+    state
+        What the optimizer remembers, by parameter.
+    """
+
+    param_groups: list[Group]
+    state: dict[Tensor, dict[str, Any]]
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
+        self.defaults = defaults
+        self.param_groups = []
+        self.state = {}
+        self._is_disposed = False
+        self._scratch: dict[tuple[int, np.dtype[Any]], Array] = {}
+        if isinstance(params, TensorCore):
+            raise TypeError(
+                f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
+                "[parameter], or model.parameters()"
+            )
+        given: list[Any] = list(params)
+        if not given:
+            raise ValueError(
+                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that has some, and "
+                "pass it once, for it is an iterator"
+            )
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group: a dict with tensors under ``"params"``, and options that differ from the defaults.
+
+        Raises
+        ------
+        TypeError
+            If a parameter is no tensor.
+        ValueError
+            If a parameter is no leaf, or in a group already, or if an option is out of its range.
+
+        Examples
+        --------
+        >>> import nn
+        >>> body, head = nn.Linear(2, 2), nn.Linear(2, 1)
+        >>> optimizer = nn.optim.SGD(body.parameters(), lr=0.1)
+        >>> optimizer.add_param_group({"params": head.parameters(), "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise TypeError("a group is a dict with the parameters under 'params' and its own options beside")
+        given = param_group["params"]
+        params: list[Any] = [given] if isinstance(given, TensorCore) else list(given)
+        known = {id(x) for group in self.param_groups for x in group["params"]}
+        for x in params:
+            if not isinstance(x, TensorCore):
+                raise TypeError(f"{type(self).__name__} optimizes tensors, not {type(x).__name__}")
+            x._raise_if_disposed()
+            if x._node is not None and not isinstance(x._node, Leaf):
+                raise ValueError(
+                    f"{type(self).__name__} optimizes leaves, and a tensor of shape {x._array.shape} was computed by "  # type: ignore[union-attr]  # seen above
+                    f"{x._node.name()}: pass what it was computed from, or x.detach().requires_grad_()"
+                )
+            if id(x) in known:
+                raise ValueError(
+                    f"a parameter of shape {x._array.shape} is given twice: one step would update it twice. "  # type: ignore[union-attr]  # seen above
+                    "Leave it out of one group"
+                )
+            known.add(id(x))
+        group = {**self.defaults, **param_group, "params": params}
+        self._check_options(group)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Dispose the gradients of all parameters, or fill them with zeros.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer = nn.Linear(2, 1)
+        >>> optimizer = nn.optim.SGD(layer.parameters(), lr=0.1)
+        >>> layer(tensor.ones((1, 2))).sum().backward()
+        >>> optimizer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
+        for group in self.param_groups:
+            clear_gradients(group["params"], set_to_none)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient, in place.
+
+        Parameters
+        ----------
+        closure
+            Computes the loss anew, with gradients, and returns it; most optimizers need none.
+
+        Returns
+        -------
+        What `closure` returned, or None.
+
+        Raises
+        ------
+        TensorDisposedError
+            If a parameter or the optimizer is disposed; nothing was updated.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> x = nn.Parameter(tensor.tensor([1.0]))
+        >>> optimizer = nn.optim.SGD([x], lr=0.5)
+        >>> (x * 2).sum().backward()
+        >>> optimizer.step()
+        >>> x.tolist()
+        [0.0]
+        """
+        self._raise_if_disposed()
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        work = [(group, list(self._ready(group["params"]))) for group in self.param_groups]
+        for group, ready in work:
+            for x, grad in ready:
+                state = self.state.get(x)
+                if state is None:
+                    state = self.state[x] = {}
+                self._update(x, grad, state, group)
+        return loss
+
+    def _ready(self, params: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        for x in params:
+            if x._array is None:
+                x._raise_disposed()
+            node = x._node
+            grad = node.grad if type(node) is Leaf else None
+            if grad is not None and grad._array is not None:
+                yield x, grad  # type: ignore[misc]  # every core made is a Tensor
+
+    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+        """Write the new value of `x`, whose gradient is `grad`, and of its `state`."""
+        raise NotImplementedError
+
+    def _check_options(self, group: Group) -> None:
+        """Raise a ``ValueError`` when an option is out of its range."""
+
+    def _pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
+        """Yield arrays to write in place: of `x`, its gradient (to read), the `state`, and a temporary."""
+        g = grad._array
+        arrays = [writable(x), g, *(writable(s) for s in state)]
+        if g is None:
+            return
+        size = g.size
+        if any(a is None or not a.flags.c_contiguous for a in arrays):
+            yield (*arrays, np.empty(g.shape, g.dtype))  # type: ignore[misc]  # none is None
+            return
+        flat = [a.reshape(-1) for a in arrays]  # type: ignore[union-attr]  # none is None
+        if g.dtype.kind == "c":
+            # Real and imaginary parts are numbers of their own, as in PyTorch.
+            flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
+            size *= 2
+        scratch = self._temporary(min(size, PIECE), flat[1].dtype)
+        if size <= PIECE:
+            yield (*flat, scratch)
+            return
+        for start in range(0, size, PIECE):
+            end = min(start + PIECE, size)
+            yield (*[a[start:end] for a in flat], scratch[: end - start])
+
+    def _temporary(self, size: int, dtype: np.dtype[Any]) -> Array:
+        scratch = self._scratch.get((size, dtype))
+        if scratch is None:
+            scratch = self._scratch[size, dtype] = np.empty(size, dtype)
+        return scratch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return state and options, with parameters as numbers in the order in which they were given.
+
+        Tensors in it are clones: they belong to the current scope, and later steps do not change them. No
+        memory is copied before the next step.
+
+        Examples
+        --------
+        >>> import nn
+        >>> optimizer = nn.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)
+        >>> optimizer.state_dict()["param_groups"][0]["params"]
+        [0, 1]
+        """
+        self._raise_if_disposed()
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for x in group["params"]:
+                numbers[id(x)] = len(numbers)
+            options = {key: value for key, value in group.items() if key != "params"}
+            groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
+        state = {
+            numbers[id(x)]: {
+                key: wrap(claim(value)) if isinstance(value, TensorCore) else value
+                for key, value in held.items()
+            }
+            for x, held in self.state.items()
+            if id(x) in numbers
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and options from what ``state_dict()`` returned; tensors are copied.
+
+        All or nothing: when anything does not fit, the error names it and nothing has changed.
+
+        Raises
+        ------
+        ValueError
+            If groups, their sizes, or a shape differ.
+        KeyError
+            If ``"state"`` or ``"param_groups"`` is missing.
+
+        Examples
+        --------
+        >>> import nn
+        >>> model = nn.Linear(2, 1)
+        >>> first, second = (nn.optim.SGD(model.parameters(), lr=rate) for rate in (0.1, 0.2))
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.param_groups[0]["lr"]
+        0.1
+        """
+        self._raise_if_disposed()
+        saved, held = list(state_dict["param_groups"]), dict(state_dict["state"])
+        sizes, own = [len(g["params"]) for g in saved], [len(g["params"]) for g in self.param_groups]
+        if sizes != own:
+            raise ValueError(
+                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it over the same "
+                "parameters in the same order. Nothing was loaded"
+            )
+        params = {
+            number: x
+            for group, old in zip(self.param_groups, saved, strict=True)
+            for number, x in zip(old["params"], group["params"], strict=True)
+        }
+        groups = [
+            {**group, **{key: value for key, value in old.items() if key != "params"}}
+            for group, old in zip(self.param_groups, saved, strict=True)
+        ]
+        for group in groups:
+            self._check_options(group)
+        arrays = {number: self._loaded(number, params, values) for number, values in held.items()}
+        self._drop_state()
+        self.param_groups = groups
+        for number, values in arrays.items():
+            self.state[params[number]] = {
+                key: wrap_unowned(value) if isinstance(value, np.ndarray) else value
+                for key, value in values.items()
+            }
+
+    def _loaded(self, number: Any, params: dict[Any, Tensor], values: Mapping[str, Any]) -> dict[str, Any]:
+        x = params.get(number)
+        if x is None:
+            raise ValueError(f"the state names parameter {number!r}, and there is none. Nothing was loaded")
+        x._raise_if_disposed()
+        loaded: dict[str, Any] = {}
+        for key, value in values.items():
+            if not isinstance(value, (TensorCore, np.ndarray)):
+                loaded[key] = value
+                continue
+            array = claim(value) if isinstance(value, TensorCore) and not value.is_invalid else value
+            if isinstance(array, TensorCore):
+                array._raise_disposed()
+            if array.shape not in ((), x.shape):
+                raise ValueError(
+                    f"{key!r} of parameter {number} has shape {array.shape} in the state, and the parameter {x.shape}. "
+                    "Nothing was loaded"
+                )
+            loaded[key] = array.copy()
+        return loaded
+
+    def _raise_if_disposed(self) -> None:
+        if self._is_disposed:
+            raise TensorDisposedError(
+                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after the last step, or "
+                "make a new one over model.parameters()"
+            )
+
+    def _new_state(self, x: Tensor) -> Tensor:
+        """Return zeros of the shape of `x` that no scope owns."""
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        return wrap_unowned(np.zeros_like(array, subok=False))
+
+    def _drop_state(self) -> None:
+        state, self.state = self.state, {}
+        for held in state.values():
+            for value in held.values():
+                if isinstance(value, TensorCore):
+                    value.dispose()
+
+    def dispose(self) -> None:
+        """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
+
+        Examples
+        --------
+        >>> import nn
+        >>> with nn.optim.Adam(nn.Linear(2, 1).parameters()) as optimizer:
+        ...     optimizer.step()
+        >>> optimizer.is_disposed
+        True
+        """
+        self._is_disposed = True
+        self._drop_state()
+        self.param_groups = []
+        self._scratch.clear()
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether ``dispose`` was called."""
+        return self._is_disposed
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the state, in bytes."""
+        return sum(
+            value._array.nbytes
+            for held in self.state.values()
+            for value in held.values()
+            if isinstance(value, TensorCore) and value._array is not None
+        )
+
+    def __enter__(self) -> Self:
+        self._raise_if_disposed()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.dispose()
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+class Bound(NamedTuple):
+    """What an option must be: at least `low`, and below `high`."""
+
+    low: float = 0.0
+    high: float = float("inf")
+
+
+def require_within(name: str, group: Group, bounds: dict[str, Bound]) -> None:
+    """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
+    for option, bound in bounds.items():
+        values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
+        for value in values:
+            if not isinstance(value, (int, float)) or not bound.low <= value < bound.high:
+                above = "" if bound.high == float("inf") else f" and below {bound.high}"
+                raise ValueError(
+                    f"{name}: {option} must be a number of at least {bound.low}{above}, not {value!r}"
+                )

@@ -1,0 +1,113 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.optim._optimizer import Bound, Group, Optimizer, require_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum as in PyTorch (Sutskever et al., 2013).
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The step size.
+    momentum
+        The share of the last step that goes into the next.
+    dampening
+        The share of the gradient that does not go into the momentum.
+    weight_decay
+        How much of the parameter is added to its gradient.
+    nesterov
+        Look ahead along the momentum; needs `momentum` and no `dampening`.
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.SGD([x], lr=0.1, momentum=0.9)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     (x * 1).sum().backward()
+    ...     optimizer.step()
+    >>> round(x.item(), 4)
+    0.71
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        bounds = {"lr": Bound(), "momentum": Bound(), "weight_decay": Bound()}
+        require_within("SGD", group, bounds)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
+
+    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
+        if group["maximize"]:
+            lr = -lr
+            decay = -decay
+        keeps = 1 - group["dampening"]
+        buffers: tuple[Tensor, ...] = ()
+        if momentum:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = self._new_state(x)
+                keeps = 1  # the first gradient goes in whole
+            buffers = (buffer,)
+        for p, g, *held, t in self._pieces(x, grad, *buffers):
+            if decay:
+                np.multiply(p, decay, out=t)
+                np.add(t, g, out=t)
+                g = t
+            if held:
+                (m,) = held
+                m *= momentum
+                if keeps == 1:
+                    m += g
+                else:
+                    m += g * keeps
+                if group["nesterov"]:
+                    np.add(g, m * momentum, out=t)
+                    g = t
+                else:
+                    g = m
+            np.multiply(g, lr, out=t)
+            p -= t

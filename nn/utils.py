@@ -1,0 +1,153 @@
+"""Helpers for gradients and parameters: PyTorch's ``torch.nn.utils``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import tensor as tn
+from tensor._core import TensorCore, wrap
+from tensor._graph import Leaf
+from tensor._storage import writable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
+
+
+def _gradients_of(parameters: Tensor | Iterable[Tensor]) -> list[TensorCore]:
+    given = [parameters] if isinstance(parameters, TensorCore) else list(parameters)
+    found: list[TensorCore] = []
+    for x in given:
+        x._raise_if_disposed()
+        node = x._node
+        if type(node) is Leaf and node.grad is not None and node.grad._array is not None:
+            found.append(node.grad)
+    return found
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale all gradients together, in place, so that their norm is at most `max_norm`.
+
+    Parameters
+    ----------
+    parameters
+        Tensors; those without a gradient are passed over.
+    max_norm
+        The largest norm that all gradients, taken as one vector, may have.
+    norm_type
+        Which norm: 2 is the usual one, ``float("inf")`` the largest absolute value.
+    error_if_nonfinite
+        Raise when the norm is infinite or NaN, instead of scaling by it.
+
+    Returns
+    -------
+    The norm before, a tensor without dimensions.
+
+    Raises
+    ------
+    RuntimeError
+        If the norm is not finite and `error_if_nonfinite` is set; no gradient has changed.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0, 1.0]))
+    >>> (x * tensor.tensor([3.0, 4.0])).sum().backward()
+    >>> nn.utils.clip_grad_norm_([x], max_norm=1.0).item()
+    5.0
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [0.6, 0.8]
+    """
+    grads = _gradients_of(parameters)
+    norms = [float(np.linalg.norm(g._array.ravel(), norm_type)) for g in grads if g._array is not None]
+    total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(
+            f"the norm of the gradients is {total}: a gradient holds infinity or NaN. Look for where it comes from, or "
+            "pass error_if_nonfinite=False"
+        )
+    factor = max_norm / (total + 1e-6)
+    if not factor >= 1:
+        for g in grads:
+            array = writable(g)
+            np.multiply(array, factor, out=array)
+    dtype = grads[0]._array.dtype if grads else np.dtype(np.float32)  # type: ignore[union-attr]  # seen in _gradients_of
+    return wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Cut each element of each gradient, in place, to at least -`clip_value` and at most `clip_value`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> (x * 3).sum().backward()
+    >>> nn.utils.clip_grad_value_([x], 0.5)
+    >>> x.grad.tolist()
+    [0.5]
+    """
+    for g in _gradients_of(parameters):
+        array = writable(g)
+        np.clip(array, -clip_value, clip_value, out=array)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """Return all elements of all parameters in one tensor, a copy; gradients flow through.
+
+    Examples
+    --------
+    >>> import nn
+    >>> nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape
+    (8,)
+    """
+    parts = [x.reshape(-1) for x in parameters]
+    if not parts:
+        raise ValueError(
+            "parameters_to_vector got no parameters: pass model.parameters(), once, for it is an iterator"
+        )
+    return tn.concat(parts)
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the elements of `vec` into the parameters, one after the other, unrecorded.
+
+    Raises
+    ------
+    ValueError
+        If the number of elements differs; no parameter has changed.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.Linear(1, 1)
+    >>> nn.utils.vector_to_parameters(tensor.tensor([2.0, 3.0]), layer.parameters())
+    >>> layer.weight.item(), layer.bias.item()
+    (2.0, 3.0)
+    """
+    targets = list(parameters)
+    vec._raise_if_disposed()
+    source = vec._array
+    if source is None:
+        return
+    sizes = [math.prod(x.shape) for x in targets]
+    if source.shape != (sum(sizes),):
+        raise ValueError(
+            f"the parameters have {sum(sizes)} elements together, and the vector has shape {source.shape}"
+        )
+    start = 0
+    for x, size in zip(targets, sizes, strict=True):
+        array = writable(x)
+        array[...] = source[start : start + size].reshape(array.shape)
+        start += size
