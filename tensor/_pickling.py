@@ -1,8 +1,8 @@
 """Copies by Python's own means: copy, deepcopy, pickle.
 
 A pickle holds values, dtype and ``requires_grad``, as PyTorch's does: no gradients, no history. Tensors on
-one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors register
-with the current scope.
+one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors
+register with the current scope.
 """
 
 from __future__ import annotations
