@@ -11,7 +11,7 @@ from scopes import disposing, new_dispose_scope, statistics
 
 
 def a_scope_ends() -> None:
-    """A scope disposes at its end what was made inside, whoever still holds it."""
+    """Let a scope end: it disposes what was made inside, whoever still holds it."""
     with new_dispose_scope("step") as scope:
         x = tensor.ones((2, 3))
         doubled = x * 2
@@ -24,7 +24,7 @@ def a_scope_ends() -> None:
 
 
 def a_result_survives() -> None:
-    """What should live on moves to the scope outside."""
+    """Move what should live on to the scope outside."""
     with new_dispose_scope("outer") as outer:
         with new_dispose_scope("inner") as inner:
             total = inner.move_to_outer(tensor.ones((4,)).sum())
@@ -39,14 +39,14 @@ def standardized(x: tensor.Tensor) -> tensor.Tensor:
 
 
 def a_function_has_a_scope() -> None:
-    """``@disposing`` gives each call a scope, and the caller what it returns."""
+    """Give each call of a function a scope, and the caller what it returns."""
     with new_dispose_scope() as scope:
         result = standardized(tensor.tensor([1.0, 2.0, 3.0]))
         print("  result:", [round(v, 3) for v in result.tolist()], " owned here:", result in scope)
 
 
 def a_scope_prolongs_nothing() -> None:
-    """A tensor whose last reference goes is freed at once, in the longest of scopes."""
+    """Drop tensors in a long scope: each is freed with its last reference."""
     with new_dispose_scope("long") as scope:
         x = tensor.zeros((100,))
         for _ in range(1_000):
@@ -55,7 +55,7 @@ def a_scope_prolongs_nothing() -> None:
 
 
 def an_exception_keeps_no_memory() -> None:
-    """A stored exception holds its frames, and they hold tensors; the scope has emptied those."""
+    """Keep an exception: its frames hold tensors, and the scope has emptied those."""
     before = statistics.snapshot()
     kept = None
     try:
@@ -69,7 +69,7 @@ def an_exception_keeps_no_memory() -> None:
 
 
 def a_model_is_trained() -> None:
-    """Parameters outlive the scope that they are made in; all else of a step goes with it."""
+    """Train a model: parameters outlive the scope that they are made in, all else of a step goes with it."""
     tensor.manual_seed(0)
     before = statistics.snapshot()
     inputs = tensor.randn(64, 4)

@@ -69,8 +69,7 @@ def _per_channel(xp: Any, g: Any, like: tuple[int, ...] | None) -> Any:
     """Sum over all places beside channels; without `like`, broadcasting is undone by the engine."""
     if like is None:
         return g
-    axes = tuple(i for i, n in enumerate((0, *like[1:])) if i != 1)
-    return xp.sum(g, axis=axes)
+    return xp.sum(g, axis=(0, *range(2, 1 + len(like))))
 
 
 define(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # By id: a weak reference to the thing itself, whose callback drops the entry, then one for each registration.
 _homes: dict[int, tuple[ref[object], list[ref[object]]]] = {}
@@ -13,7 +17,7 @@ def enter(x: object, home: object) -> None:
     key = id(x)
     entry = _homes.get(key)
     if entry is None or entry[0]() is not x:
-        entry = _homes[key] = ref(x, lambda gone, key=key: _forget(key, gone)), []
+        entry = _homes[key] = ref(x, _forgetting(key)), []
     entry[1].append(ref(home))
 
 
@@ -36,7 +40,10 @@ def homes_of(x: object) -> list[object]:
     return [home for home in [weak() for weak in entry[1]] if home is not None]
 
 
-def _forget(key: int, gone: ref[object]) -> None:
-    entry = _homes.get(key)
-    if entry is not None and entry[0] is gone:
-        del _homes[key]
+def _forgetting(key: int) -> Callable[[ref[object]], None]:
+    def forget(gone: ref[object]) -> None:
+        entry = _homes.get(key)
+        if entry is not None and entry[0] is gone:
+            del _homes[key]
+
+    return forget

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Kind = Literal["parameter", "buffer", "module"]
 
 BEFORE_INIT = (
-    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its __init__, before "
+    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its "
+    "__init__, before "
     "{name!r} is assigned"
 )
 
@@ -158,10 +159,10 @@ class ModuleCore:
     def _register(self, name: str, kind: Kind, value: Any) -> None:
         if "_kinds" not in self.__dict__:
             raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
-        if not isinstance(name, str) or not name or "." in name:
+        if type(name) is not str or not name or "." in name:
             raise ValueError(
-                f"a {kind} can't be called {name!r}: its name is text that is not empty and has no dot, since dots "
-                "join names in a state dict"
+                f"a {kind} can't be called {name!r}: its name is text, not empty and without a dot, for dots join "
+                "names in a state dict"
             )
         if name not in self._kinds and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} has an attribute {name!r} already: choose another name")
@@ -254,7 +255,8 @@ class ModuleCore:
         names = [f"{kind} {name!r}" for name, kind, value in self._registered() if kind != "module"]
         detail = f": its {names[0]} is empty" if names else ""
         raise TensorDisposedError(
-            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, or make a copy "
+            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, "
+            "or make a copy "
             "before, with copy.deepcopy(module)"
         )
 
@@ -270,7 +272,7 @@ class ModuleCore:
 
 def unscope(value: object) -> None:
     """Take a tensor, or a module and all that it holds, out of all scopes."""
-    held = [value] if isinstance(value, TensorCore) else []
+    held: list[object] = [value] if isinstance(value, TensorCore) else []
     if isinstance(value, ModuleCore):
         for module in value._tree():
             held += [module, *(x for _, kind, x in module._registered() if kind != "module")]

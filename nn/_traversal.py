@@ -139,7 +139,8 @@ class Traversal(ModuleCore):
             if module._kinds.get(part) != "module" or module.__dict__[part] is None:
                 known = [name for name, kind, _ in module._registered() if kind == "module"]
                 raise AttributeError(
-                    f"there is no module {target!r}: {type(module).__name__} holds no module {part!r}, but {known}"
+                    f"there is no module {target!r}: {type(module).__name__} holds no module "
+                    f"{part!r}, but {known}"
                 )
             module = module.__dict__[part]
         found: Module = module

@@ -26,7 +26,8 @@ class _Classes:
         expected = x.shape[:axis] + x.shape[axis + 1 :]
         if target.shape != expected:
             raise ValueError(
-                f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not {target.shape}"
+                f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
+                f"{target.shape}"
             )
         self.shape = target.shape
         flat = target.reshape(-1)
@@ -37,7 +38,8 @@ class _Classes:
             wrong &= kept
             if wrong.any():
                 raise IndexError(
-                    f"{name}: target holds class {flat[wrong][0]}, and the input has {count} classes, 0 to {count - 1}"
+                    f"{name}: target holds class {flat[wrong][0]}, and the input has {count} "
+                    f"classes, 0 to {count - 1}"
                 )
         elif 0 <= ignore_index < count:
             kept = flat != ignore_index
@@ -50,7 +52,7 @@ class _Classes:
         self.rows = np.arange(flat.size)
 
     def total(self, dtype: np.dtype[Any]) -> Any:
-        """What all rows count together: what a mean divides by."""
+        """Return what all rows count together: what a mean divides by."""
         return dtype.type(self.rows.size) if self.weights is None else self.weights.sum()
 
     def reduce(self, losses: Array, reduction: str) -> tuple[Array, Any]:
@@ -210,7 +212,8 @@ def _with_probabilities(
     x, y = array_of(name, "input", input), array_of(name, "target", target)
     if x.shape != y.shape:
         raise ValueError(
-            f"{name}: probabilities have the input's shape {x.shape}, not {y.shape}; class indices are integers"
+            f"{name}: probabilities have the input's shape {x.shape}, not {y.shape}; class indices "
+            "are integers"
         )
     w = _weight_of(name, weight, x.shape[1 if x.ndim > 1 else 0])
     shifted, exps, sums = _softmax_parts(x)

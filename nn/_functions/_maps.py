@@ -22,7 +22,8 @@ _LINEAR = RULES["linear"]
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(
-            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's last dimension "
+            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's "
+            "last dimension "
             "must be in_features; reshape the input, or build the layer with other sizes"
         )
     out = np.matmul(x, weight.T)
@@ -186,8 +187,9 @@ def dropout(
     scale = 1 / (1 - p) if p < 1 else 0.0
 
     def kernel(x: Array) -> Array:
-        out = np.asarray(x * mask)
-        return np.multiply(out, scale, out=out)
+        out: Array = np.asarray(x * mask)
+        out *= scale
+        return out
 
     if not inplace:
         return apply(RULES["dropout"], kernel, (input,), mask=mask, scale=scale)

@@ -24,7 +24,7 @@ def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
 
 
 def require_size(name: str, what: str, size: int) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if type(size) is not int or size < 0:
         raise ValueError(f"{name}: {what} is a number of elements, an integer of at least 0, not {size!r}")
 
 
@@ -206,7 +206,8 @@ class Identity(Module):
     [1.0]
     """
 
-    def __init__(self, *args: object, **kwargs: object) -> None:  # noqa: ARG002
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        del args, kwargs
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:

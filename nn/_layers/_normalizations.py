@@ -143,8 +143,8 @@ class RMSNorm(Module):
 class BatchNorm1d(Module):
     """Normalises each channel over the batch (Ioffe and Szegedy, 2015).
 
-    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``. In training by the batch's
-    own mean and variance, which go into the running ones; in evaluation by the running ones.
+    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``. In training by the
+    batch's own mean and variance, which go into the running ones; in evaluation by the running ones.
 
     Parameters
     ----------
@@ -221,7 +221,8 @@ class BatchNorm1d(Module):
         shape = input.shape
         if len(shape) not in (2, 3) or shape[1] != self.num_features:
             raise ValueError(
-                f"BatchNorm1d: input has shape (batch, {self.num_features}) or (batch, {self.num_features}, length), "
+                f"BatchNorm1d: input has shape (batch, {self.num_features}) or (batch, "
+                f"{self.num_features}, length), "
                 f"not {shape}"
             )
         by_batch = self.training or self.running_mean is None

@@ -35,11 +35,11 @@ class Samples(Protocol[T_co]):
 class DataLoader(Generic[T_co]):
     """Goes through a data set in batches, as often as it is iterated.
 
-    Each batch is in a scope of its own that ends before the next batch is made, when the loop ends, and when
-    it is left by ``break`` or an exception: nothing of a batch is left behind. That scope is current only while
-    the batch is made: what the loop computes belongs to the loop's own scope. To keep a tensor of a batch,
-    clone it, or take it out of its scope (``x.detach_from_dispose_scope()``, ``scope.attach(x)``). A batch taken
-    with ``next(iter(loader))`` is the caller's.
+    Each batch is in a scope of its own, which ends before the next batch is made, when the loop ends, and
+    when it is left by ``break`` or an exception: nothing of a batch is left behind. That scope is current
+    only while the batch is made: what the loop computes belongs to the loop's own scope. To keep a tensor of
+    a batch, clone it, or take it out of its scope (``x.detach_from_dispose_scope()``, ``scope.attach(x)``). A
+    batch taken with ``next(iter(loader))`` is the caller's.
 
     The loader disposes what it has made itself, the collated batch. Samples are read outside of all scopes;
     tensors of the data set are never disposed.
@@ -88,12 +88,11 @@ class DataLoader(Generic[T_co]):
     ) -> None:
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
             raise TypeError(
-                f"a DataLoader needs a data set with __getitem__ and __len__, not a {type(dataset).__name__}: "
+                "a DataLoader needs a data set with __getitem__ and __len__, not a "
+                f"{type(dataset).__name__}: "
                 "write TensorDataset(inputs, targets), or a list"
             )
-        if batch_size is not None and (
-            not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1
-        ):
+        if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
             raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {batch_size!r}")
         if batch_size is None and drop_last:
             raise ValueError("drop_last needs a batch_size: single samples have no last batch")

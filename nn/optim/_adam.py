@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.optim._optimizer import Bound, Group, Optimizer, require_within
+from nn.optim._optimizer import Group, Optimizer
+from nn.optim._options import Bound, require_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +89,7 @@ class Adam(Optimizer):
             state["max_exp_avg_sq"] = self._new_state(x)
         step = state["step"] = int(state["step"]) + 1
         beta1, beta2 = group["betas"]
-        # With the bias corrections moved out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+        # Bias corrections, out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
         root = math.sqrt(1 - beta2**step)
         eps = group["eps"] * root
         size = group["lr"] * root / (1 - beta1**step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -63,7 +63,8 @@ class Optimizer:
         given: list[Any] = list(params)
         if not given:
             raise ValueError(
-                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that has some, and "
+                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that "
+                "has some, and "
                 "pass it once, for it is an iterator"
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
@@ -88,24 +89,23 @@ class Optimizer:
         >>> [group["lr"] for group in optimizer.param_groups]
         [0.1, 0.01]
         """
-        if not isinstance(param_group, dict) or "params" not in param_group:
+        if "params" not in param_group:
             raise TypeError("a group is a dict with the parameters under 'params' and its own options beside")
         given = param_group["params"]
         params: list[Any] = [given] if isinstance(given, TensorCore) else list(given)
         known = {id(x) for group in self.param_groups for x in group["params"]}
-        for x in params:
+        for i, x in enumerate(params):
             if not isinstance(x, TensorCore):
                 raise TypeError(f"{type(self).__name__} optimizes tensors, not {type(x).__name__}")
             x._raise_if_disposed()
             if x._node is not None and not isinstance(x._node, Leaf):
                 raise ValueError(
-                    f"{type(self).__name__} optimizes leaves, and a tensor of shape {x._array.shape} was computed by "  # type: ignore[union-attr]  # seen above
+                    f"{type(self).__name__} optimizes leaves, and parameter {i} was computed by "
                     f"{x._node.name()}: pass what it was computed from, or x.detach().requires_grad_()"
                 )
             if id(x) in known:
                 raise ValueError(
-                    f"a parameter of shape {x._array.shape} is given twice: one step would update it twice. "  # type: ignore[union-attr]  # seen above
-                    "Leave it out of one group"
+                    f"parameter {i} is given twice, and one step would update it twice: leave it out of one group"
                 )
             known.add(id(x))
         group = {**self.defaults, **param_group, "params": params}
@@ -188,14 +188,14 @@ class Optimizer:
     def _pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
         """Yield arrays to write in place: of `x`, its gradient (to read), the `state`, and a temporary."""
         g = grad._array
-        arrays = [writable(x), g, *(writable(s) for s in state)]
         if g is None:
             return
+        arrays = [writable(x), g, *(writable(s) for s in state)]
         size = g.size
-        if any(a is None or not a.flags.c_contiguous for a in arrays):
-            yield (*arrays, np.empty(g.shape, g.dtype))  # type: ignore[misc]  # none is None
+        if not all(a.flags.c_contiguous for a in arrays):
+            yield (*arrays, np.empty(g.shape, g.dtype))
             return
-        flat = [a.reshape(-1) for a in arrays]  # type: ignore[union-attr]  # none is None
+        flat = [a.reshape(-1) for a in arrays]
         if g.dtype.kind == "c":
             # Real and imaginary parts are numbers of their own, as in PyTorch.
             flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
@@ -271,7 +271,8 @@ class Optimizer:
         sizes, own = [len(g["params"]) for g in saved], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(
-                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it over the same "
+                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it "
+                "over the same "
                 "parameters in the same order. Nothing was loaded"
             )
         params = {
@@ -309,7 +310,8 @@ class Optimizer:
                 array._raise_disposed()
             if array.shape not in ((), x.shape):
                 raise ValueError(
-                    f"{key!r} of parameter {number} has shape {array.shape} in the state, and the parameter {x.shape}. "
+                    f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
+                    f"parameter {x.shape}. "
                     "Nothing was loaded"
                 )
             loaded[key] = array.copy()
@@ -318,7 +320,8 @@ class Optimizer:
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
             raise TensorDisposedError(
-                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after the last step, or "
+                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after "
+                "the last step, or "
                 "make a new one over model.parameters()"
             )
 
@@ -382,22 +385,3 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
-
-
-class Bound(NamedTuple):
-    """What an option must be: at least `low`, and below `high`."""
-
-    low: float = 0.0
-    high: float = float("inf")
-
-
-def require_within(name: str, group: Group, bounds: dict[str, Bound]) -> None:
-    """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
-    for option, bound in bounds.items():
-        values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
-        for value in values:
-            if not isinstance(value, (int, float)) or not bound.low <= value < bound.high:
-                above = "" if bound.high == float("inf") else f" and below {bound.high}"
-                raise ValueError(
-                    f"{name}: {option} must be a number of at least {bound.low}{above}, not {value!r}"
-                )

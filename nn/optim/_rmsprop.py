@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.optim._optimizer import Bound, Group, Optimizer, require_within
+from nn.optim._optimizer import Group, Optimizer
+from nn.optim._options import Bound, require_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

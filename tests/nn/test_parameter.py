@@ -11,7 +11,7 @@ from tensor import TensorDisposedError
 
 
 def row(figures: DisposeStatistics) -> tuple[int, ...]:
-    """In the design's order: created and disposed outside, created and disposed in, attached, detached, live."""
+    """Return created and disposed outside, created and disposed in, attached, detached, live."""
     return (
         figures.created_outside_scope_count,
         figures.disposed_outside_scope_count,
