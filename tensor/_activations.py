@@ -91,10 +91,10 @@ def softplus(x: Tensor, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor
     [100.0]
     """
     x._raise_if_disposed()
-    array = x._array
+    array: Any = x._array
     slope: Any = None
     if x.requires_grad:
-        slope = np.where(array * beta > threshold, 1, _special.sigmoid(array * beta))  # type: ignore[operator]
+        slope = np.where(array * beta > threshold, 1, _special.sigmoid(array * beta))
     return apply(
         RULES["softplus"],
         lambda array: np.where(array * beta > threshold, array, _special.softplus(array * beta) / beta),
@@ -122,7 +122,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     value, slope = (_gelu_by_erf if approximate == "none" else _gelu_by_tanh)(x, x.requires_grad)
-    return apply(RULES["gelu"], lambda array: value, (x,), slope=slope)
+    return apply(RULES["gelu"], lambda _: value, (x,), slope=slope)
 
 
 def _gelu_by_erf(x: Tensor, wants_slope: bool) -> tuple[Array, Any]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 SECOND_BACKWARD = (
-    "backward through a graph whose saved values are already freed: they go as backward uses them. Call the first "
+    "backward through a graph whose saved values are already freed: they go as backward uses them. Call "
+    "the first "
     "backward with retain_graph=True, or compute the output anew"
 )
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # Inside the class, `bool` is a method.
 Flag = bool
 
+# What may stand where PyTorch takes a device; only the first one is here.
+_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
 _ASTYPE = RULES["astype"]
 
 
@@ -58,23 +61,44 @@ class Casts(TensorCore):
 
     __slots__ = ()
 
-    def to(self, target: DtypeLike | Tensor, *, copy: Flag = False) -> Tensor:
-        """Return the tensor as `target`: a dtype, a tensor whose dtype is taken, or the device ``"cpu"``.
+    def to(
+        self,
+        target: DtypeLike | Tensor | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        device: str | None = None,
+        copy: Flag = False,
+    ) -> Tensor:
+        """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
 
-        The tensor itself where nothing changes and `copy` is False.
+        Parameters
+        ----------
+        target
+            A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"``.
+        dtype
+            The dtype, when `target` is a device or left out.
+        device
+            ``"cpu"``.
 
         Examples
         --------
         >>> import tensor
-        >>> tensor.ones((1,)).to(tensor.float64).dtype
-        dtype('float64')
+        >>> x = tensor.ones((1,))
+        >>> x.to(tensor.float64).dtype, x.to("cpu", dtype="int8").dtype, x.to("cpu") is x
+        (dtype('float64'), dtype('int8'), True)
         """
         self._raise_if_disposed()
-        if isinstance(target, str) and target == "cpu":
-            x = as_tensor(self)
-            return x.clone() if copy else x
-        dtype = target.dtype if isinstance(target, TensorCore) else target
-        return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every core is a Tensor
+        if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
+            target, device = None, target
+        if device not in (None, "cpu"):
+            raise ValueError(f"there is no device {device!r} here: all memory is the processor's. Use 'cpu'")
+        if target is not None and dtype is not None:
+            raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
+        wanted = dtype if target is None else target
+        x = as_tensor(self)
+        if isinstance(wanted, TensorCore):
+            wanted = as_tensor(wanted).dtype
+        return astype(x, x.dtype if wanted is None else wanted, copy=copy)
 
     def type(self, dtype: DtypeLike) -> Tensor:
         """Return the tensor as `dtype`; itself where it has that dtype.

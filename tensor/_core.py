@@ -12,7 +12,7 @@ import numpy as np
 from scopes.lowlevel import Account, Accounts, Scoped, current, register
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
-from tensor._storage import Array, Storage, join, owner_of
+from tensor._storage import Array, Storage, family_of, join, owner_of
 
 if TYPE_CHECKING:
     from scopes.lowlevel import Tally
@@ -172,25 +172,26 @@ class TensorCore(Scoped):
         return x
 
     def _take_over(self, handle: Handle) -> None:
+        family = family_of(handle)
         array, storage = handle._take()
         self._tally = handle._tally
         self._array = array
         self._storage = None
         if storage is not None:
             storage.members.pop(id(handle), None)
-            join(storage, self)
+            join(storage, self, family)
 
     def _move_handle(self, ending: str) -> Handle:
         array = self._array
         if array is None:
             self._raise_disposed()
         handle = Handle(array, self._storage, self._tally)
-        storage = self._storage
+        storage, family = self._storage, family_of(self)
         self._array = None
         self._ending = ending
         self._forget_memory()
         if storage is not None:
-            join(storage, handle)
+            join(storage, handle, family)
         return handle
 
     def _forget_memory(self) -> None:
@@ -232,7 +233,8 @@ class TensorCore(Scoped):
             name = "" if scope.name is None else f" {scope.name!r}"
             why = f"its dispose scope{name} ended"
             cure = (
-                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
+                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return "
+                "it from a "
                 "function decorated with @disposing"
             )
         else:

@@ -8,16 +8,18 @@ those that write in place.
 from __future__ import annotations
 
 from _thread import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 import numpy as np
 
 from scopes.lowlevel import current, register
 from tensor._core import TensorCore, as_array, plain, wrap
+from tensor._derivatives import RULES
+from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule, grad_enabled
-from tensor._storage import Array, claim, join, share, writable
+from tensor._storage import Array, Holder, claim, family_of, join, owner_of, relatives, share, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,9 +140,9 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
         raise explain(rule.name, error, [array]) from None
     if out is array:  # NumPy's way of saying that nothing changes; two tensors never hold one array object
         out = array.view()
-    result = wrap(out, record(rule, (x,), out, parameters))
+    result = wrap(out, None if x._node is None else record(rule, (x,), out, parameters))
     if out.base is array.base and out.base is not None:
-        join(storage, result)
+        join(storage, result, family_of(x))
     return result
 
 
@@ -150,23 +152,27 @@ def overwrite(
     """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
 
     `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are
-    checked by the caller before: `write` must not fail half way.
+    checked by the caller before: `write` must not fail half way. Views that share what was written get the
+    history too.
     """
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
-    recording = False
+    node = None
+    others: list[Holder] = []
     if _is_recording() and any(getattr(other, "_node", None) is not None for other in inputs):
-        require_writable_history(x, rule.name)
-        recording = True
-    # What the derivative needs of the old values is claimed before the write, which then copies.
-    node = record(rule, inputs, x._array, parameters) if recording else None  # type: ignore[arg-type]  # seen above
+        others = relatives(x)
+        require_writable_history(rule.name, x, others)
+        # What the derivative needs of the old values is claimed before the write, which then copies.
+        node = record(rule, inputs, cast("Array", x._array), parameters)
     if node is not None:
         _save_output(node, None)
     write(writable(x))
     if node is not None:
         _save_output(node, x)
         x._node = node
+        for other in others:
+            _overlay(cast("TensorCore", other), x)
     return x
 
 
@@ -179,27 +185,45 @@ def _save_output(node: Node, x: TensorCore | None) -> None:
         node.saved = tuple([out if source == place else value for source, value in saved])
 
 
-def require_writable_history(x: TensorCore, name: str) -> None:
+def _overlay(whole: TensorCore, part: TensorCore) -> None:
+    """Give `whole` the history of its elements in `part` having been written."""
+    array, written = whole._array, part._array
+    if array is None or written is None or not np.may_share_memory(array, written):
+        return
+    start = owner_of(array).__array_interface__["data"][0]
+    whole._node = record(
+        RULES["overlay"],
+        (whole, part),
+        array,
+        {"whole_places": Places(array, start), "part_places": Places(written, start)},
+    )
+
+
+LEAF_WRITE = (
+    "a leaf tensor that requires grad can't be written in place while gradients are recorded: its gradient "
+    "would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
+)
+SHARED_WRITE = (
+    "this tensor shares memory with one of another dtype (a view of its real or imaginary parts, or what "
+    "it is "
+    "such a view of), whose history would miss this recorded write. Write to x.clone(), or inside "
+    "`with tensor.no_grad():`, or dispose the other one first"
+)
+INTEGER_WRITE = (
+    "values that require grad can't be written into a tensor of integers or bools: only floating and complex "
+    "tensors carry gradients. Write value.detach(), or convert the tensor first (x.float())"
+)
+
+
+def require_writable_history(name: str, x: TensorCore, others: Sequence[Holder]) -> None:
     """Raise when a recorded write to `x` would leave some gradient history untrue."""
-    if type(x._node) is Leaf:
-        raise RuntimeError(
-            f"{name}: a leaf tensor that requires grad can't be written in place while gradients are recorded: "
-            "its gradient would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
-        )
-    storage = x._storage
-    if storage is not None and any(
-        holder is not x and getattr(holder, "_node", None) is not None for holder in storage.holders()
-    ):
-        raise RuntimeError(
-            f"{name}: this tensor shares memory with a view or alias whose gradient is recorded, and whose history "
-            "would miss this write. Dispose the other one first, write to x.clone(), or write inside "
-            "`with tensor.no_grad():`"
-        )
-    if x._array.dtype.kind not in "fc":  # type: ignore[union-attr]  # callers have seen it
-        raise RuntimeError(
-            f"{name}: values that require grad can't be written into a {x._array.dtype} tensor: only floating and "  # type: ignore[union-attr]
-            "complex tensors carry gradients. Detach the value, or convert the tensor with x.float()"
-        )
+    if any(type(getattr(holder, "_node", None)) is Leaf for holder in (x, *others)):
+        raise RuntimeError(f"{name}: {LEAF_WRITE}")
+    dtype = cast("Array", x._array).dtype
+    if dtype.kind not in "fc":
+        raise RuntimeError(f"{name}: {INTEGER_WRITE}")
+    if any(cast("Array", holder._array).dtype != dtype for holder in others):
+        raise RuntimeError(f"{name}: {SHARED_WRITE}")
 
 
 def foreign(name: str, x: object) -> TypeError:
@@ -217,12 +241,14 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     )
     if "broadcast" in text:
         return ValueError(
-            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must be equal or "
+            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must "
+            "be equal or "
             "1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
         )
     if "matmul" in text or "mismatch in its core dimension" in text:
         return ValueError(
-            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the second "
+            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal "
+            "the second "
             "to last of the second; transpose one of them (x.mT)"
         )
     if isinstance(error, TypeError):

@@ -96,7 +96,7 @@ expm1 = _unary("expm1", np.expm1, "Return exp(x) - 1, precise near 0.", "[0.0]",
 log = _unary("log", np.log, "Return the natural logarithm.", "[1.0]", "[0.0]")
 log1p = _unary("log1p", np.log1p, "Return log(1 + x), precise near 0.", "[0.0]", "[0.0]")
 log2 = _unary("log2", np.log2, "Return the logarithm to base 2.", "[8.0]", "[3.0]")
-log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[100.0]", "[2.0]")
+log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[1.0]", "[0.0]")
 sqrt = _unary("sqrt", np.sqrt, "Return the square root.", "[9.0]", "[3.0]")
 rsqrt = _unary("rsqrt", _rsqrt, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
 
@@ -177,7 +177,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     high = None if max is None else _bound(max)
     inside: Any = None
     if x.requires_grad:
-        array = x._array
+        array: Any = x._array
         inside = np.ones(x.shape, np.bool_)
         if low is not None:
             inside &= np.greater_equal(array, low)

@@ -52,7 +52,8 @@ class Gradients(TensorCore):
         elif not requires_grad and node is not None:
             if not isinstance(node, Leaf):
                 raise RuntimeError(
-                    "only leaves can stop requiring gradients: this tensor was computed from others. Use x.detach()"
+                    "only leaves can stop requiring gradients: this tensor was computed from others. Use "
+                    "x.detach()"
                 )
             node.close()
             self._node = None
@@ -83,7 +84,8 @@ class Gradients(TensorCore):
         node = self._node
         if not isinstance(node, Leaf):
             raise RuntimeError(
-                "only a leaf that requires grad has a gradient to set: call x.requires_grad_() first, or detach it"
+                "only a leaf that requires grad has a gradient to set: call x.requires_grad_() first, or "
+                "detach it"
             )
         if grad is not None:
             if not isinstance(grad, TensorCore):
@@ -128,20 +130,23 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
     """Return where backward starts for `output`, and with what gradient; errors say what is missing."""
     if not isinstance(output, TensorCore):
         raise TypeError(
-            f"backward starts at a tensor, not {type(output).__name__}: use the tensor that the loss function "
+            f"backward starts at a tensor, not {type(output).__name__}: use the tensor that the loss "
+            "function "
             "returned, before .item()"
         )
     output._raise_if_disposed()
     node, array = output._node, output._array
     if node is None or array is None:
         raise RuntimeError(
-            "this tensor has no gradient history: no input of its computation required grad, or it was computed "
+            "this tensor has no gradient history: no input of its computation required grad, or it was "
+            "computed "
             "under no_grad(). Make the inputs with requires_grad=True"
         )
     if gradient is None:
         if array.size != 1:
             raise RuntimeError(
-                f"backward without a gradient starts at one element, not at shape {array.shape}: reduce the tensor "
+                f"backward without a gradient starts at one element, not at shape {array.shape}: reduce "
+                "the tensor "
                 "first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its shape"
             )
         return node, np.ones(node.shape, node.dtype)

@@ -46,7 +46,10 @@ class Indexing(TensorCore):
         >>> x[1, :2].tolist(), x[:, [0, 2]].tolist(), x[x > 4].tolist()
         ([4, 5], [[1, 3], [4, 6]], [5, 6])
         """
-        where, picks = numpy_key(key, copying=self._node is not None)
+        if type(key) is int:
+            where, picks = (key, ...), False  # as numpy_key() has it, 500 ns sooner
+        else:
+            where, picks = numpy_key(key, copying=self._node is not None)
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -205,7 +208,7 @@ def _plain_index(part: object, copying: bool) -> int | Array:
         part._raise_if_disposed()
         array = claim(part)
     elif isinstance(part, (list, tuple, range)):
-        array = np.asarray(part) if len(part) else np.empty(0, np.intp)
+        array = as_data(part, None) if len(part) else np.empty(0, np.intp)
     elif isinstance(part, (np.ndarray, np.generic)):
         array = np.array(part) if copying else np.asarray(part)
     elif isinstance(part, bool):

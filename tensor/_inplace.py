@@ -52,7 +52,7 @@ def _unary(
     return _documented(method, summary + example)
 
 
-def _documented(method: Any, text: str) -> Any:
+def _documented(method: Callable[..., Any], text: str) -> Callable[..., Any]:
     method.__doc__ = text
     method.__module__ = __name__
     return method
@@ -74,7 +74,8 @@ def require_fit(name: str, x: TensorCore, ufunc: np.ufunc, *others: Any) -> None
         raise explain(name, error, (array, *others)) from None
     if shape != array.shape:
         raise ValueError(
-            f"{name}_: the result has shape {shape}, which does not fit the tensor's {array.shape}: a write in place "
+            f"{name}_: the result has shape {shape}, which does not fit the tensor's {array.shape}: a "
+            "write in place "
             f"can't grow it. Write x = x.{name}(...) instead"
         )
     kinds: list[Any] = [other.dtype if isinstance(other, np.ndarray) else type(other) for other in others]
@@ -84,7 +85,8 @@ def require_fit(name: str, x: TensorCore, ufunc: np.ufunc, *others: Any) -> None
         raise explain(name, error, (array, *others)) from None
     if not np.can_cast(dtype, array.dtype, "same_kind"):
         raise TypeError(
-            f"{name}_: the result is {dtype}, which does not fit the tensor's {array.dtype}: a write in place can't "
+            f"{name}_: the result is {dtype}, which does not fit the tensor's {array.dtype}: a write in "
+            "place can't "
             f"change the dtype. Convert the tensor first (x.float()), or write x = x.{name}(...)"
         )
 
@@ -94,7 +96,8 @@ def require_float(name: str, x: TensorCore) -> None:
     x._raise_if_disposed()
     if x._array is not None and x._array.dtype.kind not in "fc":
         raise TypeError(
-            f"{name}_: the result is floating, which does not fit the tensor's {x._array.dtype}: convert the tensor "
+            f"{name}_: the result is floating, which does not fit the tensor's {x._array.dtype}: convert "
+            "the tensor "
             "first (x.float())"
         )
 

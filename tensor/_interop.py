@@ -11,10 +11,13 @@ from tensor._data import as_data
 from tensor._dispatch import function_of
 from tensor._dtypes import require_supported
 from tensor._graph import grad_enabled
+from tensor._linalg import matmul
 from tensor._storage import Array, claim, lend, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+function_of[np.matmul] = matmul
 
 NO_HISTORY = (
     "and some argument requires grad: gradients would be lost there. Use the tensor namespace's own "

@@ -73,7 +73,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Any, Any] = 2) -> 
     summed = [x1.shape[a] for a in first]
     if summed != [x2.shape[a] for a in second]:
         raise ValueError(
-            f"tensordot: the summed sizes differ: {summed} of {x1.shape} and {[x2.shape[a] for a in second]} of "
+            f"tensordot: the summed sizes differ: {summed} of {x1.shape} and "
+            f"{[x2.shape[a] for a in second]} of "
             f"{x2.shape}"
         )
     left = [a for a in range(x1.ndim) if a not in first]

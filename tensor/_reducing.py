@@ -260,8 +260,9 @@ class Reductions(TensorCore):
         if p == 2:
             return _root(size.square().sum(dim, keepdim))
         if p == 0:
-            return (size != 0).sum(dim, keepdim).to(size.dtype)
-        return cast("Tensor", size.pow(p).sum(dim, keepdim).pow(1 / p))
+            count: Tensor = (size != 0).sum(dim, keepdim).to(size.dtype)
+            return count
+        return size.pow(p).sum(dim, keepdim).pow(1 / p)
 
 
 def _root(squares: Tensor) -> Tensor:

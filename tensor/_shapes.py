@@ -43,9 +43,12 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     >>> tensor.reshape(tensor.arange(6), (2, -1)).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    x = as_tensor(x)
+    return _reshaped(as_tensor(x), sizes_of("reshape", (shape,)), copy)
+
+
+def _reshaped(x: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
     before = x.shape
-    sizes = fill_in("reshape", sizes_of("reshape", (shape,)), x.numel(), before)
+    sizes = fill_in("reshape", shape, prod(before), before)
     if copy:
         return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,), shape=before)
 
@@ -165,7 +168,7 @@ class Shapes(TensorCore):
         >>> tensor.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        return reshape(self, sizes_of("reshape", shape))  # type: ignore[arg-type]  # every core is a Tensor
+        return _reshaped(as_tensor(self), sizes_of("reshape", shape), None)
 
     def view(self, *shape: int | Sequence[int]) -> Tensor:
         """Return a view in another shape; a ValueError where only a copy could have it.
@@ -176,7 +179,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).view(-1).shape
         (6,)
         """
-        return reshape(self, sizes_of("view", shape), copy=False)  # type: ignore[arg-type]  # every core is a Tensor
+        return _reshaped(as_tensor(self), sizes_of("view", shape), False)
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.
@@ -250,7 +253,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return permute_dims(self, sizes_of("permute", dims))  # type: ignore[arg-type]  # every core is a Tensor
+        return permute_dims(as_tensor(self), sizes_of("permute", dims))
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Return a view with two dimensions exchanged.
@@ -308,7 +311,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).mT.shape
         (2, 4, 3)
         """
-        return matrix_transpose(self)  # type: ignore[arg-type]  # every core is a Tensor
+        return matrix_transpose(as_tensor(self))
 
     def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
         """Return a view with the dimensions `source` at the places `destination`.
@@ -319,7 +322,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).movedim(0, -1).shape
         (3, 4, 2)
         """
-        return moveaxis(self, source, destination)  # type: ignore[arg-type]  # every core is a Tensor
+        return moveaxis(as_tensor(self), source, destination)
 
     moveaxis = movedim
 
@@ -346,7 +349,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).unsqueeze(-1).shape
         (2, 3, 1)
         """
-        return expand_dims(self, axis=dim)  # type: ignore[arg-type]  # every core is a Tensor
+        return expand_dims(as_tensor(self), axis=dim)
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.

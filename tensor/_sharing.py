@@ -69,5 +69,5 @@ class Sharing(TensorCore):
         if array is None:
             self._raise_disposed()
         x = wrap(array.view())
-        join(storage, x)
+        join(storage, x, family=id(x))
         return x

@@ -210,8 +210,17 @@ class Sorting(TensorCore):
         indices = wrap(order[(*[slice(None)] * place, slice(k))].copy())
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
-    def unique(self) -> Tensor:
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    ) -> Tensor | tuple[Tensor, ...]:
         """Return the distinct elements, in order, in one dimension.
+
+        Parameters
+        ----------
+        sorted
+            They are, always.
+        return_inverse, return_counts
+            Whether to return also each element's place among them, and how often each occurs.
 
         Examples
         --------
@@ -219,7 +228,14 @@ class Sorting(TensorCore):
         >>> tensor.tensor([3, 1, 3]).unique().tolist()
         [1, 3]
         """
-        return unique_values(as_tensor(self))
+        del sorted
+        found = unique_all(as_tensor(self))
+        more = [
+            x
+            for x, asked in ((found.inverse_indices, return_inverse), (found.counts, return_counts))
+            if asked
+        ]
+        return (found.values, *more) if more else found.values
 
 
 def _order(array: Array, place: int, descending: bool) -> Array:

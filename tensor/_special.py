@@ -105,7 +105,7 @@ def _tail(y: Array) -> Array:
     middle = _quotient(y, _MIDDLE_LEADING, _MIDDLE_P, _MIDDLE_Q)
     s = 1 / (y * y)
     large = (_INVERSE_ROOT_PI - s * _quotient(s, _LARGE_LEADING, _LARGE_P, _LARGE_Q)) / y
-    return np.where(y <= 4, middle, large) * scale
+    return np.asarray(np.where(y <= 4, middle, large) * scale)
 
 
 def sigmoid(x: Array) -> Array:

@@ -35,11 +35,13 @@ class Holder(Protocol):
 class Storage:
     """The block under several arrays, and the tensors and handles that hold them."""
 
-    __slots__ = ("block", "borrowed", "lent", "members")
+    __slots__ = ("block", "borrowed", "families", "lent", "members")
 
     def __init__(self, block: Array) -> None:
         self.block = block
         self.members: dict[int, ref[Holder]] = {}
+        # By id, the family of those members that came by detach(): gradient history stays in the family.
+        self.families: dict[int, int] = {}
         # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
         self.lent = False
         self.borrowed = False
@@ -112,10 +114,29 @@ def share(x: Holder) -> Storage:
     return storage
 
 
-def join(storage: Storage, x: Holder) -> None:
+def join(storage: Storage, x: Holder, family: int = 0) -> None:
     """Make `x`, whose array lies over the storage's block, a member."""
     x._storage = storage
     storage.members[id(x)] = ref(x)
+    if family:
+        storage.families[id(x)] = family
+    else:
+        storage.families.pop(id(x), None)  # left by a member that died, whose id came back
+
+
+def family_of(x: Holder) -> int:
+    """Return the family of `x`: tensors that share memory and gradient history."""
+    storage = x._storage
+    return 0 if storage is None else storage.families.get(id(x), 0)
+
+
+def relatives(x: Holder) -> list[Holder]:
+    """Return the other members of the family of `x` that are alive."""
+    storage = x._storage
+    if storage is None:
+        return []
+    family = family_of(x)
+    return [holder for holder in storage.holders() if holder is not x and family_of(holder) == family]
 
 
 def claim(x: Holder) -> Array:
@@ -191,7 +212,8 @@ def _require_one_place_per_element(x: Holder) -> None:
     array = x._array
     if array is not None and _is_expanded(array):
         raise RuntimeError(
-            f"can't write to this expanded view of shape {array.shape}: several of its elements are one place in "
+            f"can't write to this expanded view of shape {array.shape}: several of its elements are one "
+            "place in "
             "memory. Write to x.clone() instead, or to the tensor that was expanded"
         )
 

@@ -71,9 +71,10 @@ class Tensor(
 
     __slots__ = ()
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Tensor:
         raise TypeError(
-            "Tensor is not called directly: write tensor.tensor(data), tensor.zeros(shape), tensor.from_numpy(array)"
+            "Tensor is not called directly: write tensor.tensor(data), tensor.zeros(shape), "
+            "tensor.from_numpy(array)"
         )
 
     @property

@@ -66,17 +66,17 @@ def grad(
     for i, x in enumerate(starts):
         if x._node is None:
             raise RuntimeError(
-                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make it with "
+                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make "
+                "it with "
                 "requires_grad=True, or call x.requires_grad_() before it is used"
             )
         nodes.append(x._node)
-    found = run_backward(
-        _roots(ends, grad_outputs), retain_graph=retain_graph, only=frozenset(nodes)
-    )
+    found = run_backward(_roots(ends, grad_outputs), retain_graph=retain_graph, only=frozenset(nodes))
     for i, node in enumerate(nodes):
         if node not in found and not allow_unused:
             raise RuntimeError(
-                f"autograd.grad: no output depends on inputs[{i}]. Leave it out, or pass allow_unused=True to get "
+                f"autograd.grad: no output depends on inputs[{i}]. Leave it out, or pass "
+                "allow_unused=True to get "
                 "None for it"
             )
     return tuple([wrap(own_layout(found[node])) if node in found else None for node in nodes])
@@ -118,7 +118,8 @@ def _roots(outputs: list[TensorCore], gradients: object) -> list[tuple[Node, Arr
     given = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(given) != len(outputs):
         raise ValueError(
-            f"autograd: {len(outputs)} outputs need {len(outputs)} gradients, not {len(given)}: pass one for each, "
+            f"autograd: {len(outputs)} outputs need {len(outputs)} gradients, not {len(given)}: pass one "
+            "for each, "
             "None where the output has one element"
         )
     return [root_of(x, g) for x, g in zip(outputs, given, strict=True)]

@@ -9,7 +9,7 @@ from tensor._derivatives._table import conj, define
 
 
 def _power_slope(xp: Any, a: Any, b: Any) -> Any:
-    """b * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
+    """Return b * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
     if not hasattr(b, "dtype"):
         return 0 * a if b == 0 else b * a ** (b - 1)
     zero = b == 0
@@ -17,14 +17,14 @@ def _power_slope(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _log_where_positive(xp: Any, a: Any) -> Any:
-    """log(a), and 0 at a = 0, where a**b does not change with b > 0."""
+    """Return log(a), and 0 at a = 0, where a**b does not change with b > 0."""
     if not hasattr(a, "dtype"):
         return math.log(a) if a != 0 else 0.0
     return xp.log(xp.where(a == 0, 1, a))
 
 
 def _share_of_larger(xp: Any, a: Any, b: Any) -> Any:
-    """1 where a is the larger, 0 where b is, 1/2 where they tie (PyTorch's choice)."""
+    """Return 1 where a is the larger, 0 where b is, 1/2 where they tie (PyTorch's choice)."""
     return xp.where(a > b, 1, xp.where(a == b, 0.5, 0))
 
 

@@ -36,7 +36,7 @@ def _mean(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) ->
 
 
 def _prod(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """The product of all the others, also where some are 0: products before times products after."""
+    """Return g times the product of all the others: right where some are 0 too."""
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
     if axis is None:
         flat = xp.reshape(x, (-1,))

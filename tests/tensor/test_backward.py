@@ -130,7 +130,12 @@ def test_backward_into_a_disposed_leaf_leaves_nothing_behind(window):
         ("through a view", lambda a: a * a, lambda a, out: a[0:1].zero_(), lambda v: 2 * v),
         ("through an alias", lambda a: a * a, lambda a, out: a.alias().zero_(), lambda v: 2 * v),
         ("through detach", lambda a: a * a, lambda a, out: a.detach().zero_(), lambda v: 2 * v),
-        ("through numpy made later", lambda a: a * a, lambda a, out: a.detach().numpy().fill(0), lambda v: 2 * v),
+        (
+            "through numpy made later",
+            lambda a: a * a,
+            lambda a, out: a.detach().numpy().fill(0),
+            lambda v: 2 * v,
+        ),
         ("by an item", lambda a: a * a, lambda a, out: a.__setitem__(0, 9.0), lambda v: 2 * v),
         ("the saved output", lambda a: a.exp(), lambda a, out: out.zero_(), np.exp),
         ("the saved output by detach", lambda a: a.exp(), lambda a, out: out.detach().zero_(), np.exp),
@@ -179,16 +184,73 @@ def test_writing_a_leaf_in_place_while_recording_is_an_error_and_writes_nothing(
     assert x.tolist() == [2.0, 3.0]
 
 
-def test_a_recorded_write_beside_a_recorded_view_is_an_error_and_writes_nothing():
-    x = leaf(1.0, 2.0)
+def test_a_recorded_write_is_in_the_history_of_views_too():
+    x = leaf(1.0, 2.0, 3.0)
     y = x * 1
-    view = y[0:1]
-    with pytest.raises(RuntimeError, match="view or alias"):
-        y.mul_(2)
-    assert y.tolist() == [1.0, 2.0]
-    view.dispose()
-    y.mul_(2)
-    assert y.tolist() == [2.0, 4.0]
+    view, beyond = y[0:2], y[2:]
+    y.mul_(x)
+    assert view.tolist() == [1.0, 4.0]
+    (view.sum() + beyond.sum() * 2).backward()
+    assert x.grad.tolist() == [2.0, 4.0, 12.0]
+
+
+def test_a_recorded_write_through_a_view_is_in_the_history_of_its_base():
+    w = leaf(3.0)
+    base = tensor.zeros((2, 2))
+    base.T[0].add_(w)
+    base[1] *= 2
+    assert base.tolist() == [[3.0, 0.0], [6.0, 0.0]]
+    (base * tensor.tensor([[1.0, 1.0], [10.0, 1.0]])).sum().backward()
+    assert w.grad.tolist() == [21.0]
+
+
+def test_a_recorded_write_through_a_view_replaces_what_the_base_was_computed_from():
+    x, w = leaf(1.0, 2.0), leaf(5.0)
+    base = x * 3
+    base[1:].copy_(w)
+    (base * base).sum().backward()
+    assert x.grad.tolist() == [18.0, 0.0]
+    assert w.grad.tolist() == [10.0]
+
+
+def test_a_recorded_write_reaches_an_expanded_view_in_every_place():
+    w = leaf(5.0)
+    base = tensor.zeros((1, 2))
+    wide = base.expand(3, 2)
+    base[0, 0] = w[0]
+    assert wide.tolist() == [[5.0, 0.0]] * 3
+    wide.sum().backward()
+    assert w.grad.tolist() == [3.0]
+
+
+def test_a_recorded_write_is_no_history_of_a_detached_tensor():
+    w = leaf(5.0)
+    base = tensor.zeros((2,))
+    apart = base.detach()
+    apart_view = apart[0:1]
+    base.add_(w)
+    assert apart.tolist() == [5.0, 5.0]
+    assert not apart.requires_grad
+    assert not apart_view.requires_grad
+    assert base.requires_grad
+
+
+def test_a_recorded_write_through_a_view_of_a_leaf_is_an_error_and_writes_nothing():
+    x = leaf(1.0, 2.0)
+    view = x[0:1]
+    with pytest.raises(RuntimeError, match="leaf"):
+        view.mul_(2)
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_a_recorded_write_beside_a_view_of_another_dtype_is_an_error_and_writes_nothing():
+    w = leaf(5.0)
+    x = tensor.zeros((2,), dtype="complex64")
+    real = x.real
+    with pytest.raises(RuntimeError, match="another dtype"):
+        x.add_(w)
+    assert x.tolist() == [0j, 0j]
+    del real
 
 
 def test_values_saved_from_exported_memory_are_copies():

@@ -43,7 +43,8 @@ def test_disposing_twice_counts_once(window):
 
 
 @pytest.mark.parametrize(
-    "sharing", [Tensor.alias, Tensor.detach, Tensor.clone, lambda x: x[:], lambda x: x.reshape(4), lambda x: x.T]
+    "sharing",
+    [Tensor.alias, Tensor.detach, Tensor.clone, lambda x: x[:], lambda x: x.reshape(4), lambda x: x.T],
 )
 def test_disposing_one_that_shares_memory_leaves_the_others_whole(sharing):
     x = tensor.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -185,7 +186,9 @@ def test_an_empty_tensor_is_still_printable():
     assert "step" in repr(x)
 
 
-@pytest.mark.parametrize("name", ["shape", "dtype", "requires_grad", "grad", "grad_fn", "is_leaf", "ndim", "nbytes"])
+@pytest.mark.parametrize(
+    "name", ["shape", "dtype", "requires_grad", "grad", "grad_fn", "is_leaf", "ndim", "nbytes"]
+)
 def test_attributes_of_an_empty_tensor_are_errors(name):
     x = tensor.ones((1,))
     x.dispose()

@@ -13,7 +13,9 @@ def address(x: Tensor) -> int:
     return x._array.__array_interface__["data"][0]
 
 
-@pytest.mark.parametrize("sharing", [Tensor.alias, Tensor.detach, lambda x: x[:], lambda x: x.reshape(2, 2).view(4)])
+@pytest.mark.parametrize(
+    "sharing", [Tensor.alias, Tensor.detach, lambda x: x[:], lambda x: x.reshape(2, 2).view(4)]
+)
 def test_a_write_through_one_is_seen_by_all_on_the_storage(sharing):
     x = tensor.zeros((4,))
     y = sharing(x)
