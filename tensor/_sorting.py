@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -210,9 +210,13 @@ class Sorting(TensorCore):
         indices = wrap(order[(*[slice(None)] * place, slice(k))].copy())
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
+    @overload
+    def unique(self) -> Tensor: ...
+    @overload
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-    ) -> Tensor | tuple[Tensor, ...]:
+    ) -> Any: ...
+    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
         """Return the distinct elements, in order, in one dimension.
 
         Parameters
@@ -230,11 +234,8 @@ class Sorting(TensorCore):
         """
         del sorted
         found = unique_all(as_tensor(self))
-        more = [
-            x
-            for x, asked in ((found.inverse_indices, return_inverse), (found.counts, return_counts))
-            if asked
-        ]
+        asked = {"inverse_indices": return_inverse, "counts": return_counts}
+        more = [getattr(found, name) for name, is_asked in asked.items() if is_asked]
         return (found.values, *more) if more else found.values
 
 

@@ -77,6 +77,13 @@ def test_dtypes_by_name_and_by_method():
     assert x.to(x.dtype, copy=True) is not x
 
 
+def test_there_is_one_device():
+    x = tensor.ones((1,))
+    assert x.to("cpu", "float64").dtype == x.to(device="cpu", dtype="float64").dtype == tensor.float64
+    with pytest.raises(ValueError, match="no device 'cuda:0'"):
+        x.to("cuda:0")
+
+
 def test_complex_numbers_lose_their_imaginary_part_without_a_warning():
     assert tensor.tensor([1 + 2j]).float().tolist() == [1.0]
     assert tensor.tensor([1e300], dtype="float64").half().tolist() == [float("inf")]
