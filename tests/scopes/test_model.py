@@ -125,6 +125,8 @@ class ScopesMachine(RuleBasedStateMachine):
             with pytest.raises(tensor.TensorDisposedError):
                 nn.Parameter(x.real)
             return multiple()
+        if not x.real.is_leaf:
+            return multiple()  # an alias or a clone of a parameter has history, and is refused
         owner, x.owner, x.is_whole = x.owner, None, False
         return self.add(nn.Parameter(x.real), owner)
 
