@@ -186,14 +186,12 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
 
 def shape_of(shape: Sizes) -> tuple[int, ...]:
     """Return a shape given as one size, or as a tuple or list of sizes."""
-    sizes: list[int] = []
-    for n in (shape,) if isinstance(shape, int) or hasattr(shape, "__index__") else shape:
-        size = index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1
-        if size < 0:
-            raise ValueError(
-                f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
-            )
-        sizes.append(size)
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
+    if any(n < 0 for n in sizes):
+        raise ValueError(
+            f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
+        )
     return tuple(sizes)
 
 

@@ -129,7 +129,7 @@ def _described(shape: tuple[int, ...]) -> str:
 
 
 def _called(data: object) -> str:
-    return "None" if data is None else f"{data!r}" if isinstance(data, str) else f"a {type(data).__name__}"
+    return repr(data) if data is None or isinstance(data, str) else f"of type {type(data).__name__}"
 
 
 def _require_fit(array: Array, dtype: Dtype) -> None:

@@ -95,6 +95,8 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
 
 
 def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
+    if not hasattr(arrays, "__iter__"):
+        raise TypeError(f"{op} takes a list or tuple of tensors, not {type(arrays).__name__}")
     xs = [as_tensor(x) for x in arrays]
     if not xs:
         raise ValueError(f"{op}: there are no tensors to join: the list is empty")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._creation import finish
+from tensor._creation import finish, shape_of
 from tensor._dims import sizes_of
 from tensor._dtypes import DtypeLike, as_dtype, float32, float64
 
@@ -218,7 +218,8 @@ def rand(
     >>> tensor.rand(2, 3).shape
     (2, 3)
     """
-    return finish(uniform_array(sizes_of("rand", size), _floating("rand", dtype), generator), requires_grad)
+    sizes = shape_of(sizes_of("rand", size))
+    return finish(uniform_array(sizes, _floating("rand", dtype), generator), requires_grad)
 
 
 def randn(
@@ -235,7 +236,8 @@ def randn(
     >>> tensor.randn(2, 3).shape
     (2, 3)
     """
-    return finish(normal_array(sizes_of("randn", size), _floating("randn", dtype), generator), requires_grad)
+    sizes = shape_of(sizes_of("randn", size))
+    return finish(normal_array(sizes, _floating("randn", dtype), generator), requires_grad)
 
 
 def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._creation import finish
+from tensor._creation import finish, shape_of
 from tensor._data import cast
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, complex64, complex128, float32, float64
 
@@ -34,6 +34,11 @@ def arange(
     ([0, 1, 2], [1.0, 1.5])
     """
     first, last = (0, start) if stop is None else (start, stop)
+    for x in (first, last, step):
+        if not isinstance(x, (int, float, np.number)) and not hasattr(x, "__index__"):
+            raise TypeError(
+                f"arange takes numbers, not {type(x).__name__}: write arange(stop) or arange(start, stop)"
+            )
     if step == 0:
         raise ValueError(f"arange({first}, {last}, 0): step can't be 0, for stop would never be reached")
     return finish(_as(np.arange(first, last, step), dtype), requires_grad)
@@ -80,7 +85,8 @@ def eye(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     wanted = float32 if dtype is None else as_dtype(dtype)
-    return finish(np.eye(n_rows, n_cols, k, wanted), requires_grad)
+    rows, columns = shape_of((n_rows, n_rows if n_cols is None else n_cols))
+    return finish(np.eye(rows, columns, k, wanted), requires_grad)
 
 
 def _as(

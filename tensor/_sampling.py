@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
 
 from tensor._core import TensorCore, wrap
-from tensor._creation import as_tensor
-from tensor._dims import sizes_of
+from tensor._creation import as_tensor, shape_of
 from tensor._dtypes import DtypeLike, as_dtype, float32, int64
 from tensor._random import Generator, normal_array, numbers_of, uniform_array
 
@@ -52,7 +51,7 @@ def randint(
     if not low < high:
         raise ValueError(f"randint: there is no integer from {low} to {high} (not included)")
     wanted = int64 if dtype is None else as_dtype(dtype)
-    numbers = numbers_of(generator).integers(low, high, sizes_of("randint", (size,)))
+    numbers = numbers_of(generator).integers(low, high, shape_of(size))
     return wrap(np.asarray(numbers).astype(wanted, copy=False))
 
 
@@ -65,6 +64,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | N
     >>> sorted(tensor.randperm(3).tolist())
     [0, 1, 2]
     """
+    if not isinstance(n, SupportsIndex):
+        raise TypeError(f"randperm takes an integer, not {type(n).__name__}")
     if n < 0:
         raise ValueError(f"randperm: n is at least 0, not {n}")
     return wrap(
@@ -94,7 +95,7 @@ def normal(
     means, stds = _array_of(mean), _array_of(std)
     if (stds < 0).any():
         raise ValueError("normal: a standard deviation is at least 0")
-    sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else sizes_of("normal", (size,))
+    sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else shape_of(size)
     if size is None and not parts:
         raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
     wanted = as_dtype(dtype) if dtype is not None else np.result_type(float32, *[_array_of(x) for x in parts])

@@ -62,7 +62,7 @@ def test_ragged_lists_are_named_by_their_path(data, message):
         ([[1.0], [None]], r"data\[1\]\[0\] is None"),
         ("text", "'text'"),
         (None, "None"),
-        ({"a": 1}, "a dict"),
+        ({"a": 1}, "of type dict"),
         (np.array(["a"]), "tensors can't hold"),
         (np.array([1], "datetime64[s]"), "tensors can't hold"),
     ],
@@ -94,7 +94,7 @@ def test_only_inexact_tensors_require_grad():
         tensor.tensor([1], requires_grad=True)
 
 
-@pytest.mark.parametrize("shape", [-1, (2, -1), (2.0,), "ab", (True,)])
+@pytest.mark.parametrize("shape", [-1, (2, -1), (2.0,), "ab", (True,), None, 2.5])
 def test_a_shape_holds_sizes(shape):
     with pytest.raises(ValueError, match="is no shape"):
         tensor.zeros(shape)
@@ -152,6 +152,10 @@ def test_ranges():
     assert tensor.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
     with pytest.raises(ValueError, match="step can't be 0"):
         tensor.arange(0, 1, 0)
+    with pytest.raises(TypeError, match="arange takes numbers, not str"):
+        tensor.arange("3")
+    with pytest.raises(ValueError, match="is no shape"):
+        tensor.eye(-1)
 
 
 @pytest.mark.parametrize("like", [tensor.zeros_like, tensor.ones_like, tensor.empty_like])

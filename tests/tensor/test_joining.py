@@ -30,6 +30,12 @@ def test_there_must_be_something_to_join(join):
         join([])
 
 
+@pytest.mark.parametrize("join", [tensor.concat, tensor.cat, tensor.stack])
+def test_one_number_is_no_list_of_tensors(join):
+    with pytest.raises(TypeError, match="takes a list or tuple of tensors, not int"):
+        join(5)
+
+
 def test_a_joined_tensor_has_memory_of_its_own():
     x = tensor.zeros((2,))
     joined = tensor.concat([x])

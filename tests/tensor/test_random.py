@@ -108,6 +108,10 @@ def test_wrong_parameters_are_explained():
         tensor.rand(1, generator=np.random.default_rng())
     with pytest.raises(TypeError, match="a seed is an integer"):
         tensor.manual_seed(1.5)
+    with pytest.raises(ValueError, match=r"\(2, -1\) is no shape"):
+        tensor.randn(2, -1)
+    with pytest.raises(TypeError, match="randperm takes an integer"):
+        tensor.randperm(2.5)
 
 
 def test_importing_loads_no_random_module():
