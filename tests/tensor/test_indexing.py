@@ -140,6 +140,14 @@ def test_the_index_may_change_after_its_use():
     assert x.grad.tolist() == [1.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int64", "uint64"])
+def test_rows_read_twice_gather_both_gradients(kind):
+    x = tensor.zeros((300, 2), requires_grad=True)
+    x[tensor.tensor([100, 0, 100], dtype=kind)].backward(tensor.ones((3, 2)))
+    assert x.grad[:, 0].nonzero().ravel().tolist() == [0, 100]
+    assert x.grad[100].tolist() == [2.0, 2.0]
+
+
 def test_a_tensor_may_be_written_into_itself():
     x = tensor.arange(4)
     x[1:] = x[:-1]
