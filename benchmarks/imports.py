@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.harness import NUMPY, OURS, TORCH, Case, Timer
 
@@ -29,13 +30,19 @@ def _imports() -> Mapping[str, Timer]:
     return timers
 
 
+@cache
+def _byte_code() -> TemporaryDirectory[str]:
+    """Return where all keep byte code: an installed package has it, a checkout may not be allowed to."""
+    return TemporaryDirectory()
+
+
 def _import_seconds(modules: str, repetitions: int) -> float:
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONPYCACHEPREFIX": _byte_code().name}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", PROGRAM.format(modules)]
     seconds = 0.0
     for _ in range(repetitions):
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": paths}, check=True, stdout=subprocess.PIPE
-        )
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
         seconds += float(done.stdout)
     return seconds
