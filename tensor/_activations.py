@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import _special
+from tensor._data import as_data
 from tensor._derivatives import RULES
-from tensor._dispatch import apply
+from tensor._dispatch import apply, foreign, operand
 from tensor._elementwise import _unary
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ erf = _unary("erf", _special.erf, "Return the error function.", "[0.0]", "[0.0]"
 erfc = _unary("erfc", _special.erfc, "Return 1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
 
 
-def leaky_relu(x: Tensor, /, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     """Return `x` where it is positive, else `negative_slope` * x.
 
     Examples
@@ -42,15 +43,12 @@ def leaky_relu(x: Tensor, /, negative_slope: float = 0.01) -> Tensor:
     >>> tensor.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
     [-1.0, 2.0]
     """
-    return apply(
-        RULES["leaky_relu"],
-        lambda array: np.where(array > 0, array, array * negative_slope),
-        (x,),
-        slope=negative_slope,
-    )
+    array = _operand("leaky_relu", x)
+    out = np.where(array > 0, array, array * negative_slope)
+    return apply(RULES["leaky_relu"], lambda _: out, (x,), slope=negative_slope)
 
 
-def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
+def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """Return `x` where it is positive, else `alpha` * (exp(x) - 1).
 
     Examples
@@ -59,15 +57,12 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
     >>> tensor.elu(tensor.tensor([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    return apply(
-        RULES["elu"],
-        lambda array: np.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0))),
-        (x,),
-        alpha=alpha,
-    )
+    array = _operand("elu", x)
+    out = np.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
+    return apply(RULES["elu"], lambda _: out, (x,), alpha=alpha)
 
 
-def silu(x: Tensor, /) -> Tensor:
+def silu(x: Any, /) -> Tensor:
     """Return x * sigmoid(x).
 
     Examples
@@ -76,12 +71,14 @@ def silu(x: Tensor, /) -> Tensor:
     >>> tensor.silu(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-    x._raise_if_disposed()
-    gate = _special.sigmoid(x._array)  # type: ignore[arg-type]  # not empty
-    return apply(RULES["silu"], lambda array: array * gate, (x,), gate=gate)
+    array = _operand("silu", x)
+    gate = _special.sigmoid(array)
+    with np.errstate(invalid="ignore"):
+        out = array * gate
+    return apply(RULES["silu"], lambda _: out, (x,), gate=gate)
 
 
-def softplus(x: Tensor, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * x)) / beta; `x` itself where beta * x exceeds `threshold`.
 
     Examples
@@ -90,20 +87,15 @@ def softplus(x: Tensor, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor
     >>> tensor.softplus(tensor.tensor([100.0])).tolist()
     [100.0]
     """
-    x._raise_if_disposed()
-    array: Any = x._array
-    slope: Any = None
-    if x.requires_grad:
-        slope = np.where(array * beta > threshold, 1, _special.sigmoid(array * beta))
-    return apply(
-        RULES["softplus"],
-        lambda array: np.where(array * beta > threshold, array, _special.softplus(array * beta) / beta),
-        (x,),
-        slope=slope,
-    )
+    array = _operand("softplus", x)
+    scaled = array * beta
+    is_linear = scaled > threshold
+    out = np.where(is_linear, array, _special.softplus(scaled) / beta)
+    slope = np.where(is_linear, np.ones_like(scaled), _special.sigmoid(scaled)) if _has_history(x) else None
+    return apply(RULES["softplus"], lambda _: out, (x,), slope=slope)
 
 
-def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
+def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     """Return x times the normal distribution's function at `x` (Hendrycks and Gimpel, 2016).
 
     Parameters
@@ -121,25 +113,42 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
-    value, slope = (_gelu_by_erf if approximate == "none" else _gelu_by_tanh)(x, x.requires_grad)
+    array = _operand("gelu", x)
+    kernel = _gelu_by_erf if approximate == "none" else _gelu_by_tanh
+    # Squares and cubes may overflow where the result has long been `x` or 0.
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, slope = kernel(array, _has_history(x))
     return apply(RULES["gelu"], lambda _: value, (x,), slope=slope)
 
 
-def _gelu_by_erf(x: Tensor, wants_slope: bool) -> tuple[Array, Any]:
-    array = np.asarray(x._array)
-    half = array.dtype.type(0.5)
-    probability = half * (1 + _special.erf(array * array.dtype.type(1 / _ROOT_2)))
+def _gelu_by_erf(x: Array, wants_slope: bool) -> tuple[Array, Any]:
+    probability = 0.5 * (1 + _special.erf(x * (1 / _ROOT_2)))
     if not wants_slope:
-        return array * probability, None
-    density = np.exp(-half * array * array) * array.dtype.type(1 / math.sqrt(2 * math.pi))
-    return array * probability, probability + array * density
+        return x * probability, None
+    density = np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+    return x * probability, probability + x * density
 
 
-def _gelu_by_tanh(x: Tensor, wants_slope: bool) -> tuple[Array, Any]:
-    array = np.asarray(x._array)
-    inner = _ROOT_2_OVER_PI * (array + 0.044715 * array**3)
+def _gelu_by_tanh(x: Array, wants_slope: bool) -> tuple[Array, Any]:
+    inner = _ROOT_2_OVER_PI * (x + 0.044715 * x**3)
     gate = 0.5 * (1 + np.tanh(inner))
     if not wants_slope:
-        return array * gate, None
-    slope = gate + array * 2 * gate * (1 - gate) * _ROOT_2_OVER_PI * (1 + 3 * 0.044715 * array**2)
-    return array * gate, slope
+        return x * gate, None
+    slope = gate + x * 2 * gate * (1 - gate) * _ROOT_2_OVER_PI * (1 + 3 * 0.044715 * x**2)
+    return x * gate, slope
+
+
+def _operand(name: str, x: object) -> Array:
+    given = operand(x)
+    if given is NotImplemented:
+        raise foreign(name, x)
+    array = _special.floating(given if isinstance(given, np.ndarray) else as_data(given, None))
+    if array.dtype.kind == "c":
+        raise TypeError(
+            f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"
+        )
+    return array
+
+
+def _has_history(x: object) -> bool:
+    return getattr(x, "_node", None) is not None

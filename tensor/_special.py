@@ -71,12 +71,22 @@ def erf(x: Array) -> Array:
     return _in_float64(_erf64, x)
 
 
+def floating(x: Any) -> Array:
+    """Return `x` where it is inexact, integers and bools in the floating dtype that holds them."""
+    array: Array = np.asarray(x)
+    return array if array.dtype.kind in "fc" else array.astype(np.result_type(array.dtype, np.float32))
+
+
+def _real(name: str, x: Any) -> Array:
+    array = floating(x)
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} is defined for real tensors only: take x.real or x.abs() first")
+    return array
+
+
 def _in_float64(kernel: Any, x: Array) -> Array:
-    x = np.asarray(x)
-    if x.dtype.kind == "c":
-        raise TypeError("erf is defined here for real tensors only")
-    dtype = x.dtype if x.dtype.kind == "f" else np.result_type(x.dtype, np.float32)
-    return np.asarray(kernel(np.atleast_1d(x).astype(np.float64)).astype(dtype).reshape(x.shape))
+    x = _real("the error function", x)
+    return np.asarray(kernel(np.atleast_1d(x).astype(np.float64)).astype(x.dtype).reshape(x.shape))
 
 
 def _erf64(x: Array) -> Array:
@@ -109,16 +119,22 @@ def _tail(y: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) without overflow: by tanh, which saturates."""
-    half = np.multiply(x, 0.5)
-    return np.asarray(np.add(np.multiply(np.tanh(half), 0.5), 0.5))
+    """Return 1 / (1 + exp(-x)), with full relative precision for negative `x`."""
+    x = floating(x)
+    # float16 would overflow, and be 0, where the result still is a number of that dtype.
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.reciprocal(np.exp(-wide) + 1)
+    return np.asarray(out, x.dtype)
 
 
 def softplus(x: Array) -> Array:
     """Return log(1 + exp(x)) without overflow."""
+    x = _real("softplus", x)
     return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 
 
 def logsigmoid(x: Array) -> Array:
     """Return log(sigmoid(x)) without overflow."""
-    return np.asarray(-softplus(np.negative(x)))
+    x = _real("logsigmoid", x)
+    return np.asarray(np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))
