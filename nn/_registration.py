@@ -161,7 +161,8 @@ class ModuleCore:
             raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
         if type(name) is not str or not name or "." in name:
             raise ValueError(
-                f"a {kind} can't be called {name!r}: its name is text, not empty and without a dot, for dots join "
+                f"a {kind} can't be called {name!r}: its name is text, not empty and without a "
+                "dot, for dots join "
                 "names in a state dict"
             )
         if name not in self._kinds and hasattr(self, name):

@@ -55,7 +55,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, dtype: DtypeLike | None = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DtypeLike | None = None
     ) -> None:
         super().__init__()
         require_size("Linear", "in_features", in_features)
@@ -115,6 +115,7 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        *,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()

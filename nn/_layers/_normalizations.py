@@ -58,6 +58,7 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        *,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
@@ -84,7 +85,7 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Return the sizes and eps."""
         affine = f"elementwise_affine={self.elementwise_affine}"
-        return f"{self.normalized_shape}, eps={self.eps}, {affine}"
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
@@ -115,6 +116,7 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
+        *,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
@@ -160,6 +162,8 @@ class BatchNorm1d(Module):
         Whether there are running figures; without them the batch's own are used in evaluation too.
     dtype
         The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
 
     Examples
     --------
@@ -184,7 +188,9 @@ class BatchNorm1d(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        *,
         dtype: DtypeLike | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         require_size("BatchNorm1d", "num_features", num_features)
@@ -195,7 +201,7 @@ class BatchNorm1d(Module):
         self.track_running_stats = track_running_stats
         sizes = (num_features,)
         self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
-        self.register_parameter("bias", new_parameter(sizes, dtype) if affine else None)
+        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
         tracks = track_running_stats
         self.register_buffer("running_mean", tn.zeros(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("running_var", tn.ones(sizes, dtype=dtype) if tracks else None)
@@ -240,5 +246,5 @@ class BatchNorm1d(Module):
         """Return the size and the settings."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )

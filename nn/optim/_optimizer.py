@@ -105,7 +105,8 @@ class Optimizer:
                 )
             if id(x) in known:
                 raise ValueError(
-                    f"parameter {i} is given twice, and one step would update it twice: leave it out of one group"
+                    f"parameter {i} is given twice, and one step would update it twice: leave it "
+                    "out of one group"
                 )
             known.add(id(x))
         group = {**self.defaults, **param_group, "params": params}

@@ -1,0 +1,108 @@
+import pytest
+
+import nn
+import tensor
+
+
+def test_a_sequential_passes_through_in_order():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    assert model(tensor.ones((5, 2))).shape == (5, 1)
+    assert len(model) == 3
+    assert model[-1].out_features == 1
+
+
+def test_a_sequential_by_names():
+    model = nn.Sequential({"first": nn.Linear(1, 1), "act": nn.ReLU()})
+    assert list(model.state_dict()) == ["first.weight", "first.bias"]
+
+
+def test_a_slice_shares_its_modules():
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Tanh())
+    tail = model[1:]
+    assert isinstance(tail, nn.Sequential)
+    assert tail[0] is model[1]
+    del tail
+    assert not model[1].is_disposed
+
+
+def test_places_are_filled_replaced_and_taken():
+    layers = nn.ModuleList([nn.Linear(1, 1)])
+    first = layers[0]
+    layers.append(nn.ReLU()).extend([nn.Tanh()]).insert(1, nn.Sigmoid())
+    assert [type(m).__name__ for m in layers] == ["Linear", "Sigmoid", "ReLU", "Tanh"]
+    layers[0] = nn.Linear(1, 2)
+    assert first.is_disposed
+    taken = layers.pop(0)
+    assert not taken.is_disposed
+    assert [name for name, _ in layers.named_children()] == ["0", "1", "2"]
+    del layers[1:]
+    assert len(layers) == 1
+    assert taken not in layers
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TypeError, match="argument 1 is a function"):
+        nn.Sequential(nn.ReLU(), lambda x: x)
+    with pytest.raises(TypeError, match=r"nn\.Module"):
+        nn.ModuleList([3])
+    with pytest.raises(TypeError, match=r"nn\.Module"):
+        nn.ModuleList().insert(0, 3)
+
+
+def test_a_place_that_is_not_there_is_named():
+    layers = nn.ModuleList([nn.ReLU()])
+    with pytest.raises(IndexError, match=r"1 modules.*number 1"):
+        layers[1]
+    with pytest.raises(TypeError, match="str"):
+        layers["0"]
+
+
+def test_modules_by_name():
+    heads = nn.ModuleDict({"a": nn.Linear(1, 1)})
+    first = heads["a"]
+    heads.update([("b", nn.ReLU())])
+    assert list(heads) == ["a", "b"]
+    assert "b" in heads
+    heads["a"] = nn.Tanh()
+    assert first.is_disposed
+    assert isinstance(heads.pop("a"), nn.Tanh)
+    assert [name for name, _ in heads.items()] == ["b"]
+    heads.clear()
+    assert len(heads) == 0
+    with pytest.raises(KeyError, match="keys"):
+        heads["keys"] = nn.ReLU()
+    with pytest.raises(KeyError):
+        heads["missing"]
+
+
+def test_parameters_in_a_list():
+    weights = nn.ParameterList([tensor.ones((2,)), nn.Parameter(tensor.zeros((1,)))])
+    first = weights[0]
+    weights.append(tensor.ones((3,)))
+    assert [tuple(p.shape) for p in weights] == [(2,), (1,), (3,)]
+    weights[0] = tensor.ones((4,))
+    assert first.is_invalid
+    assert len(list(weights.parameters())) == 3
+    with pytest.raises(TypeError, match="list"):
+        weights.append([1.0])
+    with pytest.raises(IndexError, match="number 3"):
+        weights[3]
+    assert "float32[4]" in repr(weights)
+
+
+def test_parameters_by_name():
+    gains = nn.ParameterDict({"a": tensor.ones((2,))})
+    gains["b"] = tensor.zeros((1,))
+    assert sorted(gains.keys()) == ["a", "b"]
+    assert gains.pop("a").tolist() == [1.0, 1.0]
+    assert dict(gains.items()) == {"b": gains["b"]}
+    del gains["b"]
+    assert len(gains) == 0
+    with pytest.raises(KeyError):
+        gains["a"]
+
+
+def test_disposing_a_container_disposes_all(window):
+    model = nn.ModuleDict({"a": nn.ModuleList([nn.Linear(1, 1)]), "b": nn.ParameterList([tensor.ones((1,))])})
+    model.dispose()
+    assert window().live_count == 0

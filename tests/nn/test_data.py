@@ -1,0 +1,351 @@
+"""The loader: which samples, in which order, and how long their batches live."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from nn.data import DataLoader, Dataset, TensorDataset, default_collate
+from scopes import current_dispose_scope, disposing, new_dispose_scope
+from tensor import TensorDisposedError
+
+
+class Rows(Dataset):
+    """Makes its samples anew."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> tuple[tensor.Tensor, int]:
+        return tensor.full((2,), float(i)), i
+
+
+class Cached(Rows):
+    """Keeps the samples that it has made."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.made: dict[int, tensor.Tensor] = {}
+
+    def __getitem__(self, i: int) -> tensor.Tensor:
+        if i not in self.made:
+            self.made[i] = tensor.full((2,), float(i))
+        return self.made[i]
+
+
+def numbered(count: int) -> TensorDataset:
+    return TensorDataset(tensor.tensor([[float(i)] for i in range(count)]), tensor.tensor(list(range(count))))
+
+
+def seen(loader: DataLoader) -> list[list[int]]:
+    return [y.tolist() for _, y in loader]
+
+
+@pytest.mark.parametrize("make", [numbered, Rows])
+def test_batches_hold_the_samples_in_order(make):
+    assert seen(DataLoader(make(5), batch_size=2)) == [[0, 1], [2, 3], [4]]
+    assert seen(DataLoader(make(5), batch_size=2, drop_last=True)) == [[0, 1], [2, 3]]
+    assert len(DataLoader(make(5), batch_size=2)) == 3
+    assert len(DataLoader(make(5), batch_size=2, drop_last=True)) == 2
+    assert seen(DataLoader(make(0), batch_size=2)) == []
+
+
+def test_a_seed_gives_the_same_orders_and_each_round_another():
+    first, second = (DataLoader(numbered(50), 50, shuffle=True, generator=4) for _ in range(2))
+    rounds = [seen(first), seen(first)]
+    assert rounds == [seen(second), seen(second)]
+    assert rounds[0] != rounds[1]
+    assert sorted(rounds[0][0]) == list(range(50))
+
+
+def test_without_a_generator_the_default_one_decides():
+    loader = DataLoader(numbered(50), 50, shuffle=True)
+    tensor.manual_seed(1)
+    first = seen(loader)
+    tensor.manual_seed(1)
+    assert seen(loader) == first
+
+
+@pytest.mark.parametrize("make", [numbered, Rows])
+def test_a_batch_is_disposed_before_the_next_is_made(make, window):
+    data = make(6)
+    live = window().live_count
+    kept = []
+    for x, y in DataLoader(data, batch_size=2):
+        assert all(old.is_invalid for old in kept)
+        assert window().live_count == live + 2
+        kept += [x, y]
+    assert all(old.is_invalid for old in kept)
+    assert window().live_count == live
+
+
+def test_a_batch_is_disposed_when_the_loop_is_left():
+    kept = []
+    for x, _ in DataLoader(numbered(6), 2):
+        kept.append(x)
+        break
+    assert kept[0].is_invalid
+
+
+def test_a_batch_is_disposed_when_the_loop_fails(window):
+    data = numbered(6)
+    live = window().live_count
+    stored, kept = None, []
+    try:
+        for x, _ in DataLoader(data, 2):
+            kept.append(x)
+            with new_dispose_scope():
+                x @ tensor.ones((7, 7))
+    except ValueError as error:
+        stored = error
+    assert stored is not None
+    assert kept[0].is_invalid
+    assert window().live_count == live
+
+
+def test_a_wrapped_loader_disposes_as_well():
+    kept = [x for _, (x, _) in enumerate(DataLoader(numbered(6), 2))]
+    assert all(x.is_invalid for x in kept)
+    for _, (x, _) in zip(range(1), DataLoader(numbered(6), 2), strict=False):
+        kept.append(x)
+    assert kept[-1].is_invalid
+
+
+def test_a_batch_taken_with_next_is_the_callers():
+    x, y = next(iter(DataLoader(numbered(6), 2)))
+    assert y.tolist() == [0, 1]
+    with new_dispose_scope() as scope:
+        x, y = next(iter(DataLoader(numbered(6), 2)))
+        assert x in scope
+        assert y in scope
+    assert x.is_invalid
+
+
+def test_next_ends_the_batch_before():
+    batches = iter(DataLoader(numbered(6), 2))
+    x, _ = next(batches)
+    assert not x.is_invalid
+    y, _ = next(batches)
+    assert x.is_invalid
+    assert not y.is_invalid
+
+
+def test_switched_off_batches_belong_to_the_loops_scope():
+    with new_dispose_scope() as scope:
+        kept = [x for x, _ in DataLoader(numbered(6), 2, dispose_batches=False)]
+        assert not any(x.is_invalid for x in kept)
+        assert kept[0] in scope
+    assert all(x.is_invalid for x in kept)
+
+
+def test_what_the_loop_computes_is_the_loops():
+    with new_dispose_scope() as scope:
+        doubled = [x * 2 for x, _ in DataLoader(numbered(4), 2)]
+        assert [d.tolist() for d in doubled] == [[[0.0], [2.0]], [[4.0], [6.0]]]
+        assert all(d in scope for d in doubled)
+
+
+def test_no_scope_of_the_loader_is_current_in_the_loop():
+    for _ in DataLoader(numbered(4), 2):
+        assert current_dispose_scope() is None
+    with new_dispose_scope() as scope:
+        for _ in DataLoader(numbered(4), 2):
+            assert current_dispose_scope() is scope
+
+
+def test_what_is_moved_detached_or_cloned_survives():
+    kept = []
+    with new_dispose_scope() as scope:
+        for x, y in DataLoader(numbered(4), 2):
+            kept += [scope.attach(x), y.clone()]
+        assert [k.tolist() for k in kept] == [[[0.0], [1.0]], [0, 1], [[2.0], [3.0]], [2, 3]]
+    free = [x.detach_from_dispose_scope() for x, _ in DataLoader(numbered(4), 2)]
+    assert not any(x.is_invalid for x in free)
+    with new_dispose_scope() as scope:
+        moved = [x.move_to_outer_dispose_scope() for x, _ in DataLoader(numbered(4), 2)]
+        assert all(x in scope for x in moved)
+
+
+def test_a_graph_needs_its_batch_no_longer_than_backward():
+    layer = nn.Linear(1, 1)
+    losses = [layer(x).sum() for x, _ in DataLoader(numbered(4), 2)]
+    (losses[0] + losses[1]).backward()
+    assert layer.weight.grad.item() == 6.0
+
+
+def test_scopes_inside_the_loop_take_nothing_of_the_batch():
+    for x, y in DataLoader(numbered(4), 2):
+        with new_dispose_scope("step"):
+            x * 2
+        assert y.tolist() is not None
+
+
+def test_a_scope_opened_in_the_loop_and_left_open_stays_current():
+    scope = None
+    for _ in DataLoader(numbered(4), 2):
+        scope = scope or new_dispose_scope("opened inside")
+        assert current_dispose_scope() is scope
+    scope.dispose()
+
+
+def test_the_data_sets_own_tensors_live_on(window):
+    data = numbered(4)
+    live = window().live_count
+    for loader in (DataLoader(data, 2), DataLoader(data, None), DataLoader(data, 2, collate_fn=list)):
+        assert len(list(loader)) == len(loader)
+    gc.collect()
+    assert not data.tensors[0].is_invalid
+    assert window().live_count == live
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 2}, {"batch_size": None}, {"collate_fn": lambda s: s[0]}])
+def test_samples_that_the_data_set_keeps_live_on_though_made_in_the_loop(options):
+    data = Cached(4)
+    for _ in range(2):
+        with new_dispose_scope():
+            for batch in DataLoader(data, **options):
+                assert not batch.is_invalid
+    assert [data[i].tolist() for i in range(4)] == [[float(i)] * 2 for i in range(4)]
+
+
+def test_several_rounds_at_once_do_not_touch_each_other():
+    loader = DataLoader(numbered(4), 2)
+    pairs = []
+    for x, _ in loader:
+        for y, _ in loader:
+            pairs.append((x[0, 0].item(), y[0, 0].item()))
+        assert not x.is_invalid
+    assert pairs == [(0.0, 0.0), (0.0, 2.0), (2.0, 0.0), (2.0, 2.0)]
+
+
+def test_threads_go_through_one_loader(window):
+    data = numbered(40)
+    loader = DataLoader(data, 4, shuffle=True, generator=0)
+    live = window().live_count
+    found, failures = [], []
+
+    def run() -> None:
+        try:
+            with new_dispose_scope():
+                for x, y in loader:
+                    assert x[:, 0].long().tolist() == y.tolist()
+                    found.extend(y.tolist())
+        except (AssertionError, TensorDisposedError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert sorted(found) == sorted(list(range(40)) * 8)
+    assert window().live_count == live
+
+
+def test_a_failing_data_set_leaves_nothing_and_no_scope(window):
+    class Broken(Rows):
+        def __getitem__(self, i):
+            if i == 3:
+                raise OSError("unreadable")
+            return super().__getitem__(i)
+
+    with pytest.raises(OSError, match="unreadable"):
+        for _ in DataLoader(Broken(4), 2):
+            pass
+    assert current_dispose_scope() is None
+    gc.collect()
+    assert window().live_count == 0
+
+
+def test_a_failing_collate_function_leaves_nothing_and_no_scope(window):
+    def broken(samples):
+        tensor.ones((3,))
+        raise OSError("no batch")
+
+    with pytest.raises(OSError, match="no batch"), new_dispose_scope() as scope:
+        try:
+            next(iter(DataLoader(Rows(2), 2, collate_fn=broken)))
+        finally:
+            assert current_dispose_scope() is scope
+    gc.collect()
+    assert window().live_count == 0
+
+
+def test_a_batch_returned_from_a_disposing_function_can_be_kept():
+    @disposing
+    def total(loader):
+        result = tensor.zeros((1,))
+        for x, _ in loader:
+            result = result + x.sum(dim=0)
+        return result
+
+    assert total(DataLoader(numbered(4), 2)).item() == 6.0
+
+
+def test_samples_of_every_kind_are_collated():
+    Pair = namedtuple("Pair", "a b")
+    batch = default_collate(
+        [
+            {
+                "t": tensor.ones((2,)),
+                "n": np.zeros(3),
+                "i": 1,
+                "f": 1.5,
+                "b": True,
+                "s": "x",
+                "p": Pair(1, [2.0]),
+            },
+            {
+                "t": tensor.zeros((2,)),
+                "n": np.ones(3),
+                "i": 2,
+                "f": 2.5,
+                "b": False,
+                "s": "y",
+                "p": Pair(3, [4.0]),
+            },
+        ]
+    )
+    assert batch["t"].tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert batch["n"].dtype == tensor.float64
+    assert batch["i"].dtype == tensor.int64
+    assert batch["f"].dtype == tensor.float32
+    assert batch["b"].tolist() == [True, False]
+    assert batch["s"] == ["x", "y"]
+    assert type(batch["p"]) is Pair
+    assert batch["p"].b[0].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: DataLoader(3), TypeError, "TensorDataset"),
+        (lambda: DataLoader([1], 0), ValueError, "batch_size.*0"),
+        (lambda: DataLoader([1], None, drop_last=True), ValueError, "drop_last"),
+        (lambda: DataLoader([1], generator="seed"), TypeError, "str"),
+        (lambda: TensorDataset(), ValueError, "at least one"),
+        (lambda: TensorDataset(tensor.ones((2,)), tensor.ones((3,))), ValueError, r"\[2, 3\]"),
+        (lambda: TensorDataset(np.ones(2)), TypeError, "ndarray"),
+        (lambda: TensorDataset(tensor.tensor(1.0)), ValueError, "no dimensions"),
+        (lambda: default_collate([tensor.ones((2,)), tensor.ones((3,))]), ValueError, r"\(2,\) and \(3,\)"),
+        (lambda: default_collate([(1, 2), (1,)]), ValueError, "lengths, 2 and 1"),
+        (lambda: default_collate([{"a": 1}, {"b": 1}]), ValueError, "keys"),
+        (lambda: default_collate([object()]), TypeError, "collate_fn"),
+        (lambda: default_collate([]), ValueError, "no samples"),
+        (lambda: Dataset()[0], NotImplementedError, "__getitem__"),
+        (lambda: len(Dataset()), NotImplementedError, "__len__"),
+    ],
+)
+def test_wrong_use_names_the_culprit(call, error, named):
+    with pytest.raises(error, match=named):
+        call()

@@ -1,0 +1,354 @@
+"""Values against NumPy's formulas, gradients against differences, errors by what they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from nn import functional as F
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape)
+
+
+def check_gradients(function: Callable[..., tensor.Tensor], *arrays: np.ndarray) -> None:
+    """Compare backward with central differences, in float64, by a random combination of the outputs."""
+    inputs = [tensor.tensor(a, requires_grad=True) for a in arrays]
+    out = function(*inputs)
+    weights = np.asarray(RNG.standard_normal(out.shape))
+    (out * tensor.tensor(weights)).sum().backward()
+
+    def value(changed: list[np.ndarray]) -> float:
+        with tensor.no_grad():
+            return float((function(*map(tensor.tensor, changed)).numpy() * weights).sum())
+
+    for i, x in enumerate(inputs):
+        expected = np.zeros_like(arrays[i])
+        for place in np.ndindex(arrays[i].shape):
+            up, down = ([a.copy() for a in arrays] for _ in range(2))
+            up[i][place] += 1e-5
+            down[i][place] -= 1e-5
+            expected[place] = (value(up) - value(down)) / 2e-5
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+CLASSES = np.array([2, 0, 1, 2])
+IGNORING = np.array([2, -100, 1, 2])
+CLASS_WEIGHTS = np.array([0.5, 1.5, 1.0])
+CHANCES = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
+
+
+def t(array: np.ndarray) -> tensor.Tensor:
+    return tensor.tensor(array)
+
+
+DIFFERENTIABLE = {
+    "linear": (F.linear, normal(4, 3), normal(2, 3), normal(2)),
+    "linear without bias": (F.linear, normal(4, 3), normal(2, 3)),
+    "linear of batches": (F.linear, normal(2, 4, 3), normal(2, 3), normal(2)),
+    "linear of a vector": (F.linear, normal(3), normal(2, 3), normal(2)),
+    "embedding": (lambda w: F.embedding(t(CLASSES), w), normal(3, 2)),
+    "relu": (F.relu, normal(3, 4)),
+    "relu in place": (lambda x: F.relu(x * 1, inplace=True), normal(3, 4)),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), normal(3, 4)),
+    "leaky_relu in place": (lambda x: F.leaky_relu(x * 1, 0.2, inplace=True), normal(3, 4)),
+    "elu": (lambda x: F.elu(x, 1.5), normal(3, 4)),
+    "elu in place": (lambda x: F.elu(x * 1, 1.5, inplace=True), normal(3, 4)),
+    "silu": (F.silu, normal(3, 4)),
+    "silu in place": (lambda x: F.silu(x * 1, inplace=True), normal(3, 4)),
+    "gelu": (F.gelu, normal(3, 4)),
+    "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), normal(3, 4)),
+    "sigmoid": (F.sigmoid, normal(3, 4)),
+    "tanh": (F.tanh, normal(3, 4)),
+    "softplus": (lambda x: F.softplus(x, beta=2.0, threshold=1.0), normal(3, 4)),
+    "softmax": (lambda x: F.softmax(x, dim=1), normal(3, 4)),
+    "log_softmax": (lambda x: F.log_softmax(x, dim=0), normal(3, 4)),
+    "layer_norm": (
+        lambda x, w, b: F.layer_norm(x, (3, 2), w, b),
+        normal(4, 3, 2),
+        normal(3, 2),
+        normal(3, 2),
+    ),
+    "layer_norm without affine": (lambda x: F.layer_norm(x, 3), normal(4, 3)),
+    "rms_norm": (lambda x, w: F.rms_norm(x, 3, w), normal(4, 3), normal(3)),
+    "batch_norm": (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        normal(4, 3),
+        normal(3),
+        normal(3),
+    ),
+    "batch_norm over a length": (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        normal(2, 3, 4),
+        normal(3),
+        normal(3),
+    ),
+    "batch_norm by running figures": (
+        lambda x, w, b: F.batch_norm(x, t(np.ones(3)), t(np.full(3, 2.0)), w, b),
+        normal(2, 3, 4),
+        normal(3),
+        normal(3),
+    ),
+    "cross_entropy": (lambda x: F.cross_entropy(x, t(CLASSES)), normal(4, 3)),
+    "cross_entropy, all options": (
+        lambda x: F.cross_entropy(x, t(IGNORING), t(CLASS_WEIGHTS), label_smoothing=0.2),
+        normal(4, 3),
+    ),
+    "cross_entropy of each": (lambda x: F.cross_entropy(x, t(CLASSES), reduction="none"), normal(4, 3)),
+    "cross_entropy of places": (
+        lambda x: F.cross_entropy(x, t(CLASSES.reshape(2, 2)), reduction="none"),
+        normal(2, 3, 2),
+    ),
+    "cross_entropy of one": (lambda x: F.cross_entropy(x, tensor.tensor(1)), normal(3)),
+    "cross_entropy of chances": (
+        lambda x, y: F.cross_entropy(x, y, t(CLASS_WEIGHTS), label_smoothing=0.1),
+        normal(4, 3),
+        CHANCES,
+    ),
+    "nll_loss": (lambda x: F.nll_loss(x, t(IGNORING), t(CLASS_WEIGHTS)), normal(4, 3)),
+    "mse_loss": (F.mse_loss, normal(3, 4), normal(3, 4)),
+    "mse_loss of each": (lambda x, y: F.mse_loss(x, y, reduction="none"), normal(3, 4), normal(3, 4)),
+    "l1_loss": (F.l1_loss, normal(3, 4), normal(3, 4)),
+    "huber_loss": (lambda x, y: F.huber_loss(x, y, delta=0.7), normal(3, 4), normal(3, 4)),
+    "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=0.7), normal(3, 4), normal(3, 4)),
+    "binary_cross_entropy": (F.binary_cross_entropy, CHANCES * 0.8 + 0.1, CHANCES[::-1] * 0.8 + 0.1),
+    "binary_cross_entropy_with_logits": (
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y, t(CLASS_WEIGHTS), pos_weight=t(CLASS_WEIGHTS)),
+        normal(4, 3),
+        CHANCES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_are_those_of_differences(name):
+    function, *arrays = DIFFERENTIABLE[name]
+    check_gradients(function, *arrays)
+
+
+def test_linear_is_a_product_and_a_sum():
+    x, w, b = normal(4, 3), normal(2, 3), normal(2)
+    np.testing.assert_allclose(F.linear(t(x), t(w), t(b)).numpy(), x @ w.T + b)
+
+
+def test_layer_norm_has_mean_0_and_variance_1():
+    y = F.layer_norm(t(normal(5, 100)), 100).numpy()
+    np.testing.assert_allclose(y.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(y.var(axis=1), 1, atol=1e-4)
+
+
+def test_batch_norm_takes_the_unbiased_variance_into_the_running_one():
+    x = normal(6, 2)
+    mean, var = t(np.zeros(2)), t(np.ones(2))
+    F.batch_norm(t(x), mean, var, training=True, momentum=0.1)
+    np.testing.assert_allclose(mean.numpy(), 0.1 * x.mean(axis=0))
+    np.testing.assert_allclose(var.numpy(), 0.9 + 0.1 * x.var(axis=0, ddof=1))
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    return x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+
+
+def test_cross_entropy_is_the_mean_of_the_targets_log_probabilities():
+    x = normal(4, 3)
+    expected = -log_softmax(x)[np.arange(4), CLASSES].mean()
+    np.testing.assert_allclose(F.cross_entropy(t(x), t(CLASSES)).item(), expected)
+
+
+def test_cross_entropy_with_weights_is_their_weighted_mean():
+    x = normal(4, 3)
+    w = CLASS_WEIGHTS[CLASSES]
+    expected = -(w * log_softmax(x)[np.arange(4), CLASSES]).sum() / w.sum()
+    np.testing.assert_allclose(F.cross_entropy(t(x), t(CLASSES), t(CLASS_WEIGHTS)).item(), expected)
+
+
+def test_label_smoothing_mixes_in_an_even_distribution():
+    x = normal(4, 3)
+    chances = np.eye(3)[CLASSES] * 0.7 + 0.1
+    smoothed = F.cross_entropy(t(x), t(CLASSES), label_smoothing=0.3).item()
+    np.testing.assert_allclose(smoothed, F.cross_entropy(t(x), t(chances)).item())
+
+
+def test_an_ignored_row_counts_nothing():
+    x = normal(4, 3)
+    kept = [0, 2, 3]
+    expected = F.cross_entropy(t(x[kept]), t(CLASSES[kept])).item()
+    np.testing.assert_allclose(F.cross_entropy(t(x), t(IGNORING)).item(), expected)
+    logs = tensor.tensor(x, requires_grad=True)
+    F.cross_entropy(logs, t(IGNORING)).backward()
+    assert logs.grad[1].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_when_all_rows_are_ignored_the_mean_is_nan():
+    assert np.isnan(F.cross_entropy(t(normal(2, 3)), tensor.tensor([-100, -100])).item())
+
+
+def test_large_logits_overflow_nothing():
+    x = tensor.tensor([[1e4, -1e4]], requires_grad=True)
+    loss = F.cross_entropy(x, tensor.tensor([1]))
+    loss.backward()
+    assert loss.item() == 2e4
+    assert x.grad.tolist() == [[1.0, -1.0]]
+    y = F.binary_cross_entropy_with_logits(tensor.tensor([1e4, -1e4]), tensor.tensor([0.0, 1.0]))
+    assert y.item() == 1e4
+    assert F.sigmoid(tensor.tensor([-1e4, 1e4])).tolist() == [0.0, 1.0]
+
+
+def test_cross_entropy_has_one_node_and_saves_one_array():
+    x = tensor.tensor(normal(4, 3), requires_grad=True)
+    loss = F.cross_entropy(x, t(CLASSES))
+    assert repr(loss.grad_fn) == "<CrossEntropyBackward>"
+    assert [getattr(s, "shape", s) for s in loss.grad_fn.saved] == [(4, 3), None]
+
+
+def test_linear_saves_input_and_weight_without_a_copy():
+    x, w, b = (tensor.tensor(normal(*s), requires_grad=True) for s in ((4, 3), (2, 3), (2,)))
+    saved = F.linear(x, w, b).grad_fn.saved
+    assert {id(s) for s in saved} == {id(x._array), id(w._array)}
+
+
+def test_nothing_is_saved_under_no_grad():
+    x = tensor.tensor(normal(4, 3), requires_grad=True)
+    with tensor.no_grad():
+        assert F.cross_entropy(x, t(CLASSES)).grad_fn is None
+        assert F.layer_norm(x, 3).grad_fn is None
+
+
+def test_dropout_scales_what_it_keeps_and_repeats_with_a_seed():
+    x = tensor.ones((1000,), requires_grad=True)
+    first, second = (F.dropout(x, 0.25, generator=tensor.Generator().manual_seed(3)) for _ in range(2))
+    assert first.tolist() == second.tolist()
+    kept = [v for v in first.tolist() if v]
+    assert 680 < len(kept) < 820
+    np.testing.assert_allclose(kept, 1 / 0.75, rtol=1e-6)
+    first.sum().backward()
+    assert x.grad.tolist() == first.tolist()
+
+
+def test_dropout_of_all_or_nothing():
+    x = tensor.ones((3,))
+    assert F.dropout(x, 1.0).tolist() == [0.0, 0.0, 0.0]
+    assert F.dropout(x, 0.0) is x
+    assert F.dropout(x, 0.5, training=False) is x
+    F.dropout(x, 1.0, inplace=True)
+    assert x.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_the_padding_row_gets_no_gradient():
+    w = tensor.tensor(normal(3, 2), requires_grad=True)
+    F.embedding(tensor.tensor([0, 2, 2]), w, padding_idx=-1).sum().backward()
+    assert w.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_indices_changed_after_the_forward_do_not_change_the_gradient():
+    w = tensor.tensor(normal(3, 2), requires_grad=True)
+    indices = tensor.tensor([0, 0])
+    out = F.embedding(indices, w)
+    indices.fill_(2)
+    out.sum().backward()
+    assert w.grad.tolist() == [[2.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_float16_and_float32_stay_what_they_are():
+    for dtype in ("float16", "float32"):
+        x = tensor.ones((4, 3), dtype=dtype)
+        outs = [
+            F.linear(x, tensor.ones((2, 3), dtype=dtype), tensor.ones((2,), dtype=dtype)),
+            F.layer_norm(x, 3),
+            F.rms_norm(x, 3),
+            F.gelu(x),
+            F.dropout(x),
+            F.cross_entropy(x, t(CLASSES), label_smoothing=0.1),
+            F.mse_loss(x, x),
+            F.binary_cross_entropy_with_logits(x, x),
+        ]
+        assert {str(out.dtype) for out in outs} == {dtype}
+
+
+ONES = tensor.ones((4, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: F.linear([1.0], ONES), TypeError, "input must be a tensor"),
+        (lambda: F.linear(ONES, tensor.ones((2, 4))), ValueError, r"\(2, 4\).*in_features"),
+        (lambda: F.linear(ONES, tensor.ones((2, 3)), tensor.ones((3,))), ValueError, r"bias.*\(2,\).*\(3,\)"),
+        (lambda: F.embedding(ONES, ONES), TypeError, "integers"),
+        (lambda: F.embedding(tensor.tensor([4]), ONES), IndexError, "4.*0 to 3"),
+        (lambda: F.embedding(tensor.tensor([-1]), ONES), IndexError, "-1"),
+        (lambda: F.embedding(tensor.tensor([0]), ONES, padding_idx=9), ValueError, "padding_idx is 9"),
+        (lambda: F.dropout(ONES, 1.5), ValueError, "1.5"),
+        (lambda: F.dropout(tensor.tensor([1])), TypeError, "int64"),
+        (lambda: F.layer_norm(ONES, 4), ValueError, r"\(4,\).*\(4, 3\)"),
+        (lambda: F.layer_norm(ONES, 3, tensor.ones((2,))), ValueError, r"weight.*\(3,\)"),
+        (
+            lambda: F.batch_norm(tensor.ones((1, 3)), None, None, training=True),
+            ValueError,
+            r"module\.eval\(\)",
+        ),
+        (lambda: F.batch_norm(tensor.ones((3,)), None, None), ValueError, "batch, channels"),
+        (lambda: F.cross_entropy(ONES, tensor.tensor([0, 1, 2, 3])), IndexError, "class 3.*0 to 2"),
+        (lambda: F.cross_entropy(ONES, tensor.tensor([0, 1])), ValueError, r"\(4,\), not \(2,\)"),
+        (lambda: F.cross_entropy(ONES, tensor.ones((4,))), ValueError, "class indices are integers"),
+        (lambda: F.cross_entropy(ONES.long(), t(CLASSES)), TypeError, "input must be floating"),
+        (lambda: F.cross_entropy(ONES, t(CLASSES), reduction="avg"), ValueError, "'avg'"),
+        (lambda: F.cross_entropy(ONES, t(CLASSES), label_smoothing=2), ValueError, "label_smoothing"),
+        (lambda: F.cross_entropy(ONES, t(CLASSES), tensor.ones((4,))), ValueError, r"weight.*\(3,\)"),
+        (lambda: F.nll_loss(ONES, ONES), TypeError, "class indices"),
+        (lambda: F.mse_loss(ONES, tensor.ones((4, 1))), ValueError, r"\(4, 3\).*\(4, 1\)"),
+        (lambda: F.binary_cross_entropy(ONES * 2, ONES), ValueError, "with_logits"),
+        (
+            lambda: F.binary_cross_entropy_with_logits(ONES, ONES, pos_weight=tensor.ones((2,))),
+            ValueError,
+            "pos_weight",
+        ),
+        (lambda: F.huber_loss(ONES, ONES, delta=0), ValueError, "delta"),
+        (lambda: F.softmax(ONES), TypeError, "dim=-1"),
+        (lambda: F.gelu(ONES, "fast"), ValueError, "'fast'"),
+        (lambda: F.one_hot(tensor.tensor([3]), 2), IndexError, "3"),
+    ],
+)
+def test_wrong_use_names_the_culprit(call, error, named):
+    with pytest.raises(error, match=named):
+        call()
+
+
+@pytest.mark.parametrize("name", [name for name in F.__all__ if name != "one_hot"])
+def test_a_disposed_input_is_an_error(name):
+    x, y = tensor.ones((4, 3)), tensor.ones((4, 3))
+    x.dispose()
+    more = {
+        "linear": (y,),
+        "embedding": (y,),
+        "layer_norm": (3,),
+        "rms_norm": (3,),
+        "batch_norm": (None, None),
+        "softmax": (1,),
+        "log_softmax": (1,),
+    }.get(name, (y,) if "loss" in name or "entropy" in name else ())
+    with pytest.raises(tensor.TensorDisposedError):
+        getattr(F, name)(x, *more)
+
+
+def test_loss_modules_are_their_functions():
+    x, y = tensor.rand(4, 3), tensor.rand(4, 3)
+    pairs = [
+        (nn.MSELoss(), F.mse_loss),
+        (nn.L1Loss(), F.l1_loss),
+        (nn.HuberLoss(), F.huber_loss),
+        (nn.SmoothL1Loss(), F.smooth_l1_loss),
+        (nn.BCELoss(), F.binary_cross_entropy),
+        (nn.BCEWithLogitsLoss(), F.binary_cross_entropy_with_logits),
+        (nn.CrossEntropyLoss(), F.cross_entropy),
+    ]
+    for module, function in pairs:
+        assert module(x, y).item() == function(x, y).item()
+    assert nn.NLLLoss()(x, t(CLASSES)).item() == F.nll_loss(x, t(CLASSES)).item()

@@ -1,0 +1,311 @@
+"""Steps against the formulas of the papers, written in plain NumPy; who owns the state; loading."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from nn import optim
+from scopes import new_dispose_scope
+from tensor import TensorDisposedError
+
+RNG = np.random.default_rng(0)
+
+
+def sgd(p, g, s, *, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False):
+    g = (-g if maximize else g) + weight_decay * p
+    if momentum:
+        s["m"] = momentum * s["m"] + (1 - dampening) * g if "m" in s else g
+        g = g + momentum * s["m"] if nesterov else s["m"]
+    return p - lr * g
+
+
+def adam(
+    p,
+    g,
+    s,
+    *,
+    lr,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    weight_decay=0.0,
+    amsgrad=False,
+    maximize=False,
+    decoupled=False,
+):
+    s["t"] = s.get("t", 0) + 1
+    g = -g if maximize else g
+    if decoupled:
+        p = p * (1 - lr * weight_decay)
+    else:
+        g = g + weight_decay * p
+    s["m"] = betas[0] * s.get("m", 0) + (1 - betas[0]) * g
+    s["v"] = betas[1] * s.get("v", 0) + (1 - betas[1]) * g * g
+    m, v = s["m"] / (1 - betas[0] ** s["t"]), s["v"]
+    if amsgrad:
+        v = s["max"] = np.maximum(s.get("max", 0), v)
+    return p - lr * m / (np.sqrt(v / (1 - betas[1] ** s["t"])) + eps)
+
+
+def adamw(p, g, s, **options):
+    return adam(p, g, s, decoupled=True, **{"weight_decay": 0.01, **options})
+
+
+def rmsprop(p, g, s, *, lr, alpha=0.99, eps=1e-8, momentum=0.0, centered=False, weight_decay=0.0):
+    g = g + weight_decay * p
+    s["v"] = alpha * s.get("v", 0) + (1 - alpha) * g * g
+    s["g"] = alpha * s.get("g", 0) + (1 - alpha) * g
+    step = g / (np.sqrt(s["v"] - s["g"] ** 2 * centered) + eps)
+    s["m"] = momentum * s.get("m", 0) + step
+    return p - lr * s["m"]
+
+
+CASES = [
+    (optim.SGD, sgd, {"lr": 0.1}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1, "maximize": True}),
+    (optim.Adam, adam, {"lr": 0.01}),
+    (optim.Adam, adam, {"lr": 0.01, "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1}),
+    (optim.Adam, adam, {"lr": 0.01, "amsgrad": True, "maximize": True}),
+    (optim.AdamW, adamw, {"lr": 0.01}),
+    (optim.AdamW, adamw, {"lr": 0.01, "weight_decay": 0.5, "amsgrad": True}),
+    (optim.RMSprop, rmsprop, {"lr": 0.01}),
+    (optim.RMSprop, rmsprop, {"lr": 0.01, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+]
+
+
+# The last is more than the steps work on at a time.
+@pytest.mark.parametrize("shape", [(), (3, 4), (150, 151)])
+@pytest.mark.parametrize(("kind", "formula", "options"), CASES)
+def test_steps_follow_the_formula(kind, formula, options, shape):
+    start = np.asarray(RNG.standard_normal(shape))
+    parameter = nn.Parameter(tensor.tensor(start))
+    optimizer = kind([parameter], **options)
+    expected, state = start, {}
+    for _ in range(4):
+        g = np.asarray(RNG.standard_normal(shape))
+        parameter.grad = tensor.tensor(g)
+        optimizer.step()
+        expected = formula(expected, g, state, **options)
+    np.testing.assert_allclose(parameter.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_a_parameter_whose_memory_is_a_transposed_view_steps_as_well():
+    x = tensor.zeros((2, 3))
+    parameter = nn.Parameter(x.mT)
+    optimizer = optim.Adam([parameter], lr=0.5)
+    parameter.grad = tensor.ones((3, 2))
+    optimizer.step()
+    np.testing.assert_allclose(x.numpy(), -0.5, rtol=1e-6)
+
+
+def test_the_parts_of_complex_parameters_are_numbers_of_their_own():
+    parameter = nn.Parameter(tensor.zeros((2,), dtype="complex64"))
+    optimizer = optim.Adam([parameter], lr=0.5)
+    parameter.grad = tensor.tensor([3 + 0.1j, -7j])
+    optimizer.step()
+    np.testing.assert_allclose(parameter.detach().numpy(), [-0.5 - 0.5j, 0.5j], rtol=1e-5, atol=1e-6)
+
+
+def one(value: float = 1.0, grad: float | None = None) -> nn.Parameter:
+    parameter = nn.Parameter(tensor.tensor([value]))
+    if grad is not None:
+        parameter.grad = tensor.tensor([grad])
+    return parameter
+
+
+def test_parameters_without_gradients_are_passed_over():
+    a, b, frozen = one(grad=1.0), one(), nn.Parameter(tensor.tensor([1.0]), requires_grad=False)
+    optim.SGD([a, b, frozen], lr=0.5).step()
+    assert (a.item(), b.item(), frozen.item()) == (0.5, 1.0, 1.0)
+
+
+def test_groups_have_options_of_their_own():
+    a, b = one(grad=1.0), one(grad=1.0)
+    optim.SGD([{"params": [a]}, {"params": b, "lr": 0.25}], lr=0.5).step()
+    assert (a.item(), b.item()) == (0.5, 0.75)
+
+
+def test_options_may_be_changed_between_steps():
+    a = one(grad=1.0)
+    optimizer = optim.SGD([a], lr=0.5)
+    optimizer.param_groups[0]["lr"] = 0.25
+    optimizer.step()
+    assert a.item() == 0.75
+
+
+def test_a_closure_computes_the_loss_with_gradients():
+    a = one()
+    optimizer = optim.SGD([a], lr=0.5)
+
+    def closure():
+        loss = (a * 2).sum()
+        loss.backward()
+        return loss
+
+    with tensor.no_grad():
+        assert optimizer.step(closure).item() == 2.0
+    assert a.item() == 0.0
+
+
+def test_a_step_before_backward_leaves_gradients_right():
+    a = one(3.0)
+    x = tensor.tensor([1.0], requires_grad=True)
+    loss = (a * x).sum()
+    a.grad = tensor.tensor([1.0])
+    optim.SGD([a], lr=1.0).step()
+    loss.backward()
+    assert x.grad.item() == 3.0
+
+
+def test_a_clone_of_a_parameter_does_not_see_steps():
+    a = one(grad=1.0)
+    clone = a.detach().clone()
+    optim.SGD([a], lr=1.0).step()
+    assert clone.item() == 1.0
+
+
+def test_the_state_belongs_to_no_scope_and_goes_with_the_optimizer(window):
+    a = one(grad=1.0)
+    live = window().live_count
+    optimizer = optim.Adam([a])
+    with new_dispose_scope() as scope:
+        optimizer.step()
+        assert len(scope) == 0
+        assert window().live_count == live + 2
+        assert all(
+            s.owning_dispose_scope is None
+            for s in optimizer.state[a].values()
+            if isinstance(s, tensor.Tensor)
+        )
+    optimizer.step()
+    assert optimizer.nbytes == 8
+    optimizer.dispose()
+    optimizer.dispose()
+    assert window().live_count == live
+    assert not a.is_invalid
+
+
+def test_the_state_goes_with_the_last_reference(window):
+    a = one(grad=1.0)
+    live = window().live_count
+    optim.Adam([a]).step()
+    gc.collect()
+    assert window().live_count == live
+
+
+def test_a_disposed_optimizer_says_so():
+    with optim.SGD([one()]) as optimizer:
+        pass
+    assert optimizer.is_disposed
+    for use in (optimizer.step, optimizer.state_dict, optimizer.__enter__):
+        with pytest.raises(TensorDisposedError, match="SGD is disposed"):
+            use()
+
+
+def test_a_scope_that_an_optimizer_is_attached_to_disposes_it():
+    with new_dispose_scope() as scope:
+        optimizer = scope.attach(optim.SGD([one()]))
+    assert optimizer.is_disposed
+
+
+def test_a_disposed_parameter_is_an_error_and_no_other_was_updated():
+    a, b = one(grad=1.0), one(grad=1.0)
+    optimizer = optim.SGD([a, b], lr=0.5)
+    b.dispose()
+    with pytest.raises(TensorDisposedError):
+        optimizer.step()
+    assert a.item() == 1.0
+
+
+def test_zero_grad_disposes_or_fills():
+    a = one(grad=1.0)
+    grad = a.grad
+    optimizer = optim.SGD([a])
+    optimizer.zero_grad(set_to_none=False)
+    assert grad.item() == 0.0
+    optimizer.zero_grad()
+    assert a.grad is None
+    assert grad.is_invalid
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_training_goes_on_from_a_saved_state(duplicate):
+    def run(steps, a, optimizer):
+        for i in range(steps):
+            a.grad = tensor.tensor([1.0 + i])
+            optimizer.step()
+
+    a, b = one(), one()
+    first, second = optim.Adam([a], lr=0.1), optim.Adam([b], lr=0.5)
+    run(3, a, first)
+    with tensor.no_grad():
+        b.copy_(a)
+    second.load_state_dict(duplicate(first.state_dict()))
+    run(2, a, first)
+    run(2, b, second)
+    assert a.item() == b.item()
+
+
+def test_a_saved_state_does_not_change_with_later_steps():
+    a = one(grad=1.0)
+    optimizer = optim.SGD([a], lr=0.1, momentum=0.9)
+    optimizer.step()
+    saved = optimizer.state_dict()["state"][0]["momentum_buffer"]
+    optimizer.step()
+    assert saved.item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda s: s["param_groups"][0]["params"].append(2), r"\[3\].*\[2\]"),
+        (lambda s: s["param_groups"].append({"params": []}), r"\[2, 0\].*\[2\]"),
+        (lambda s: s["param_groups"][0].update(lr=-1), "lr"),
+        (lambda s: s["state"].update({7: {}}), "parameter 7"),
+        (lambda s: s["state"][1].update(momentum_buffer=tensor.ones((3,))), r"parameter 1.*\(3,\)"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_named_and_nothing_has_changed(change, named):
+    a, b = one(grad=1.0), one(grad=2.0)
+    optimizer = optim.SGD([a, b], lr=0.1, momentum=0.9)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["lr"] = 0.7
+    change(saved)
+    with pytest.raises(ValueError, match=named):
+        optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert [optimizer.state[x]["momentum_buffer"].item() for x in (a, b)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: optim.SGD([]), ValueError, "no parameters"),
+        (lambda: optim.SGD(one()), TypeError, r"\[parameter\]"),
+        (lambda: optim.SGD([1.0]), TypeError, "float"),
+        (lambda: optim.SGD([one() * 2]), ValueError, "MultiplyBackward"),
+        (lambda: optim.SGD([one(), *[one()] * 2]), ValueError, "parameter 2 is given twice"),
+        (lambda: optim.SGD([{"lr": 1}]), TypeError, "'params'"),
+        (lambda: optim.SGD([one()], lr=-1), ValueError, "SGD: lr.*-1"),
+        (lambda: optim.SGD([one()], nesterov=True), ValueError, "nesterov"),
+        (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: betas.*below 1"),
+        (lambda: optim.AdamW([one()], eps=-1), ValueError, "AdamW: eps"),
+        (lambda: optim.RMSprop([one()], alpha=-1), ValueError, "alpha"),
+    ],
+)
+def test_wrong_use_names_the_culprit(call, error, named):
+    with pytest.raises(error, match=named):
+        call()
+
+
+def test_repr_shows_the_options():
+    assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0.0\n")
