@@ -43,6 +43,7 @@ from tensor._elementwise import (
     acos,
     acosh,
     add,
+    allclose,
     asin,
     asinh,
     atan,
@@ -70,6 +71,7 @@ from tensor._elementwise import (
     greater,
     greater_equal,
     hypot,
+    isclose,
     isfinite,
     isinf,
     isnan,
@@ -121,7 +123,7 @@ from tensor._expanding import (
 from tensor._graph import enable_grad, no_grad, set_grad_enabled
 from tensor._graph import is_recording as is_grad_enabled
 from tensor._joining import cat, concat, meshgrid, stack, unstack
-from tensor._linalg import matmul, outer, tensordot, vecdot
+from tensor._linalg import cross, matmul, outer, tensordot, trace, vecdot
 from tensor._moving import flip, roll, tril, triu
 from tensor._printing import get_printoptions, set_printoptions
 from tensor._random import Generator, manual_seed, rand, rand_like, randn, randn_like
@@ -132,20 +134,23 @@ from tensor._reductions import (
     argmax,
     argmin,
     count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    log_softmax,
-    logsumexp,
     max,
     mean,
     min,
     prod,
-    softmax,
     std,
     sum,
     var,
 )
 from tensor._sampling import bernoulli, multinomial, normal, randint, randperm
+from tensor._scans import (
+    cumulative_prod,
+    cumulative_sum,
+    log_softmax,
+    logsumexp,
+    softmax,
+    vector_norm,
+)
 from tensor._selecting import argwhere, nonzero, take, take_along_axis
 from tensor._shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
 from tensor._sorting import (
@@ -169,6 +174,7 @@ __all__ = [
     "acosh",
     "add",
     "all",
+    "allclose",
     "any",
     "arange",
     "argmax",
@@ -206,6 +212,7 @@ __all__ = [
     "cos",
     "cosh",
     "count_nonzero",
+    "cross",
     "cumulative_prod",
     "cumulative_sum",
     "divide",
@@ -243,6 +250,7 @@ __all__ = [
     "int32",
     "int64",
     "is_grad_enabled",
+    "isclose",
     "isdtype",
     "isfinite",
     "isinf",
@@ -330,6 +338,7 @@ __all__ = [
     "tensor",
     "tensordot",
     "tile",
+    "trace",
     "tril",
     "triu",
     "trunc",
@@ -344,6 +353,7 @@ __all__ = [
     "unstack",
     "var",
     "vecdot",
+    "vector_norm",
     "where",
     "zeros",
     "zeros_like",

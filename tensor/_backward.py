@@ -37,23 +37,25 @@ def run_backward(
     ready = [node for node in waiting if waiting[node] == 0]
     found: dict[Node, Array] = {}
     wanted = None if only is None else _leading_to(waiting, only)
-    while ready:
-        node = ready.pop()
-        gradient = gradients.pop(node, None)
-        sums.discard(node)
-        if gradient is not None:
-            if only is None:
-                if isinstance(node, Leaf):
+    # The slope of a square root at 0 is infinite, and no news.
+    with np.errstate(all="ignore"):
+        while ready:
+            node = ready.pop()
+            gradient = gradients.pop(node, None)
+            sums.discard(node)
+            if gradient is not None:
+                if only is None:
+                    if isinstance(node, Leaf):
+                        found[node] = gradient
+                elif node in only:
                     found[node] = gradient
-            elif node in only:
-                found[node] = gradient
-            if node.next and (wanted is None or node in wanted):
-                _step(node, gradient, gradients, sums, retain_graph=retain_graph)
-        for after in node.next:
-            if after is not None:
-                waiting[after] -= 1
-                if waiting[after] == 0:
-                    ready.append(after)
+                if node.next and (wanted is None or node in wanted):
+                    _step(node, gradient, gradients, sums, retain_graph=retain_graph)
+            for after in node.next:
+                if after is not None:
+                    waiting[after] -= 1
+                    if waiting[after] == 0:
+                        ready.append(after)
     if only is None:
         for leaf, gradient in found.items():
             _accumulate(leaf, gradient)
@@ -105,7 +107,7 @@ def _step(node: Node, g: Array, gradients: dict[Node, Array], sums: set[Node], *
         after = node.next[i]
         if after is None:
             continue
-        gradient = function(np, g, *[i if place < 0 else saved[place] for place in places])
+        gradient = function(np, g, *[saved[p] if p >= 0 else i if p == -1 else after.shape for p in places])
         if gradient is not None:
             _gather(gradients, sums, after, _fit(gradient, after))
     if not retain_graph and saved:

@@ -15,6 +15,7 @@ import numpy as np
 
 from scopes.lowlevel import current, register
 from tensor._core import TensorCore, as_array, plain, wrap
+from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
@@ -30,6 +31,9 @@ _new = object.__new__
 _current_scope = current.get
 _is_recording = grad_enabled.get
 ndarray = np.ndarray
+
+# What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
+Operand = TensorCore | np.ndarray[Any, Any] | np.generic | complex
 
 # Which of our functions does what a ufunc of NumPy does: for np.sin(x) on a tensor.
 function_of: dict[np.ufunc, Callable[..., Any]] = {}
@@ -122,7 +126,7 @@ def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, *
             raise foreign(rule.name, x)
     try:
         out = as_array(kernel(*arrays))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise explain(rule.name, error, arrays) from None
     return wrap(out, record(rule, inputs, out, parameters))
 
@@ -241,25 +245,31 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     )
     if "broadcast" in text:
         return ValueError(
-            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must "
-            "be equal or "
-            "1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
+            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must be "
+            "equal or 1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
         )
+    if "not have enough dimensions" in text:
+        return ValueError(f"{name} takes vectors and matrices, not numbers: {shapes}. Write x * y to scale")
     if "matmul" in text or "mismatch in its core dimension" in text:
         return ValueError(
-            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal "
-            "the second "
-            "to last of the second; transpose one of them (x.mT)"
+            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the "
+            "second to last of the second; transpose one of them (x.mT)"
         )
+    if "negative integer powers" in text:
+        return ValueError(
+            f"{name}: integers have no negative integer powers: {shapes}. Convert one of them with x.float()"
+        )
+    if isinstance(error, OverflowError):
+        return OverflowError(f"{name} of {shapes}: {text}. Convert the tensor with x.to(dtype)")
     if isinstance(error, TypeError):
         return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
     return ValueError(f"{name} of {shapes}: {text}")
 
 
 def binary(
-    rule: Rule, ufunc: np.ufunc, *, swapped: bool = False, operator: bool = True
+    rule: Rule, kernel: Callable[[Any, Any], Any], *, swapped: bool = False, operator: bool = True
 ) -> Callable[[Any, Any], Tensor]:
-    """Return the function of two arguments that `ufunc` is; `swapped` for reflected operators.
+    """Return the function of two arguments that `kernel` is; `swapped` for reflected operators.
 
     An operator answers NotImplemented to foreign types, any other function raises a ``TypeError``.
     """
@@ -283,13 +293,15 @@ def binary(
                 if operator:
                     return NotImplemented
                 raise foreign(rule.name, x2) from None
+            if a is not None and type(a) is not ndarray:  # two numbers become what tensors of them are
+                a = as_data(a, None)
         if a is None:
             x1._raise_disposed()
         if b is None:
             x2._raise_disposed()
         try:
-            out = ufunc(b, a) if swapped else ufunc(a, b)
-        except (TypeError, ValueError) as error:
+            out = kernel(b, a) if swapped else kernel(a, b)
+        except (TypeError, ValueError, OverflowError) as error:
             raise explain(rule.name, error, (b, a) if swapped else (a, b)) from None
         if type(out) is not ndarray:
             out = as_array(out)
@@ -319,8 +331,8 @@ def binary(
             register(x)
         return x
 
-    if not swapped:
-        function_of.setdefault(ufunc, function)
+    if not swapped and isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, function)
     return function
 
 
@@ -335,9 +347,9 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             a = operand(x)
             node = None
             if a is NotImplemented:
-                raise TypeError(
-                    f"{rule.name} takes a tensor, an array or a number, not {type(x).__name__}"
-                ) from None
+                raise foreign(rule.name, x) from None
+            if type(a) is not ndarray:
+                a = as_data(a, None)
         if a is None:
             x._raise_disposed()
         try:
@@ -346,7 +358,26 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             raise explain(rule.name, error, (a,)) from None
         if type(out) is not ndarray:
             out = as_array(out)
-        return wrap(out, None if node is None else record(rule, (x,), out, {}))
+        y = _new(plain.kind)
+        y._array = out
+        y._storage = None
+        y._node = None if node is None else record(rule, (x,), out, {})
+        ident, account = plain.recent
+        if ident != get_ident() or account is None:
+            account = plain.turn_to_this_thread()
+        tally = y._tally = account.tally
+        key, weak = id(y), ref(y)
+        scope = y._scope = _current_scope()
+        if scope is None:
+            tally.created_outside_scope += 1
+            return y
+        members = scope._members
+        if members is not None:
+            members[key] = weak
+            tally.created_in_scope += 1
+        else:
+            register(y)
+        return y
 
     if isinstance(kernel, np.ufunc):
         function_of.setdefault(kernel, function)

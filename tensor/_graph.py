@@ -21,6 +21,10 @@ R = TypeVar("R")
 grad_enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 
 
+# What backward knows without anything saved: an input's place, and its shape.
+_FREE = {"i": -1, "to_shape": -2}
+
+
 class Plan:
     """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
 
@@ -36,9 +40,9 @@ class Plan:
             arguments = code.co_varnames[2 : code.co_argcount]
             places = []
             for name in arguments:
-                if name != "i":
+                if name not in _FREE:
                     needed.setdefault(name, len(needed))
-                places.append(-1 if name == "i" else needed[name])
+                places.append(_FREE[name] if name in _FREE else needed[name])
             steps.append((i, function, tuple(places)))
         # Where each saved value comes from: an input's or the output's place, or a parameter's name.
         self.saves = tuple((names.index(name) if name in names else name) for name in needed)
@@ -60,7 +64,8 @@ class Rule:
 
     Beside the namespace `xp` and the gradient `g` of the output, a function names what it needs: inputs by
     their names, ``out``, and parameters of the op. Just that is saved, and just for inputs that require
-    gradients. An op with any number of inputs has one function, ``each``, which may ask for the place `i`.
+    gradients. Free of charge is ``to_shape``, the shape of the input that the gradient is for. An op with any
+    number of inputs has one function, ``each``, which may ask for the place `i`.
     """
 
     __slots__ = ("functions", "is_differentiable", "name", "plans")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -9,23 +10,55 @@ from tensor._derivatives._table import conj, define
 
 
 def _power_slope(xp: Any, a: Any, b: Any) -> Any:
-    """Return b * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
+    """B * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
     if not hasattr(b, "dtype"):
-        return 0 * a if b == 0 else b * a ** (b - 1)
+        return xp.zeros_like(a) if b == 0 else b * a ** (b - 1)
     zero = b == 0
     return xp.where(zero, 0, b * a ** xp.where(zero, 1, b - 1))
 
 
-def _log_where_positive(xp: Any, a: Any) -> Any:
-    """Return log(a), and 0 at a = 0, where a**b does not change with b > 0."""
+def _log_where_not_zero(xp: Any, a: Any) -> Any:
+    """log(a), and 0 at a = 0, where a**b does not change with b > 0."""
     if not hasattr(a, "dtype"):
-        return math.log(a) if a != 0 else 0.0
+        if a == 0:
+            return 0.0
+        return cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan
     return xp.log(xp.where(a == 0, 1, a))
 
 
-def _share_of_larger(xp: Any, a: Any, b: Any) -> Any:
-    """Return 1 where a is the larger, 0 where b is, 1/2 where they tie (PyTorch's choice)."""
-    return xp.where(a > b, 1, xp.where(a == b, 0.5, 0))
+# Masks are multiplied by, not selected with: where() takes ten times as long at 100,000 elements.
+
+
+def _to_larger(xp: Any, g: Any, a: Any, b: Any) -> Any:
+    """Return the gradient where `a` is larger, half of it where both are equal (PyTorch's choice)."""
+    return g * (a > b) + (0.5 * g) * (a == b)
+
+
+def _within(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+    inside = True if min is None else x >= min
+    return g * (inside if max is None else inside & (x <= max))
+
+
+def _raised(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+    return g * (x < min if max is None else (x < min) & (min < max))
+
+
+def _lowered(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+    # Where the bounds cross, the upper one is the result.
+    return g * (x > max if min is None else (x > max) | (max < min))
+
+
+def _by_sign(xp: Any, g: Any, x: Any, below: Any) -> Any:
+    positive = x > 0
+    return g * positive + (g * below) * ~positive
+
+
+def _sign(xp: Any, g: Any, x: Any, out: Any) -> Any:
+    """Return the part of the gradient at a right angle to a complex number; a real sign stays what it is."""
+    if out.dtype.kind != "c":
+        return xp.zeros_like(g)
+    size = xp.abs(x)
+    return (g - xp.real(g * xp.conj(out)) * out) / xp.where(size == 0, 1, size)
 
 
 # Arithmetic
@@ -41,7 +74,7 @@ define(
 define(
     "pow",
     a=lambda xp, g, a, b: g * conj(xp, _power_slope(xp, a, b)),
-    b=lambda xp, g, a, out: g * conj(xp, out * _log_where_positive(xp, a)),
+    b=lambda xp, g, a, out: g * conj(xp, out * _log_where_not_zero(xp, a)),
 )
 define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor(a / b))
 define("floor_divide", a=None, b=None)
@@ -52,15 +85,15 @@ define("square", x=lambda xp, g, x: g * conj(xp, 2 * x))
 define("abs", x=lambda xp, g, x: g * xp.sign(x))
 define(
     "maximum",
-    a=lambda xp, g, a, b: g * _share_of_larger(xp, a, b),
-    b=lambda xp, g, a, b: g * _share_of_larger(xp, b, a),
+    a=lambda xp, g, a, b: _to_larger(xp, g, a, b),
+    b=lambda xp, g, a, b: _to_larger(xp, g, b, a),
 )
 define(
     "minimum",
-    a=lambda xp, g, a, b: g * _share_of_larger(xp, b, a),
-    b=lambda xp, g, a, b: g * _share_of_larger(xp, a, b),
+    a=lambda xp, g, a, b: _to_larger(xp, g, b, a),
+    b=lambda xp, g, a, b: _to_larger(xp, g, a, b),
 )
-define("clip", x=lambda xp, g, inside: g * inside)
+define("clip", x=_within, min=_raised, max=_lowered)
 define("hypot", a=lambda xp, g, a, out: g * (a / out), b=lambda xp, g, b, out: g * (b / out))
 define(
     "atan2",
@@ -72,9 +105,18 @@ define(
     a=lambda xp, g, a, out: g * xp.exp(a - out),
     b=lambda xp, g, b, out: g * xp.exp(b - out),
 )
-define("copysign", a=lambda xp, g, a, b: g * xp.sign(a) * xp.copysign(1.0, b), b=lambda xp, g, b: 0 * b)
+define(
+    "copysign",
+    a=lambda xp, g, a, b: g * xp.sign(a) * xp.copysign(xp.ones_like(g), b),
+    b=lambda xp, g: xp.zeros_like(g),
+)
 define("nextafter", a=None, b=None)
-define("lerp", a=lambda xp, g, w: g * (1 - w), b=lambda xp, g, w: g * w, w=lambda xp, g, a, b: g * (b - a))
+define(
+    "lerp",
+    a=lambda xp, g, w: g * conj(xp, 1 - w),
+    b=lambda xp, g, w: g * conj(xp, w),
+    w=lambda xp, g, a, b: g * conj(xp, b - a),
+)
 define(
     "where",
     condition=None,
@@ -112,12 +154,13 @@ define("atanh", x=lambda xp, g, x: g / conj(xp, 1 - x * x))
 # Complex numbers
 
 define("conj", x=lambda xp, g: conj(xp, g))
+define("sign", x=_sign)
 
 # Activations and special functions
 
 define("relu", x=lambda xp, g, out: g * (out > 0))
-define("leaky_relu", x=lambda xp, g, x, slope: g * xp.where(x > 0, 1, slope))
-define("elu", x=lambda xp, g, x, out, alpha: g * xp.where(x > 0, 1, out + alpha))
+define("leaky_relu", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
+define("elu", x=lambda xp, g, x, out, alpha: _by_sign(xp, g, x, out + alpha))
 define("sigmoid", x=lambda xp, g, out: g * out * (1 - out))
 define("logsigmoid", x=lambda xp, g, out: g * -xp.expm1(out))
 define("softplus", x=lambda xp, g, slope: g * slope)
@@ -128,7 +171,7 @@ define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x)
 
 # Constant almost everywhere: a gradient of zero, as in PyTorch
 
-for _name in ("ceil", "floor", "round", "sign", "trunc"):
+for _name in ("ceil", "floor", "round", "trunc"):
     define(_name, x=lambda xp, g: xp.zeros_like(g))
 
 # Not differentiable: bits, comparisons, tests
@@ -142,6 +185,7 @@ for _name in (
     "equal",
     "greater",
     "greater_equal",
+    "isclose",
     "less",
     "less_equal",
     "logical_and",

@@ -35,30 +35,16 @@ def _mean(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) ->
     return expand_reduced(xp, g / _count(shape, axis), shape, axis, keepdims)
 
 
-def _prod(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """Return g times the product of all the others: right where some are 0 too."""
+def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
+    """Multiply by the product of the others: the whole over the element; where some are 0, without them."""
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
-    if axis is None:
-        flat = xp.reshape(x, (-1,))
-        return g * conj(xp, xp.reshape(_product_of_others(xp, flat, 0), x.shape))
-    if not isinstance(axis, int):
-        kept = [i for i in range(x.ndim) if i not in _axes(axis, x.ndim)]
-        order = (*kept, *_axes(axis, x.ndim))
-        moved = xp.permute_dims(x, order)
-        flat = xp.reshape(moved, (*moved.shape[: len(kept)], -1))
-        others = xp.reshape(_product_of_others(xp, flat, len(kept)), moved.shape)
-        back = tuple(order.index(i) for i in range(x.ndim))
-        return g * conj(xp, xp.permute_dims(others, back))
-    return g * conj(xp, _product_of_others(xp, x, axis % x.ndim))
-
-
-def _product_of_others(xp: Any, x: Any, axis: int) -> Any:
-    whole = (slice(None),) * axis
-    one = xp.ones_like(x[(*whole, slice(0, 1))])
-    before = xp.cumulative_prod(xp.concat([one, x[(*whole, slice(None, -1))]], axis=axis), axis=axis)
-    turned = xp.flip(x, axis=axis)
-    after = xp.cumulative_prod(xp.concat([one, turned[(*whole, slice(None, -1))]], axis=axis), axis=axis)
-    return before * xp.flip(after, axis=axis)
+    is_zero = x == 0
+    if not xp.any(is_zero):
+        return g * conj(xp, with_kept_dims(xp, out, x.shape, axis, keepdims) / x)
+    others = xp.where(is_zero, 1, x)
+    product = xp.prod(others, axis=axis, keepdims=True)
+    zeros = xp.sum(is_zero, axis=axis, keepdims=True)
+    return g * conj(xp, product / others * ((zeros == 0) | (is_zero & (zeros == 1))))
 
 
 def _variance(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool, correction: float) -> Any:
@@ -81,23 +67,61 @@ def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> An
     return g * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
 
 
-def _cumulative_sum(xp: Any, g: Any, axis: int) -> Any:
+def _along(xp: Any, g: Any, kept: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    """Return the gradient at the places `kept` alone (PyTorch's max and min along a dimension)."""
+    if axis is None:
+        return g
+    g = with_kept_dims(xp, g, shape, axis, keepdims)
+    places = xp.reshape(xp.arange(shape[axis]), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+    return g * (places == kept)
+
+
+def _running_back(xp: Any, g: Any, axis: int) -> Any:
     return xp.flip(xp.cumulative_sum(xp.flip(g, axis=axis), axis=axis), axis=axis)
 
 
-def _cumulative_prod(xp: Any, g: Any, x: Any, axis: int) -> Any:
-    """Sum over the later outputs of their product without this element, O(n^2), right at zeros too."""
-    axis %= x.ndim
-    whole = (slice(None),) * axis
-    parts = []
-    for i in range(x.shape[axis]):
-        here = (*whole, slice(i, i + 1))
-        one = xp.ones_like(x[here])
-        before = xp.prod(x[(*whole, slice(0, i))], axis=axis, keepdims=True)
-        rest = xp.concat([one, x[(*whole, slice(i + 1, None))]], axis=axis)
-        products = before * xp.cumulative_prod(rest, axis=axis)
-        parts.append(xp.sum(g[(*whole, slice(i, None))] * conj(xp, products), axis=axis, keepdims=True))
-    return xp.concat(parts, axis=axis) if parts else g
+def _cumulative_sum(xp: Any, g: Any, axis: int | None) -> Any:
+    return g if axis is None else _running_back(xp, g, axis)
+
+
+def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any:
+    """Sum over the later outputs without this element: outputs over it, up to the first zero.
+
+    At the first zero it is the products with 1 in its place; after that zero, nothing.
+    """
+    if axis is None:
+        return g
+    is_zero = x == 0
+    zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
+    first = is_zero & (zeros == 1)
+    before = _running_back(xp, g * conj(xp, out), axis) / conj(xp, xp.where(is_zero, 1, x))
+    without_it = xp.cumulative_prod(xp.where(first, 1, x), axis=axis)
+    at_first = _running_back(xp, g * (zeros > 0) * conj(xp, without_it), axis)
+    return xp.where(zeros == 0, before, xp.where(first, at_first, 0))
+
+
+def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    # Where all are -inf the result is too, and their difference would be nan.
+    shares = xp.exp(x - xp.where(xp.isinf(out), 0, out))
+    return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
+
+
+def _vector_norm(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, ord: float) -> Any:
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    if ord == 0:
+        return xp.zeros_like(x)
+    if ord == 1:
+        return g * xp.sign(x)
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    if abs(ord) == math.inf:
+        winners = xp.abs(x) == out
+        return g * xp.sign(x) * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+    nonzero = xp.where(out == 0, 1, out)
+    if ord == 2:
+        return g * (x / nonzero)
+    size = xp.where(x == 0, 1, xp.abs(x))
+    return g * xp.sign(x) * (size / nonzero) ** (ord - 1)
 
 
 define("sum", x=lambda xp, g, shape, axis, keepdims: expand_reduced(xp, g, shape, axis, keepdims))
@@ -109,13 +133,10 @@ define("max", x=_extreme)
 define("min", x=_extreme)
 define("cumulative_sum", x=_cumulative_sum)
 define("cumulative_prod", x=_cumulative_prod)
-define(
-    "logsumexp",
-    x=lambda xp, g, x, out, axis, keepdims: (
-        with_kept_dims(xp, g, x.shape, axis, keepdims)
-        * xp.exp(x - with_kept_dims(xp, out, x.shape, axis, keepdims))
-    ),
-)
+define("logsumexp", x=_logsumexp)
+define("vector_norm", x=_vector_norm)
+define("max_along", x=_along)
+define("min_along", x=_along)
 define("softmax", x=lambda xp, g, out, axis: out * (g - xp.sum(g * out, axis=axis, keepdims=True)))
 define("log_softmax", x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 define("all", x=None)

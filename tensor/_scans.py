@@ -1,0 +1,192 @@
+"""Running sums and products, norms, and the softmax family: what lies between elements and reductions."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import wrap
+from tensor._creation import as_tensor
+from tensor._derivatives import RULES
+from tensor._dispatch import explain, record
+from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor._reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dispatch import Operand
+    from tensor._dtypes import DtypeLike
+    from tensor._reductions import Axis
+    from tensor._storage import Array
+    from tensor._tensor import Tensor
+
+
+def _along(
+    name: str, kernel: Callable[[Array, int], Any], x: Operand, axis: int, dtype: Dtype | None = None
+) -> Tensor:
+    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element."""
+    x = as_tensor(x)
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    place = axis_of(name, axis, array.ndim)
+    try:
+        if isinstance(place, int):
+            out = kernel(array if dtype is None else array.astype(dtype, copy=False), place)
+        else:
+            out = kernel(array.reshape(1).astype(dtype or array.dtype, copy=False), 0).reshape(())
+    except (TypeError, ValueError) as error:
+        raise explain(name, error, (array,)) from None
+    if x._node is None:
+        return wrap(out)
+    return wrap(out, record(RULES[name], (x,), out, {"axis": place}))
+
+
+def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
+    if axis is None:
+        shape = as_tensor(x).shape
+        if len(shape) != 1:
+            raise ValueError(f"{name}: shape {shape} needs axis=, the dimension to run along")
+        return 0
+    return axis
+
+
+def cumulative_sum(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None) -> Tensor:
+    """Return the running sums along `axis`, which a tensor of one dimension may leave out.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cumulative_sum(tensor.tensor([1.0, 2.0, 3.0])).tolist()
+    [1.0, 3.0, 6.0]
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    return _along("cumulative_sum", np.cumsum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+
+
+def cumulative_prod(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None) -> Tensor:
+    """Return the running products along `axis`, which a tensor of one dimension may leave out.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cumulative_prod(tensor.tensor([1.0, 2.0, 3.0])).tolist()
+    [1.0, 2.0, 6.0]
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    return _along("cumulative_prod", np.cumprod, x, _axis_to_run_along("cumulative_prod", x, axis), wanted)
+
+
+def _floating(a: Array) -> Array:
+    """Return what to compute exponentials of `a` in: float32 for integers and float16."""
+    return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
+
+
+def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return log(sum(exp(x))) over `axis`, without overflow; -inf where every element is.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logsumexp(tensor.tensor([1000.0])).item()
+    1000.0
+    """
+    return reduce("logsumexp", _logsumexp, x, axis, keepdims)
+
+
+def _logsumexp(a: Array, axis: Any, keepdims: bool) -> Any:
+    dtype = a.dtype
+    a = _floating(a)
+    if dtype.kind == "c":
+        top = maximum_reduce(a.real, axis, None, None, True, -inf)
+    else:
+        top = maximum_reduce(a, axis, None, None, True, -inf)
+    top = np.where(np.isfinite(top), top, 0)  # an infinity less itself would be nan
+    with np.errstate(divide="ignore"):
+        out = np.log(add_reduce(np.exp(a - top), axis, None, None, True)) + top
+    if dtype == float16:
+        out = out.astype(float16)
+    return out if keepdims else out.reshape(()) if axis is None else out.squeeze(axis)
+
+
+def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return exp(x) over its sum along `axis`: positive elements whose sum is 1.
+
+    Integers give float32. Where every element is -inf the result is nan, as in PyTorch.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _along("softmax", _softmax, x, axis)
+
+
+def _softmax(a: Array, axis: int) -> Array:
+    out = _from_top(a, axis)
+    np.exp(out, out=out)
+    out /= add_reduce(out, axis, None, None, True)
+    return out.astype(float16) if a.dtype == float16 else out
+
+
+def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return the logarithm of ``softmax`` along `axis`, without the loss of small probabilities.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
+    [0.0]
+    """
+    return _along("log_softmax", _log_softmax, x, axis)
+
+
+def _log_softmax(a: Array, axis: int) -> Array:
+    out = _from_top(a, axis)
+    out -= np.log(add_reduce(np.exp(out), axis, None, None, True))
+    return out.astype(float16) if a.dtype == float16 else out
+
+
+def _from_top(a: Array, axis: int) -> Array:
+    if a.dtype.kind == "c":
+        raise TypeError("complex numbers have no order; take .real or .abs() first")
+    wide = _floating(a)
+    with np.errstate(invalid="ignore"):
+        out: Array = wide - maximum_reduce(wide, axis, None, None, True, -inf)
+    return out
+
+
+def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """Return the `ord`-th root of the sum of abs(x)**ord over `axis`.
+
+    An `ord` of inf gives the largest abs(x), -inf the smallest, 0 the count of what is not 0. The
+    gradient at a norm of 0 is 0.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.vector_norm(tensor.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    return reduce("vector_norm", _vector_norm, x, axis, keepdims, ord=ord)
+
+
+def _vector_norm(a: Array, axis: Any, keepdims: bool, ord: float) -> Any:
+    size = np.abs(_floating(a))
+    if ord == inf:
+        out = maximum_reduce(size, axis, None, None, keepdims, 0)
+    elif ord == -inf:
+        out = minimum_reduce(size, axis, None, None, keepdims)
+    elif ord == 0:
+        out = add_reduce(size != 0, axis, size.dtype, None, keepdims)
+    elif ord == 1:
+        out = add_reduce(size, axis, None, None, keepdims)
+    elif ord == 2:
+        out = np.sqrt(add_reduce(size * size, axis, None, None, keepdims))
+    else:
+        out = add_reduce(size**ord, axis, None, None, keepdims) ** (1 / ord)
+    return out.astype(float16) if a.dtype == float16 else out

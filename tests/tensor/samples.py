@@ -1,0 +1,170 @@
+"""Samples of arithmetic, activations, reductions and linear algebra, for the gradient checker."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+import tensor
+from tensor import Tensor
+from tests.tensor.gradients import Function, Sample
+
+MASK = tensor.tensor([[True, False, True], [False, True, True]])
+ZEROS = tensor.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]], dtype=tensor.float64)
+TWO_ZEROS = tensor.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], dtype=tensor.float64)
+
+M = (2, 3)
+_PAIRS = [(M, M), (M, (3,)), ((2, 1), M), (M, ()), ((), ())]
+
+
+def _doubled_row(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[0].mul_(2)
+    return y
+
+
+SHAPES = (M, (), (2, 1, 3))
+
+
+def _of_one(*names: str, domain: str = "any") -> list[Sample]:
+    return [
+        Sample(name, getattr(tensor, name), (shape,), domain)
+        for name in names
+        for shape in (M, (), (2, 1, 3))
+    ]
+
+
+def _over(name: str, **options: object) -> Function:
+    function = getattr(tensor, name)
+    return lambda x: function(x, **options)
+
+
+def _of_two(*names: str, domain: str = "any") -> list[Sample]:
+    return [Sample(name, getattr(tensor, name), shapes, domain) for name in names for shapes in _PAIRS]
+
+
+ELEMENTWISE: list[Sample] = [
+    *_of_two("add", "subtract", "multiply", "divide", "remainder", "atan2", "hypot", "logaddexp"),
+    *_of_two("maximum", "minimum", "copysign"),
+    *_of_two("pow", domain="positive"),
+    *_of_one("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
+    *_of_one("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),
+    *_of_one("asin", "acos", "atanh", domain="unit"),
+    *_of_one("acosh", domain="above one"),
+    *_of_one("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
+    *_of_one("ceil", "floor", "round", "sign", "trunc"),
+    *_of_one("relu", "leaky_relu", "elu", "sigmoid", "logsigmoid", "softplus", "silu", "gelu", "erf", "erfc"),
+    Sample("pow", lambda x: x**2, (M,)),
+    Sample("pow", lambda x: x**0, (M,)),
+    Sample("pow", lambda x: x**-1.5, (M,), "positive"),
+    Sample("pow", lambda x: 2**x, (M,)),
+    Sample("subtract", lambda x: 1 - x, (M,)),
+    Sample("divide", lambda x: 1 / x, (M,)),
+    Sample("remainder", lambda x: 2.5 % x, (M,)),
+    Sample("gelu", lambda x: tensor.gelu(x, "tanh"), (M,)),
+    Sample("elu", lambda x: tensor.elu(x, 0.7), (M,)),
+    Sample("softplus", lambda x: tensor.softplus(x, 3.0, 2.0), (M,)),
+    Sample("clip", lambda x: x.clamp(-0.5, 0.5), (M,)),
+    Sample("clip", lambda x: x.clamp(max=0.5), (M,)),
+    Sample("clip", lambda x, low: x.clamp(low), (M, (3,))),
+    Sample("clip", lambda x, low, high: x.clamp(low, high), (M, (3,), ())),
+    Sample("where", lambda x, y: tensor.where(MASK, x, y), (M, M)),
+    Sample("where", lambda x, y: tensor.where(MASK, x, y), ((3,), ())),
+    Sample("where", lambda x: x.where(MASK, 0.0), (M,)),
+    Sample("lerp", tensor.lerp, (M, (3,), ())),
+    Sample("copy", lambda x, y: x.clone().copy_(y), (M, (3,))),
+    Sample("overlay", _doubled_row, (M,)),
+]
+
+REDUCTIONS: list[Sample] = [
+    *[
+        Sample(
+            name,
+            _over(name, axis=axis, keepdims=keep),
+            (shape,),
+        )
+        for name in ("sum", "mean", "prod", "var", "std", "max", "min", "logsumexp")
+        for shape, axis in (((2, 3, 2), None), ((2, 3, 2), 1), ((2, 3, 2), (0, -1)), ((2, 3, 2), -1))
+        for keep in (False, True)
+    ],
+    *[
+        Sample(name, getattr(tensor, name), ((),))
+        for name in ("sum", "mean", "prod", "max", "min", "logsumexp")
+    ],
+    *[
+        Sample(name, _over(name, axis=axis), ((2, 3, 2),))
+        for name in ("softmax", "log_softmax", "cumulative_sum", "cumulative_prod")
+        for axis in (0, 1, -1)
+    ],
+    Sample("prod", lambda x: (x * ZEROS).prod(1), (M,)),
+    Sample("prod", lambda x: (x * TWO_ZEROS).prod(1), (M,)),
+    Sample("cumulative_prod", lambda x: (x * ZEROS).cumprod(1), (M,)),
+    Sample("cumulative_prod", lambda x: (x * TWO_ZEROS).cumprod(1), (M,)),
+    Sample("var", lambda x: x.var(), (M,)),
+    Sample("std", lambda x: x.std(dim=0, correction=0), (M,)),
+    Sample("sum", lambda x: x.sum(1, dtype=tensor.float64), (M,)),
+    Sample("max_along", lambda x: x.max(1).values, (M,)),
+    Sample("max_along", lambda x: x.max(0).values, ((),)),
+    Sample("min_along", lambda x: x.min(0, keepdim=True)[0], ((2, 3, 2),)),
+    Sample("max", lambda x: x.max(), (M,)),
+    *[
+        Sample("vector_norm", _over("vector_norm", ord=ord, axis=axis), (M,))
+        for ord in (2, 1, 0, 3, 0.5, inf, -inf)
+        for axis in (None, 1)
+    ],
+    Sample("cumulative_sum", lambda x: x.cumsum(0), ((),)),
+    Sample("cumulative_prod", lambda x: x.cumprod(0), ((),)),
+]
+
+LINEAR_ALGEBRA: list[Sample] = [
+    *[
+        Sample("matmul", tensor.matmul, shapes)
+        for shapes in (
+            ((2, 3), (3, 4)),
+            ((3,), (3, 2)),
+            ((2, 3), (3,)),
+            ((3,), (3,)),
+            ((5, 2, 3), (3, 4)),
+            ((2, 3), (5, 3, 4)),
+            ((2, 1, 2, 3), (5, 3, 4)),
+            ((3,), (5, 3, 2)),
+            ((5, 2, 3), (3,)),
+        )
+    ],
+    Sample("matmul", lambda x, y: x.mT @ y.mT, ((3, 2), (4, 3))),
+    Sample("matmul", lambda x: x @ x, ((3, 3),)),
+    Sample("matmul", lambda x, y: x.bmm(y), ((2, 3, 2), (2, 2, 3))),
+    Sample("matmul", lambda x, y: tensor.tensordot(x, y, axes=((0, 2), (1, 0))), ((2, 3, 4), (4, 2))),
+    Sample("multiply", tensor.outer, ((2,), (3,))),
+    Sample("matmul", tensor.vecdot, ((2, 3), (2, 3))),
+    Sample("sum", lambda x, y: tensor.vecdot(x, y, axis=0), ((2, 3), (2, 3))),
+    Sample("diagonal", tensor.trace, ((3, 3),)),
+    Sample("roll", tensor.cross, ((2, 3), (3,))),
+]
+
+_HOLOMORPHIC = (
+    "negative", "positive", "square", "reciprocal", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt",
+    "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+)  # fmt: skip
+
+COMPLEX: list[Sample] = [
+    sample._replace(dtype=np.complex128)
+    for sample in [
+        *_of_one(*_HOLOMORPHIC),
+        *_of_one("abs", "conj", "sign"),
+        *_of_two("add", "subtract", "multiply", "divide", "pow"),
+        Sample("pow", lambda x: x**3, (M,)),
+        Sample("pow", lambda x: 2**x, (M,)),
+        Sample("pow", lambda x: (1 + 2j) ** x, (M,)),
+        Sample("multiply", lambda x: x * (1 - 2j), (M,)),
+        Sample("where", lambda x, y: tensor.where(MASK, x, y), (M, ())),
+        Sample("lerp", tensor.lerp, (M, (3,), ())),
+        *[
+            Sample(name, _over(name, axis=1), (M,))
+            for name in ("sum", "mean", "prod", "var", "std", "cumulative_sum", "cumulative_prod")
+        ],
+        *LINEAR_ALGEBRA,
+        *[Sample("vector_norm", _over("vector_norm", ord=ord), (M,)) for ord in (2, 1, 3)],
+    ]
+]
