@@ -9,7 +9,7 @@ import numpy as np
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_probability, floating_array_of
 from tensor._core import wrap
-from tensor._dispatch import apply, overwrite
+from tensor._dispatch import apply, explain, overwrite, record
 from tensor._random import Generator, numbers_of
 
 if TYPE_CHECKING:
@@ -65,8 +65,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
-    array_of("linear", "input", input)
-    return apply(_LINEAR, _linear, (input, weight) if bias is None else (input, weight, bias))
+    x, w = array_of("linear", "input", input), array_of("linear", "weight", weight)
+    b = None if bias is None else array_of("linear", "bias", bias)
+    try:
+        out = _linear(x, w, b)
+    except (TypeError, ValueError) as error:
+        raise explain("linear", error, [x, w] if b is None else [x, w, b]) from None
+    return wrap(out, record(_LINEAR, (input, weight) if bias is None else (input, weight, bias), out, {}))
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

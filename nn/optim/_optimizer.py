@@ -54,7 +54,7 @@ class Optimizer:
         self.param_groups = []
         self.state = {}
         self._is_disposed = False
-        self._scratch: dict[tuple[int, np.dtype[Any]], Array] = {}
+        self._scratch: dict[tuple[tuple[int, ...], np.dtype[Any]], Array] = {}
         if isinstance(params, TensorCore):
             raise TypeError(
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
@@ -193,6 +193,9 @@ class Optimizer:
             return
         arrays = [writable(x), g, *(writable(s) for s in state)]
         size = g.size
+        if size <= PIECE and g.dtype.kind != "c":
+            yield (*arrays, self._temporary(g.shape, g.dtype))
+            return
         if not all(a.flags.c_contiguous for a in arrays):
             yield (*arrays, np.empty(g.shape, g.dtype))
             return
@@ -201,18 +204,15 @@ class Optimizer:
             # Real and imaginary parts are numbers of their own, as in PyTorch.
             flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
             size *= 2
-        scratch = self._temporary(min(size, PIECE), flat[1].dtype)
-        if size <= PIECE:
-            yield (*flat, scratch)
-            return
+        scratch = self._temporary((min(size, PIECE),), flat[1].dtype)
         for start in range(0, size, PIECE):
             end = min(start + PIECE, size)
             yield (*[a[start:end] for a in flat], scratch[: end - start])
 
-    def _temporary(self, size: int, dtype: np.dtype[Any]) -> Array:
-        scratch = self._scratch.get((size, dtype))
+    def _temporary(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        scratch = self._scratch.get((shape, dtype))
         if scratch is None:
-            scratch = self._scratch[size, dtype] = np.empty(size, dtype)
+            scratch = self._scratch[shape, dtype] = np.empty(shape, dtype)
         return scratch
 
     def state_dict(self) -> dict[str, Any]:
