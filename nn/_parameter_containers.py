@@ -33,10 +33,11 @@ class _Held(Module):
 
     def extra_repr(self) -> str:
         """Return dtype and shape of each."""
-        return "\n".join(
-            f"({name}): {type(x).__name__} of {x.dtype}{list(x.shape)}"
-            for name, x in zip(self._names(), self._parameters(), strict=True)
-        )
+        lines = []
+        for name, x in zip(self._names(), self._parameters(), strict=True):
+            what = ", disposed" if x.is_invalid else f" of {x.dtype}{list(x.shape)}"
+            lines.append(f"({name}): {type(x).__name__}{what}")
+        return "\n".join(lines)
 
 
 class ParameterList(_Held):

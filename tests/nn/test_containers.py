@@ -87,7 +87,9 @@ def test_parameters_in_a_list():
         weights.append([1.0])
     with pytest.raises(IndexError, match="number 3"):
         weights[3]
-    assert "float32[4]" in repr(weights)
+    assert "(0): Parameter of float32[4]" in repr(weights)
+    weights.dispose()
+    assert "(0): Parameter, disposed" in repr(weights)
 
 
 def test_parameters_by_name():
