@@ -141,10 +141,12 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.ones((1,)).add(2.0, alpha=3).tolist()
         [7.0]
         """
+        if isinstance(other, (int, float, complex)):
+            return f.add(self, other * alpha)  # still a number that adapts to the tensor's dtype
         return f.add(self, other if alpha == 1 else f.multiply(other, alpha))
 
     def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
-        """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``.
+        """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``: integers stay integers.
 
         Examples
         --------
@@ -156,8 +158,14 @@ class ElementwiseMethods(TensorCore):
             raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
         if rounding_mode == "floor":
             return f.floor_divide(self, other)
-        quotient = f.divide(self, other)
-        return quotient if rounding_mode is None else f.trunc(quotient)
+        if rounding_mode is None:
+            return f.divide(self, other)
+        down = f.floor_divide(self, other)
+        if down.dtype.kind in "iu":
+            # Rounded down is one too low where the quotient is negative and not whole.
+            is_cut = f.not_equal(f.multiply(down, other), self)
+            return f.add(down, f.logical_and(f.less(down, 0), is_cut))
+        return f.trunc(f.divide(self, other))
 
     divide = div
 

@@ -53,6 +53,17 @@ def _by_sign(xp: Any, g: Any, x: Any, below: Any) -> Any:
     return g * positive + (g * below) * ~positive
 
 
+def _squared_distance(a: Any, b: Any) -> Any:
+    """Return a*a + b*b, and 1 at the origin: what is divided by it is 0 there, as in PyTorch."""
+    squares = a * a + b * b
+    return squares + (squares == 0)
+
+
+def _share_of_exponential(xp: Any, a: Any, b: Any) -> Any:
+    """Return exp(a) / (exp(a) + exp(b)), which the difference tells, infinite ones too."""
+    return 1 / (1 + xp.exp(b - a))
+
+
 def _sign(xp: Any, g: Any, x: Any, out: Any) -> Any:
     """Return the part of the gradient at a right angle to a complex number; a real sign stays what it is."""
     if out.dtype.kind != "c":
@@ -97,13 +108,13 @@ define("clip", x=_within, min=_raised, max=_lowered)
 define("hypot", a=lambda xp, g, a, out: g * (a / out), b=lambda xp, g, b, out: g * (b / out))
 define(
     "atan2",
-    a=lambda xp, g, a, b: g * b / (a * a + b * b),
-    b=lambda xp, g, a, b: -g * a / (a * a + b * b),
+    a=lambda xp, g, a, b: g * (b / _squared_distance(a, b)),
+    b=lambda xp, g, a, b: -g * (a / _squared_distance(a, b)),
 )
 define(
     "logaddexp",
-    a=lambda xp, g, a, out: g * xp.exp(a - out),
-    b=lambda xp, g, b, out: g * xp.exp(b - out),
+    a=lambda xp, g, a, b: g * _share_of_exponential(xp, a, b),
+    b=lambda xp, g, a, b: g * _share_of_exponential(xp, b, a),
 )
 define(
     "copysign",
@@ -200,3 +211,4 @@ for _name in ("bitwise_invert", "isfinite", "isinf", "isnan", "logical_not", "si
 # A write of other values
 
 define("copy", x=lambda xp, g: xp.zeros_like(g), source=lambda xp, g: g)
+define("fill", x=lambda xp, g: xp.zeros_like(g))
