@@ -45,7 +45,8 @@ def _binary(
     return function
 
 
-def _rsqrt(x: Any) -> Any:
+def reciprocal_root(x: Any) -> Any:
+    """Return 1 / sqrt(x)."""
     return np.reciprocal(np.sqrt(x))
 
 
@@ -96,7 +97,7 @@ sign = _unary("sign", np.sign, "Return -1, 0 or 1; x / abs(x) for complex `x`.",
 ceil = _unary("ceil", np.ceil, "Round up.", "[1.2, -1.2]", "[2.0, -1.0]")
 floor = _unary("floor", np.floor, "Round down.", "[1.2, -1.2]", "[1.0, -2.0]")
 trunc = _unary("trunc", np.trunc, "Round toward zero.", "[1.2, -1.2]", "[1.0, -1.0]")
-round = _unary("round", np.rint, "Round to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]")
+round = _unary("round", np.round, "Round to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]")
 
 # Powers, exponentials, logarithms
 
@@ -108,7 +109,7 @@ log1p = _unary("log1p", np.log1p, "Return log(1 + x), precise near 0.", "[0.0]",
 log2 = _unary("log2", np.log2, "Return the logarithm to base 2.", "[8.0]", "[3.0]")
 log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[1.0]", "[0.0]")
 sqrt = _unary("sqrt", np.sqrt, "Return the square root.", "[9.0]", "[3.0]")
-rsqrt = _unary("rsqrt", _rsqrt, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
+rsqrt = _unary("rsqrt", reciprocal_root, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
 
 # Trigonometry, in radians
 

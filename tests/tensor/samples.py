@@ -74,6 +74,7 @@ ELEMENTWISE: list[Sample] = [
     Sample("where", lambda x: x.where(MASK, 0.0), (M,)),
     Sample("lerp", tensor.lerp, (M, (3,), ())),
     Sample("copy", lambda x, y: x.clone().copy_(y), (M, (3,))),
+    Sample("fill", lambda x: x.clone().zero_() + 0 * x, (M,)),
     Sample("overlay", _doubled_row, (M,)),
 ]
 
