@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 Kind = Literal["parameter", "buffer", "module"]
 
 BEFORE_INIT = (
-    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its "
-    "__init__, before "
-    "{name!r} is assigned"
+    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its __init__, "
+    "before {name!r} is assigned"
 )
 
 
@@ -161,9 +160,8 @@ class ModuleCore:
             raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
         if type(name) is not str or not name or "." in name:
             raise ValueError(
-                f"a {kind} can't be called {name!r}: its name is text, not empty and without a "
-                "dot, for dots join "
-                "names in a state dict"
+                f"a {kind} can't be called {name!r}: its name is text, not empty and without a dot, for "
+                "dots join names in a state dict"
             )
         if name not in self._kinds and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} has an attribute {name!r} already: choose another name")
@@ -256,9 +254,8 @@ class ModuleCore:
         names = [f"{kind} {name!r}" for name, kind, value in self._registered() if kind != "module"]
         detail = f": its {names[0]} is empty" if names else ""
         raise TensorDisposedError(
-            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, "
-            "or make a copy "
-            "before, with copy.deepcopy(module)"
+            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, or make "
+            "a copy before, with copy.deepcopy(module)"
         )
 
     def __enter__(self) -> Self:

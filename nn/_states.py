@@ -120,15 +120,14 @@ def require_fit(what: str, target: TensorCore, value: object) -> None:
         return
     if array.shape != found.shape:
         raise ValueError(
-            f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was "
-            "loaded: build the "
-            "module with the sizes of the saved one, or leave this name out and pass strict=False"
+            f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was loaded: "
+            "build the module with the sizes of the saved one, or leave this name out and pass strict=False"
         )
     if not np.can_cast(require_supported(array.dtype), found.dtype, "same_kind"):
         raise TypeError(
-            f"{what} is {found.dtype} here and {array.dtype} in the state, which would lose its "
-            "kind. Nothing was "
-            "loaded: convert the value, for example with x.float(), or the module with module.to(dtype)"
+            f"{what} is {found.dtype} here and {array.dtype} in the state, which would lose its kind. "
+            "Nothing was loaded: convert the value, for example with x.float(), or the module with "
+            "module.to(dtype)"
         )
 
 

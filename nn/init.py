@@ -148,9 +148,8 @@ def trunc_normal_(
     inside = _below((b - mean) / std) - _below((a - mean) / std) if std > 0 and a < b else 0.0
     if inside < 1e-6:
         raise ValueError(
-            f"trunc_normal_: next to nothing of a normal distribution with mean {mean} and std "
-            f"{std} lies from {a} to "
-            f"{b}: widen the bounds"
+            f"trunc_normal_: next to nothing of a normal distribution with mean {mean} and std {std} lies "
+            f"from {a} to {b}: widen the bounds"
         )
     numbers = numbers_of(generator)
     # As many draws at once as will probably do; the loop makes up for chance.

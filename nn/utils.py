@@ -74,9 +74,8 @@ def clip_grad_norm_(
     total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
-            f"the norm of the gradients is {total}: a gradient holds infinity or NaN. Look for "
-            "where it comes from, or "
-            "pass error_if_nonfinite=False"
+            f"the norm of the gradients is {total}: a gradient holds infinity or NaN. Look for where it "
+            "comes from, or pass error_if_nonfinite=False"
         )
     factor = max_norm / (total + 1e-6)
     if not factor >= 1:

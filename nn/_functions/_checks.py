@@ -53,9 +53,9 @@ def check_probability(name: str, p: float) -> None:
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
     if a.shape != b.shape:
         raise ValueError(
-            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would "
-            "compare what does not "
-            f"belong together. Bring them to one shape, for example with {what}.reshape(input.shape)"
+            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what "
+            "does not belong together. Bring them to one shape, for example with "
+            f"{what}.reshape(input.shape)"
         )
 
 

@@ -22,9 +22,8 @@ _LINEAR = RULES["linear"]
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(
-            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's "
-            "last dimension "
-            "must be in_features; reshape the input, or build the layer with other sizes"
+            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's last "
+            "dimension must be in_features; reshape the input, or build the layer with other sizes"
         )
     out = np.matmul(x, weight.T)
     if bias is None:

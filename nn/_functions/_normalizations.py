@@ -190,9 +190,8 @@ def batch_norm(
         count = x.size // channels[0] if x.size else 0
         if count < 2 and training:
             raise ValueError(
-                "batch_norm: in training each channel needs more than one value, and the input "
-                f"has shape {x.shape}: "
-                "pass a larger batch, or call module.eval()"
+                "batch_norm: in training each channel needs more than one value, and the input has shape "
+                f"{x.shape}: pass a larger batch, or call module.eval()"
             )
         normal, inverse, mean, variance = _normalised(x, axes, eps)
         if training:

@@ -228,8 +228,7 @@ class BatchNorm1d(Module):
         if len(shape) not in (2, 3) or shape[1] != self.num_features:
             raise ValueError(
                 f"BatchNorm1d: input has shape (batch, {self.num_features}) or (batch, "
-                f"{self.num_features}, length), "
-                f"not {shape}"
+                f"{self.num_features}, length), not {shape}"
             )
         by_batch = self.training or self.running_mean is None
         tracked = self.num_batches_tracked if self.training else None

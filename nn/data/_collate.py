@@ -54,9 +54,8 @@ def default_collate(samples: Sequence[Any]) -> Any:
             return type(first)(*parts)
         return tuple(parts) if isinstance(first, tuple) else parts
     raise TypeError(
-        f"samples of type {type(first).__name__} can't be made into a batch: return tensors, "
-        "arrays, numbers, text, or "
-        "tuples, lists and mappings of them, or pass a collate_fn of your own"
+        f"samples of type {type(first).__name__} can't be made into a batch: return tensors, arrays, "
+        "numbers, text, or tuples, lists and mappings of them, or pass a collate_fn of your own"
     )
 
 
@@ -68,7 +67,6 @@ def _require_alike(found: list[Any], what: str) -> None:
     if any(each != found[0] for each in found):
         other = next(each for each in found if each != found[0])
         raise ValueError(
-            f"the samples of one batch have different {what}, {found[0]} and {other}: bring them "
-            "to one, or pass a "
-            "collate_fn of your own"
+            f"the samples of one batch have different {what}, {found[0]} and {other}: bring them to one, "
+            "or pass a collate_fn of your own"
         )

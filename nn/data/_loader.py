@@ -89,8 +89,7 @@ class DataLoader(Generic[T_co]):
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
             raise TypeError(
                 "a DataLoader needs a data set with __getitem__ and __len__, not a "
-                f"{type(dataset).__name__}: "
-                "write TensorDataset(inputs, targets), or a list"
+                f"{type(dataset).__name__}: write TensorDataset(inputs, targets), or a list"
             )
         if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
             raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {batch_size!r}")

@@ -63,9 +63,8 @@ class Optimizer:
         given: list[Any] = list(params)
         if not given:
             raise ValueError(
-                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that "
-                "has some, and "
-                "pass it once, for it is an iterator"
+                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that has "
+                "some, and pass it once, for it is an iterator"
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
@@ -272,9 +271,8 @@ class Optimizer:
         sizes, own = [len(g["params"]) for g in saved], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(
-                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it "
-                "over the same "
-                "parameters in the same order. Nothing was loaded"
+                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it over the "
+                "same parameters in the same order. Nothing was loaded"
             )
         params = {
             number: x
@@ -312,8 +310,7 @@ class Optimizer:
             if array.shape not in ((), x.shape):
                 raise ValueError(
                     f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
-                    f"parameter {x.shape}. "
-                    "Nothing was loaded"
+                    f"parameter {x.shape}. Nothing was loaded"
                 )
             loaded[key] = array.copy()
         return loaded
@@ -321,9 +318,8 @@ class Optimizer:
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
             raise TensorDisposedError(
-                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after "
-                "the last step, or "
-                "make a new one over model.parameters()"
+                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after the last "
+                "step, or make a new one over model.parameters()"
             )
 
     def _new_state(self, x: Tensor) -> Tensor:
