@@ -38,6 +38,7 @@ from tensor._dtypes import (
     uint32,
     uint64,
 )
+from tensor._einsum import einsum
 from tensor._elementwise import (
     abs,
     acos,
@@ -216,6 +217,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "divide",
+    "einsum",
     "elu",
     "empty",
     "empty_like",

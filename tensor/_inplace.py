@@ -138,6 +138,20 @@ _subtract = _binary("subtract", np.subtract)
 _divide = _binary("divide", np.divide)
 
 
+def _scaled(x: Operand, alpha: complex) -> Operand:
+    if isinstance(x, (int, float, complex)):
+        return x * alpha  # still a number that adapts to the tensor's dtype
+    return x if alpha == 1 else f.multiply(x, alpha)
+
+
+def _abs(x: Array) -> Any:
+    if x.dtype.kind == "c":
+        raise TypeError(
+            f"abs_: absolute values are real, and the tensor is {x.dtype}. Write x = x.abs() instead"
+        )
+    return np.abs(x)
+
+
 def _relu(x: Array) -> Any:
     return np.maximum(x, 0)
 
@@ -169,7 +183,7 @@ class InPlace(Writing):
     __irshift__ = _binary("bitwise_right_shift", np.right_shift, operator=True)
 
     negative_ = neg_ = _unary("negative", np.negative, "Negate in place.", "[1.0]", "[-1.0]")
-    abs_ = _unary("abs", np.abs, "Take absolute values in place.", "[-1.0]", "[1.0]")
+    abs_ = _unary("abs", _abs, "Take absolute values in place.", "[-1.0]", "[1.0]")
     reciprocal_ = _unary("reciprocal", np.reciprocal, "Take 1 / x in place.", "[4.0]", "[0.25]")
     square_ = _unary("square", np.square, "Square in place.", "[3.0]", "[9.0]")
     sign_ = _unary("sign", np.sign, "Take signs in place.", "[-3.0]", "[-1.0]")
@@ -207,7 +221,7 @@ class InPlace(Writing):
         >>> tensor.ones((1,)).add_(2.0, alpha=3).tolist()
         [7.0]
         """
-        _add(self, other if alpha == 1 else f.multiply(other, alpha))
+        _add(self, _scaled(other, alpha))
         return self
 
     def sub_(self, other: Operand, *, alpha: complex = 1) -> Self:
@@ -219,7 +233,7 @@ class InPlace(Writing):
         >>> tensor.ones((1,)).sub_(2.0, alpha=3).tolist()
         [-5.0]
         """
-        _subtract(self, other if alpha == 1 else f.multiply(other, alpha))
+        _subtract(self, _scaled(other, alpha))
         return self
 
     subtract_ = sub_

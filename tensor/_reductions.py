@@ -255,20 +255,29 @@ def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def max_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:
     """Return the largest elements along `axis` and their places; gradients go to these places alone."""
-    return _along("max_along", _max, argmax(x, axis=axis, keepdims=True), x, axis, keepdims)
+    return _along("max", _max, _argmax, x, axis, keepdims)
 
 
 def min_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:
     """Return the smallest elements along `axis` and their places; gradients go to these places alone."""
-    return _along("min_along", _min, argmin(x, axis=axis, keepdims=True), x, axis, keepdims)
+    return _along("min", _min, _argmin, x, axis, keepdims)
 
 
 def _along(
-    name: str, kernel: Callable[..., Any], places: Tensor, x: Operand, axis: int, keepdims: bool
+    name: str,
+    largest: Callable[..., Any],
+    locate: Callable[..., Any],
+    x: Operand,
+    axis: int,
+    keepdims: bool,
 ) -> tuple[Tensor, Tensor]:
-    kept = places._array
-    values = reduce(name, kernel, x, axis, keepdims, kept=kept)
-    return values, places.reshape(values.shape)
+    x = as_tensor(x)
+    place = axis_of(name, axis, x.ndim)
+    if isinstance(place, tuple):
+        raise TypeError(f"{name} with indices takes one dimension, not {axis}: amax and amin take several")
+    indices = reduce(f"arg{name}", locate, x, place, True)
+    values = reduce(f"{name}_along", largest, x, place, keepdims, kept=indices._array)
+    return values, indices.reshape(values.shape)
 
 
 def all(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:

@@ -46,6 +46,8 @@ class Writing(TensorCore):
 
     __slots__ = ()
 
+    # nan becomes in integers whatever the machine makes of it, as in PyTorch.
+
     def fill_(self, value: Operand) -> Self:
         """Set each element to `value`, a number or a tensor of one element, cast to the tensor's dtype.
 
@@ -67,7 +69,8 @@ class Writing(TensorCore):
 
         def write(array: Array) -> None:
             try:
-                array.fill(given)
+                with np.errstate(invalid="ignore"):
+                    array.fill(given)
             except (TypeError, ValueError, OverflowError) as error:
                 raise explain("fill_", error, (array, given)) from None
 
@@ -111,7 +114,7 @@ class Writing(TensorCore):
         del array, given
 
         def write(target: Array) -> None:
-            with np.errstate(invalid="ignore"):  # nan to integer: whatever the machine makes of it
+            with np.errstate(invalid="ignore"):
                 np.copyto(target, operand(source), casting="unsafe")
 
         overwrite(RULES["copy"], as_tensor(self), write, (self, source))

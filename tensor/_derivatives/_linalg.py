@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
 from typing import Any
 
 from tensor._derivatives._table import conj, define
@@ -28,3 +29,31 @@ def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
 
 
 define("matmul", a=_matmul_a, b=_matmul_b)
+
+
+def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, factors: list[Any], to_shape: Any) -> Any:
+    """Multiply the gradient by the other factors, and sum over what this one lacks."""
+    own = terms[i]
+    sizes = dict(zip(own, to_shape, strict=True))
+    others = [(term, conj(xp, x)) for k, (term, x) in enumerate(zip(terms, factors, strict=True)) if k != i]
+    known = set(result).union(*(term for term, _ in others))
+    free = iter(letter for letter in ascii_letters if letter not in "".join([*terms, result]))
+    wanted = ""
+    parts = [(result, g), *others]
+    for letter in own:
+        if letter in wanted:
+            # A letter twice in one factor is its diagonal: elsewhere its gradient is 0.
+            twin = next(free)
+            parts.append((letter + twin, xp.eye(sizes[letter], dtype=g.dtype)))
+            wanted += twin
+        else:
+            if letter not in known:
+                parts.append((letter, xp.ones(sizes[letter], dtype=g.dtype)))
+            wanted += letter
+    # The standard has no name for it.
+    return xp.einsum(
+        ",".join(term for term, _ in parts) + "->" + wanted, *[x for _, x in parts], optimize=len(parts) > 1
+    )
+
+
+define("einsum", each=_einsum)

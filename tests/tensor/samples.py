@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -140,6 +141,23 @@ LINEAR_ALGEBRA: list[Sample] = [
     Sample("multiply", tensor.outer, ((2,), (3,))),
     Sample("matmul", tensor.vecdot, ((2, 3), (2, 3))),
     Sample("sum", lambda x, y: tensor.vecdot(x, y, axis=0), ((2, 3), (2, 3))),
+    *[
+        Sample("einsum", partial(tensor.einsum, equation), tuple(shapes))
+        for equation, *shapes in (
+            ("ij,jk->ik", (2, 3), (3, 4)),
+            ("ij,kj", (2, 3), (4, 3)),
+            ("ij->ji", (2, 3)),
+            ("ij->", (2, 3)),
+            ("ii->i", (3, 3)),
+            ("ii", (3, 3)),
+            ("iji,k->j", (2, 3, 2), (4,)),
+            ("i,j,k->ijk", (2,), (3,), (2,)),
+            ("bij,bjk->bik", (2, 2, 3), (2, 3, 2)),
+            ("...ij,...jk", (4, 1, 2, 3), (5, 3, 2)),
+            ("...i,i->...", (2, 3), (3,)),
+            ("ij,ij->", (1, 3), (2, 3)),
+        )
+    ],
     Sample("diagonal", tensor.trace, ((3, 3),)),
     Sample("roll", tensor.cross, ((2, 3), (3,))),
 ]
