@@ -1,0 +1,53 @@
+"""Hypothesis strategies for arrays: any dtype and shape, empty and 0-d ones too, shapes that broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+Array = np.ndarray[Any, Any]
+
+FLOATING = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+ALL = ("bool", *INTEGERS, *FLOATING, *COMPLEX)
+
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+
+
+def filled(dtype: str, shape: tuple[int, ...], seed: int, low: float = 1, high: float = 5) -> Array:
+    """Return random values of `dtype` from `low` to `high`, the imaginary parts too."""
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(low, high, shape)
+    if dtype in COMPLEX:
+        values = values + 1j * rng.uniform(low, high, shape)
+    return np.asarray(values).astype(dtype)
+
+
+def arrays(
+    dtypes: tuple[str, ...] = ALL, shapes: st.SearchStrategy[tuple[int, ...]] = shapes
+) -> st.SearchStrategy[Array]:
+    return st.builds(filled, st.sampled_from(dtypes), shapes, st.integers(0, 2**16))
+
+
+@st.composite
+def pairs(draw: st.DrawFn, dtypes: tuple[str, ...] = ALL) -> tuple[Array, Array]:
+    """Two arrays whose shapes broadcast."""
+    found = draw(hnp.mutually_broadcastable_shapes(num_shapes=2, min_side=0, max_side=3, max_dims=3))
+    first, second = [draw(arrays(dtypes, st.just(shape))) for shape in found.input_shapes]
+    return first, second
+
+
+# What stands beside a tensor: a Python scalar has no dtype of its own.
+scalars = st.sampled_from([True, 1, 2, 0.5, 2.0, 1 + 2j])
+
+
+def assert_same(ours: Any, expected: Any) -> None:
+    """Hold that a tensor has NumPy's values, shape and dtype, to the last bit."""
+    array = ours.detach().numpy()
+    expected = np.asarray(expected)
+    assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(array, expected)
