@@ -152,8 +152,8 @@ def sum(
 ) -> Tensor:
     """Return the sum over `axis` (an int, several, or None for all), in `dtype`.
 
-    Bools and small integers are summed as int64. The result has the dimensions that are left, or size 1 in
-    place of each summed one with `keepdims`.
+    Bools and small integers are summed as int64, unsigned ones as uint64. The result has the dimensions that
+    are left, or size 1 in place of each summed one with `keepdims`.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def prod(
     x: Operand, /, *, axis: Axis = None, dtype: DtypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """Return the product over `axis`, in `dtype`; bools and small integers are multiplied as int64.
+    """Return the product over `axis`, in `dtype`, else as wide as ``sum``.
 
     Examples
     --------

@@ -147,7 +147,8 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
 
 def _log_softmax(a: Array, axis: int) -> Array:
     out = _from_top(a, axis)
-    out -= np.log(add_reduce(np.exp(out), axis, None, None, True))
+    if out.size:  # the logarithm of an empty sum is no news
+        out -= np.log(add_reduce(np.exp(out), axis, None, None, True))
     return out.astype(float16) if a.dtype == float16 else out
 
 

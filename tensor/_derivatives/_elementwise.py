@@ -30,8 +30,8 @@ def _log_where_not_zero(xp: Any, a: Any) -> Any:
 
 
 def _to_larger(xp: Any, g: Any, a: Any, b: Any) -> Any:
-    """Return the gradient where `a` is larger, half of it where both are equal (PyTorch's choice)."""
-    return g * (a > b) + (0.5 * g) * (a == b)
+    """Return the gradient where `a` is larger or one is nan, half of it where they tie, as PyTorch does."""
+    return g * ~(a < b) - (0.5 * g) * (a == b)
 
 
 def _within(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
@@ -87,7 +87,7 @@ define(
     a=lambda xp, g, a, b: g * conj(xp, _power_slope(xp, a, b)),
     b=lambda xp, g, a, out: g * conj(xp, out * _log_where_not_zero(xp, a)),
 )
-define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor(a / b))
+define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor_divide(a, b))
 define("floor_divide", a=None, b=None)
 define("negative", x=lambda xp, g: -g)
 define("positive", x=lambda xp, g: g)
@@ -169,10 +169,10 @@ define("sign", x=_sign)
 
 # Activations and special functions
 
-define("relu", x=lambda xp, g, out: g * (out > 0))
+define("relu", x=lambda xp, g, out: g * ~(out <= 0))  # nan stays visible
 define("leaky_relu", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
-define("elu", x=lambda xp, g, x, out, alpha: _by_sign(xp, g, x, out + alpha))
-define("sigmoid", x=lambda xp, g, out: g * out * (1 - out))
+define("elu", x=lambda xp, g, x, out, alpha: _by_sign(xp, g, x, xp.minimum(out, 0) + alpha))
+define("sigmoid", x=lambda xp, g, out: g * conj(xp, out * (1 - out)))
 define("logsigmoid", x=lambda xp, g, out: g * -xp.expm1(out))
 define("softplus", x=lambda xp, g, slope: g * slope)
 define("silu", x=lambda xp, g, x, gate: g * gate * (1 + x * (1 - gate)))

@@ -47,17 +47,19 @@ def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     return g * conj(xp, product / others * ((zeros == 0) | (is_zero & (zeros == 1))))
 
 
+def _centred(xp: Any, x: Any, axis: Any) -> Any:
+    return x - xp.mean(x, axis=axis, keepdims=True) if _count(x.shape, axis) else x
+
+
 def _variance(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool, correction: float) -> Any:
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
-    centred = x - xp.mean(x, axis=axis, keepdims=True)
-    return g * (2 / (_count(x.shape, axis) - correction)) * centred
+    return g * 2 * _centred(xp, x, axis) / max(_count(x.shape, axis) - correction, 0)
 
 
 def _deviation(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, correction: float) -> Any:
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
     slope = with_kept_dims(xp, g, x.shape, axis, keepdims) / xp.where(out == 0, 1, out)
-    centred = x - xp.mean(x, axis=axis, keepdims=True)
-    return slope * centred / (_count(x.shape, axis) - correction)
+    return slope * _centred(xp, x, axis) / max(_count(x.shape, axis) - correction, 0)
 
 
 def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
@@ -103,7 +105,7 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
 def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
     # Where all are -inf the result is too, and their difference would be nan.
-    shares = xp.exp(x - xp.where(xp.isinf(out), 0, out))
+    shares = xp.exp(x - xp.where(out == -math.inf, 0, out))
     return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
 
 

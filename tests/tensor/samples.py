@@ -171,7 +171,7 @@ COMPLEX: list[Sample] = [
     sample._replace(dtype=np.complex128)
     for sample in [
         *_of_one(*_HOLOMORPHIC),
-        *_of_one("abs", "conj", "sign"),
+        *_of_one("abs", "conj", "sign", "sigmoid"),
         *_of_two("add", "subtract", "multiply", "divide", "pow"),
         Sample("pow", lambda x: x**3, (M,)),
         Sample("pow", lambda x: 2**x, (M,)),
