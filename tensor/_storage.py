@@ -205,7 +205,8 @@ def _has_outsiders(storage: Storage) -> bool:
 
 
 def _is_expanded(array: Array) -> bool:
-    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    # Strides of an array without elements mean nothing, and NumPy makes them 0.
+    return array.size > 0 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 
 
 def _require_one_place_per_element(x: Holder) -> None:
