@@ -121,6 +121,7 @@ from tensor._expanding import (
     repeat,
     tile,
 )
+from tensor._files import load_file, save_file
 from tensor._graph import enable_grad, no_grad, set_grad_enabled
 from tensor._graph import is_recording as is_grad_enabled
 from tensor._joining import cat, concat, meshgrid, stack, unstack
@@ -143,6 +144,7 @@ from tensor._reductions import (
     sum,
     var,
 )
+from tensor._safetensors import SafetensorsError
 from tensor._sampling import bernoulli, multinomial, normal, randint, randperm
 from tensor._scans import (
     cumulative_prod,
@@ -168,6 +170,7 @@ from tensor._tensor import Tensor
 __all__ = [
     "Generator",
     "Handle",
+    "SafetensorsError",
     "Tensor",
     "TensorDisposedError",
     "abs",
@@ -262,6 +265,7 @@ __all__ = [
     "less",
     "less_equal",
     "linspace",
+    "load_file",
     "log",
     "log1p",
     "log2",
@@ -314,6 +318,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "save_file",
     "searchsorted",
     "set_grad_enabled",
     "set_printoptions",
