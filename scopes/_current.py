@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
-from weakref import ref
+from weakref import proxy
 
 from scopes._statistics import accounts_of
 
@@ -58,7 +58,7 @@ def register(x: Scoped) -> None:
     False
     """
     tally = accounts_of(type(x)).mine.tally
-    key, weak = id(x), ref(x)
+    key, weak = id(x), proxy(x)
     x._tally = tally
     scope = current_dispose_scope()
     # From here on without a call: no scope can end between the look at its members and the entry.

@@ -61,7 +61,7 @@ class DisposeScope:
     def __init__(self, name: str | None = None) -> None:
         self.name = name
         self._outer = current_dispose_scope()
-        # By id: tensors as weak references, other resources themselves. None once the scope has ended.
+        # By id: tensors as weak proxies, other resources themselves. None once the scope has ended.
         self._members: dict[int, object] | None = {}
         current.set(self)
 

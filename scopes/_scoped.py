@@ -23,6 +23,15 @@ class Scoped:
     _scope: DisposeScope | None
     _tally: Tally
 
+    def _itself(self) -> Self:
+        """Return the object that a scope's weak proxy stands for."""
+        return self
+
+    def _end_with(self, scope: DisposeScope | None) -> None:
+        """Dispose for `scope`, unless another one owns this by now; for None whoever owns it."""
+        if scope is None or self._scope is scope:
+            self.dispose()
+
     def _clear(self) -> bool:
         """Give back what is held and tell whether there was anything. Must not raise."""
         raise NotImplementedError
@@ -71,10 +80,9 @@ class Scoped:
         if not self._clear():
             return
         if scope is None:
-            tally.disposed_outside_scope += 1
+            tally.finalized_outside_scope += 1
         else:
-            tally.disposed_in_scope += 1
-        tally.finalized += 1
+            tally.finalized_in_scope += 1
 
     @property
     def owning_dispose_scope(self) -> DisposeScope | None:

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """The counters of one type on one thread since the last reset."""
+    """The counters of one type on one thread since the last reset.
+
+    Each disposal counts once: as disposed when somebody asked for it, as finalized when the last reference
+    went.
+    """
 
     __slots__ = (
         "attached_to_scope",
@@ -30,7 +34,8 @@ class Tally:
         "detached_from_scope",
         "disposed_in_scope",
         "disposed_outside_scope",
-        "finalized",
+        "finalized_in_scope",
+        "finalized_outside_scope",
         "kind",
         "thread",
     )
@@ -44,7 +49,8 @@ class Tally:
         self.disposed_in_scope = 0
         self.attached_to_scope = 0
         self.detached_from_scope = 0
-        self.finalized = 0
+        self.finalized_in_scope = 0
+        self.finalized_outside_scope = 0
 
 
 class Account:
@@ -119,6 +125,9 @@ class _ThisThread(threading.local):
 
 _this_thread = _ThisThread()
 
+# For an object whose count went on to another one: no ledger reads it.
+nowhere = Tally(object, _Thread())
+
 
 def _references(tallies: list[Tally], place: int) -> int:
     return sys.getrefcount(tallies[place])
@@ -192,15 +201,22 @@ class _Ledger:
 
 def _sum(tallies: list[Tally]) -> DisposeStatistics:
     # What ends is read before what begins, so that other threads at work can't make live_count negative.
-    finalized = sum(tally.finalized for tally in tallies)
-    disposed_outside = sum(tally.disposed_outside_scope for tally in tallies)
-    disposed_in = sum(tally.disposed_in_scope for tally in tallies)
+    finalized_outside = sum(tally.finalized_outside_scope for tally in tallies)
+    finalized_in = sum(tally.finalized_in_scope for tally in tallies)
+    disposed_outside = finalized_outside + sum(tally.disposed_outside_scope for tally in tallies)
+    disposed_in = finalized_in + sum(tally.disposed_in_scope for tally in tallies)
     detached = sum(tally.detached_from_scope for tally in tallies)
     attached = sum(tally.attached_to_scope for tally in tallies)
     created_outside = sum(tally.created_outside_scope for tally in tallies)
     created_in = sum(tally.created_in_scope for tally in tallies)
     return DisposeStatistics(
-        created_outside, disposed_outside, created_in, disposed_in, attached, detached, finalized
+        created_outside_scope_count=created_outside,
+        disposed_outside_scope_count=disposed_outside,
+        created_in_scope_count=created_in,
+        disposed_in_scope_count=disposed_in,
+        attached_to_scope_count=attached,
+        detached_from_scope_count=detached,
+        finalized_count=finalized_outside + finalized_in,
     )
 
 

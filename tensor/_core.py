@@ -5,21 +5,25 @@ from __future__ import annotations
 import threading
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, Self
-from weakref import ref
+from weakref import proxy
 
 import numpy as np
 
-from scopes.lowlevel import Account, Accounts, Scoped, current, register
+from scopes.lowlevel import Account, Accounts, Scoped, Tally, current, nowhere, register
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
 from tensor._storage import Array, Storage, family_of, join, owner_of
 
 if TYPE_CHECKING:
-    from scopes.lowlevel import Tally
+    from scopes import DisposeScope
     from tensor._tensor import Tensor
 
 _new = object.__new__
 _current_scope = current.get
+
+
+# No thread has this ident.
+_NOBODY = (0, Account(nowhere))
 
 
 class Plain:
@@ -32,7 +36,7 @@ class Plain:
 
     def __init__(self) -> None:
         # The thread that asked last and its account: a look here costs 40 ns less than a thread-local.
-        self.recent: tuple[int, Account | None] = (0, None)
+        self.recent: tuple[int, Account] = _NOBODY
 
     def turn_to_this_thread(self) -> Account:
         """Return the calling thread's account, and remember it for the next question."""
@@ -46,7 +50,7 @@ class _Farewell:
     """Forgets the account of a thread that ends: the next thread may get its ident."""
 
     def __del__(self) -> None:
-        plain.recent = (0, None)
+        plain.recent = _NOBODY
 
 
 class _ThreadsFarewell(threading.local):
@@ -54,6 +58,7 @@ class _ThreadsFarewell(threading.local):
 
 
 plain = Plain()
+
 _farewell = _ThreadsFarewell()
 
 
@@ -86,43 +91,46 @@ class TensorCore(Scoped):
         >>> y.tolist()
         [1.0, 1.0]
         """
+        self._end_with(None)
+
+    def _end_with(self, scope: DisposeScope | None) -> None:
+        if scope is not None and self._scope is not scope:
+            return
+        key = id(self)
         array = self._array
         self._array = None
         if array is None:
             return
-        self._forget_memory()
-        scope = self._scope
-        if scope is None:
+        if self._storage is not None or self._node is not None:
+            self._forget_memory()
+        # From here on without a call, but for the last: on another thread the tensor may be moved.
+        owner = self._scope
+        if owner is None:
             self._tally.disposed_outside_scope += 1
             return
         self._tally.disposed_in_scope += 1
-        members = scope._members
-        if members is not None:
-            members.pop(id(self), None)
+        if owner._members is not None:
             self._scope = None
+            owner._members.pop(key, None)
 
     def __del__(self) -> None:
-        # Any thread, any moment, interpreter shutdown included: no lock, nothing that raises.
+        # Any thread, any moment, interpreter shutdown included: no lock, nothing that raises. It takes 180 ns
+        # of the 1,150 of a small op.
         try:
-            array = self._array
             scope = self._scope
             if scope is not None:
                 members = scope._members
                 if members is not None:
                     del members[id(self)]
+                elif self._array is None:
+                    return  # disposed by its scope's end
+                self._tally.finalized_in_scope += 1
+            elif self._array is not None:
+                self._tally.finalized_outside_scope += 1
+            if self._storage is not None:
+                self._storage.members.pop(id(self), None)
         except (AttributeError, KeyError):
             return  # interrupted before it was registered
-        if array is None:
-            return
-        storage = self._storage
-        if storage is not None:
-            storage.members.pop(id(self), None)
-        tally = self._tally
-        if scope is None:
-            tally.disposed_outside_scope += 1
-        else:
-            tally.disposed_in_scope += 1
-        tally.finalized += 1
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -189,6 +197,7 @@ class TensorCore(Scoped):
         storage, family = self._storage, family_of(self)
         self._array = None
         self._ending = ending
+        self._tally = nowhere  # the handle goes on counting
         self._forget_memory()
         if storage is not None:
             join(storage, handle, family)
@@ -282,9 +291,12 @@ class Handle:
         self._tally.disposed_outside_scope += 1
 
     def __del__(self) -> None:
-        if self._array is not None:
-            self.dispose()
-            self._tally.finalized += 1
+        array = self._array
+        if array is not None:
+            self._array = None
+            if self._storage is not None:
+                self._storage.members.pop(id(self), None)
+            self._tally.finalized_outside_scope += 1
 
     def _take(self) -> tuple[Array, Storage | None]:
         array = self._array
@@ -305,10 +317,10 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     x._storage = None
     x._node = node
     ident, account = plain.recent
-    if ident != get_ident() or account is None:
+    if ident != get_ident():
         account = plain.turn_to_this_thread()
     tally = x._tally = account.tally
-    key, weak = id(x), ref(x)
+    key, weak = id(x), proxy(x)
     scope = x._scope = _current_scope()
     if scope is None:
         tally.created_outside_scope += 1

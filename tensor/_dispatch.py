@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, cast
-from weakref import ref
+from weakref import proxy
 
 import numpy as np
 
@@ -315,10 +315,10 @@ def binary(
                 record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
             )
         ident, account = plain.recent
-        if ident != get_ident() or account is None:
+        if ident != get_ident():
             account = plain.turn_to_this_thread()
         tally = x._tally = account.tally
-        key, weak = id(x), ref(x)
+        key, weak = id(x), proxy(x)
         scope = x._scope = _current_scope()
         if scope is None:
             tally.created_outside_scope += 1
@@ -363,10 +363,10 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
         y._storage = None
         y._node = None if node is None else record(rule, (x,), out, {})
         ident, account = plain.recent
-        if ident != get_ident() or account is None:
+        if ident != get_ident():
             account = plain.turn_to_this_thread()
         tally = y._tally = account.tally
-        key, weak = id(y), ref(y)
+        key, weak = id(y), proxy(y)
         scope = y._scope = _current_scope()
         if scope is None:
             tally.created_outside_scope += 1

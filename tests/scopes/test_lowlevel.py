@@ -13,6 +13,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "accounts_of",
         "clear_frames_of",
         "current",
+        "nowhere",
         "owner_of",
         "register",
     }
