@@ -119,11 +119,11 @@ _var_of = _back_to_half(_var)
 _std_of = _back_to_half(_std)
 
 
-def _max(a: Array, axis: Any, keepdims: bool, **_: Any) -> Any:
+def _max(a: Array, axis: Any, keepdims: bool) -> Any:
     return maximum_reduce(a, axis, None, None, keepdims)
 
 
-def _min(a: Array, axis: Any, keepdims: bool, **_: Any) -> Any:
+def _min(a: Array, axis: Any, keepdims: bool) -> Any:
     return minimum_reduce(a, axis, None, None, keepdims)
 
 
@@ -264,20 +264,23 @@ def min_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:
 
 
 def _along(
-    name: str,
-    largest: Callable[..., Any],
-    locate: Callable[..., Any],
-    x: Operand,
-    axis: int,
-    keepdims: bool,
+    name: str, extreme: Callable[..., Any], locate: Callable[..., Any], x: Operand, axis: int, keepdims: bool
 ) -> tuple[Tensor, Tensor]:
     x = as_tensor(x)
-    place = axis_of(name, axis, x.ndim)
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    place = axis_of(name, axis, array.ndim)
     if isinstance(place, tuple):
         raise TypeError(f"{name} with indices takes one dimension, not {axis}: amax and amin take several")
-    indices = reduce(f"arg{name}", locate, x, place, True)
-    values = reduce(f"{name}_along", largest, x, place, keepdims, kept=indices._array)
-    return values, indices.reshape(values.shape)
+    try:
+        kept = as_array(locate(array, place, True))
+        out = as_array(extreme(array, place, keepdims))
+    except (TypeError, ValueError) as error:
+        raise explain(name, error, (array,)) from None
+    parameters = {"kept": kept, "shape": array.shape, "axis": place, "keepdims": keepdims}
+    values = wrap(out, record(RULES[f"{name}_along"], (x,), out, parameters))
+    return values, wrap(kept.reshape(out.shape))
 
 
 def all(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dispatch import Operand, explain, foreign, operand, overwrite
+from tensor._storage import writable
 
 if TYPE_CHECKING:
     from tensor._storage import Array
@@ -74,7 +75,11 @@ class Writing(TensorCore):
             except (TypeError, ValueError, OverflowError) as error:
                 raise explain("fill_", error, (array, given)) from None
 
-        overwrite(RULES["fill"], as_tensor(self), write, (self,))
+        if self._node is None:
+            self._raise_if_disposed()
+            write(writable(self))
+        else:
+            overwrite(RULES["fill"], as_tensor(self), write, (self,))
         return self
 
     def zero_(self) -> Self:
