@@ -168,7 +168,7 @@ def test_an_empty_tensor_says_that_it_was_disposed():
 def test_an_empty_tensor_names_the_scope_that_ended():
     with new_dispose_scope("step"):
         x = tensor.ones((1,))
-    with pytest.raises(TensorDisposedError, match="its dispose scope 'step' ended.*move_to_outer"):
+    with pytest.raises(TensorDisposedError, match=r"its dispose scope 'step' ended.*move_to_outer"):
         x + 1
 
 
