@@ -1,6 +1,7 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
 from tensor._activations import elu, erf, erfc, gelu, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus
+from tensor._blobs import from_address, from_blob
 from tensor._casts import astype
 from tensor._core import Handle
 from tensor._creation import (
@@ -113,6 +114,7 @@ from tensor._elementwise import (
     where,
 )
 from tensor._errors import TensorDisposedError
+from tensor._exchange import from_dlpack
 from tensor._expanding import (
     broadcast_arrays,
     broadcast_shapes,
@@ -240,6 +242,9 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "from_address",
+    "from_blob",
+    "from_dlpack",
     "from_numpy",
     "from_slice",
     "full",

@@ -9,6 +9,7 @@ from tensor._casts import Casts
 from tensor._conversion import Conversion
 from tensor._core import TensorCore, plain
 from tensor._dtypes import Dtype
+from tensor._exchange import Exchange
 from tensor._expanding import Expanding
 from tensor._gradients import Gradients
 from tensor._indexing import Indexing
@@ -34,6 +35,7 @@ class Tensor(
     Casts,
     Conversion,
     ElementwiseMethods,
+    Exchange,
     Expanding,
     Gradients,
     InPlace,

@@ -18,7 +18,8 @@ def test_asarray_is_no_copy_and_array_is_one():
     np.array(x)[1] = 2
     assert x.tolist() == [1.0, 0.0]
     assert np.asarray(x, dtype="float64").dtype == np.float64
-    with pytest.raises(ValueError, match="without a copy"):
+    # From Python 3.12 on NumPy reads the buffer and refuses in its own words.
+    with pytest.raises(ValueError, match=r"without a copy|avoid copy"):
         np.asarray(x, dtype="float64", copy=False)
 
 

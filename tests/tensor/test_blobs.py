@@ -1,0 +1,419 @@
+"""Tensors over memory of others: who holds it, how long, and who sees which write."""
+
+import array
+import copy
+import ctypes
+import gc
+import mmap
+import pickle
+import sys
+import threading
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+import pytest
+
+import tensor
+from scopes import new_dispose_scope
+from tensor import _blobs
+
+
+class Calls:
+    """Counts how often it was called."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self):
+        self.count += 1
+
+
+def numbers(n: int = 4) -> bytearray:
+    return bytearray(np.arange(n, dtype=np.float32).tobytes())
+
+
+SOURCES = {
+    "bytearray": numbers,
+    "array": lambda: array.array("f", range(4)),
+    "array of other items": lambda: array.array("B", numbers()),
+    "memoryview": lambda: memoryview(numbers()),
+    "memoryview of doubles": lambda: memoryview(np.frombuffer(numbers(), "float64")),
+    "ndarray": lambda: np.arange(4, dtype="float32"),
+    "ndarray in Fortran's order": lambda: np.arange(4, dtype="float32").reshape(2, 2).T,
+    "ctypes": lambda: (ctypes.c_float * 4)(0, 1, 2, 3),
+    "bytes": lambda: bytes(numbers()),
+    "read-only memoryview": lambda: memoryview(numbers()).toreadonly(),
+}
+READ_ONLY = {"bytes", "read-only memoryview"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_kind_of_buffer_gives_its_numbers_without_a_copy(name):
+    source = SOURCES[name]()
+    x = tensor.from_blob(source, (2, 2), "float32")
+    assert (x.tolist(), x.dtype) == ([[0.0, 1.0], [2.0, 3.0]], tensor.float32)
+    x[0, 1] = 9.0
+    seen = np.frombuffer(memoryview(source).tobytes(order="A"), np.float32)
+    assert seen.tolist() == [0.0, 1.0 if name in READ_ONLY else 9.0, 2.0, 3.0]
+
+
+def test_both_sides_see_each_others_writes_and_a_clone_neither():
+    source = array.array("f", [0, 0])
+    x = tensor.from_blob(source, (2,), "float32")
+    clone = x.clone()
+    source[0] = 1.0
+    x[1] = 2.0
+    assert (x.tolist(), list(source), clone.tolist()) == ([1.0, 2.0], [1.0, 2.0], [0.0, 0.0])
+    clone[0] = 5.0
+    assert list(source) == [1.0, 2.0]
+
+
+def test_over_read_only_memory_the_first_write_copies_and_lets_the_source_go():
+    released = Calls()
+    source = b"\x01\x02\x03\x04"
+    x = tensor.from_blob(source, (4,), "uint8", on_release=released)
+    view, alias = x[1:], x.alias()
+    x[1] = 9
+    assert released.count == 1
+    assert (source, view.tolist(), alias.tolist()) == (b"\x01\x02\x03\x04", [9, 3, 4], [1, 9, 3, 4])
+
+
+def test_views_of_a_strided_read_only_blob_keep_their_elements_when_a_write_copies():
+    x = tensor.from_blob(bytes(range(12)), (3, 2), "uint8", strides=(4, 2), offset=1)
+    assert x.tolist() == [[1, 3], [5, 7], [9, 11]]
+    view = x.T[1]
+    x[2, 1] = 0
+    assert view.tolist() == [3, 7, 0]
+    view[0] = 8
+    assert x.tolist() == [[1, 8], [5, 7], [9, 0]]
+
+
+def test_strides_count_elements_and_offset_counts_bytes():
+    x = tensor.from_blob(numbers(10), (2, 3), "float32", strides=(1, 3), offset=4)
+    assert x.tolist() == [[1.0, 4.0, 7.0], [2.0, 5.0, 8.0]]
+    assert x.stride() == (1, 3)
+
+
+def test_any_address_will_do():
+    source = bytearray(b"\xff") + numbers(3)
+    x = tensor.from_blob(source, (3,), "float32", offset=1)
+    x += 1
+    assert x.tolist() == [1.0, 2.0, 3.0]
+    assert np.frombuffer(source, np.float32, offset=1).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 3), (2, 0)])
+def test_few_elements_or_none_hold_the_buffer_too(shape):
+    released = Calls()
+    source = bytearray(4)
+    x = tensor.from_blob(source, shape, "float32", on_release=released)
+    assert (x.shape, released.count) == (shape, 0)
+    with pytest.raises(BufferError):
+        source.clear()
+    x.dispose()
+    source.clear()
+    assert released.count == 1
+
+
+def test_an_empty_buffer_is_one():
+    assert tensor.from_blob(b"", (0,), "int64").tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((5,), {}, r"asks for 20 bytes from offset 0, to byte 20; the buffer has 16"),
+        ((4,), {"offset": 1}, r"asks for 16 bytes from offset 1, to byte 17; the buffer has 16"),
+        ((2, 2), {"strides": (3, 1), "offset": 4}, r"strides \(3, 1\) asks for 20 .* to byte 24; .* has 16"),
+        ((0,), {"offset": 17}, r"asks for 0 bytes from offset 17"),
+        ((2**40,), {}, r"asks for 4398046511104 bytes"),
+        ((2**62, 2), {}, r"more bytes than any memory"),
+        ((0, 2**62), {}, r"more bytes than any memory"),
+        ((1,), {"strides": (2**80,)}, r"more bytes than any memory"),
+        ((-1,), {}, r"no shape"),
+        ((1,), {"offset": -4}, r"offset is a number of bytes of at least 0, not -4"),
+        ((2,), {"strides": (-1,)}, r"at least 0, not \(-1,\): flip"),
+        ((2, 2), {"strides": (1,)}, r"2 dimensions, and there are 1 strides"),
+        ((2, 2), {"strides": (1, 1)}, r"into one place"),
+        ((2,), {"strides": (0,)}, r"into one place.*expand"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_anything_happens(shape, options, message):
+    released = Calls()
+    source = bytearray(16)
+    with pytest.raises(ValueError, match=message) as caught:
+        tensor.from_blob(source, shape, "float32", on_release=released, **options)
+    source.clear()  # nothing holds it, though the error is kept
+    assert caught.value is not None
+    assert released.count == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype", "error", "message"),
+    [
+        (bytearray(8), ">f4", ValueError, "byte order"),
+        (bytearray(8), "S4", TypeError, "can't hold"),
+        (bytearray(8), "no such", TypeError, "no dtype"),
+        ([1.0, 2.0], "float32", TypeError, r"takes a buffer.*not list.*tensor\.tensor"),
+        (np.zeros((4, 4))[:, ::2], "float64", ValueError, "without gaps"),
+        (np.array([None, None]), "int64", TypeError, "references to Python objects"),
+    ],
+)
+def test_what_is_no_buffer_or_no_dtype_is_named(source, dtype, error, message):
+    released = Calls()
+    with pytest.raises(error, match=message):
+        tensor.from_blob(source, (1,), dtype, on_release=released)
+    assert released.count == 0
+
+
+def test_what_can_not_be_called_is_named():
+    with pytest.raises(TypeError, match=r"on_release is called without arguments; 3 can't"):
+        tensor.from_blob(bytearray(4), (1,), "float32", on_release=3)
+
+
+def test_a_mapped_file_closes_right_after_the_scope_and_not_before(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(numbers())
+    with path.open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    with new_dispose_scope():
+        x = tensor.from_blob(mapped, (4,), "float32")
+        y = x[1:] * 2
+        x[0] = 7.0
+        with pytest.raises(BufferError):
+            mapped.close()
+        assert y.tolist() == [2.0, 4.0, 6.0]
+    mapped.close()
+    assert np.fromfile(path, np.float32).tolist() == [7.0, 1.0, 2.0, 3.0]
+
+
+def test_a_read_only_mapping_is_left_untouched_by_a_write(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(numbers())
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        with new_dispose_scope():
+            x = tensor.from_blob(mapped, (4,), "float32")
+            x += 1
+            assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert path.read_bytes() == bytes(numbers())
+
+
+def test_shared_memory_closes_right_after_the_scope_and_stays_whole_when_it_may_not():
+    shared = SharedMemory(create=True, size=16)
+    try:
+        with new_dispose_scope():
+            x = tensor.from_blob(shared.buf, (4,), "float32")
+            x[:] = 3.0
+            with pytest.raises(BufferError):
+                shared.close()
+            assert shared.buf[:4] == np.float32(3).tobytes()  # the failed close took nothing away
+        shared.close()
+    finally:
+        shared.unlink()
+
+
+def test_a_memmap_stays_mapped_while_a_tensor_lives(tmp_path):
+    mapped = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(2, 2))
+    x = tensor.from_blob(mapped[1:], (2,), "float32")
+    with pytest.raises(BufferError):
+        mapped._mmap.close()
+    x[1] = 5.0
+    assert mapped[1, 1] == 5.0
+    x.dispose()
+    mapped._mmap.close()
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda x: x.alias(),
+        lambda x: x[1:],
+        lambda x: x.detach(),
+        lambda x: x.numpy()[2:],
+        lambda x: memoryview(np.asarray(x)),
+        lambda x: np.from_dlpack(x),
+        lambda x: x.move_handle(),
+        lambda x: tensor.from_numpy(x.numpy()),
+    ],
+)
+def test_the_last_holder_releases_once_whoever_it_is(kept):
+    released = Calls()
+    source = numbers()
+    x = tensor.from_blob(source, (4,), "float32", on_release=released)
+    holder = kept(x)
+    x.dispose()
+    assert released.count == 0
+    with pytest.raises(BufferError):
+        source.clear()
+    del holder
+    assert released.count == 1
+    source.clear()
+
+
+@pytest.mark.parametrize("copied", [lambda x: x.clone(), lambda x: x * x, copy.deepcopy, pickle.dumps])
+def test_what_has_values_of_its_own_does_not_hold_the_buffer(copied):
+    released = Calls()
+    x = tensor.from_blob(numbers(), (4,), "float32", on_release=released)
+    y = copied(x)
+    x.dispose()
+    assert released.count == 1
+    del y
+
+
+def test_the_tape_keeps_values_and_not_the_buffer():
+    released = Calls()
+    source = numbers()
+    x = tensor.from_blob(source, (4,), "float32", on_release=released)
+    w = tensor.ones((4,), requires_grad=True)
+    loss = (w * x).sum()
+    source[:] = bytes(16)
+    x.dispose()
+    assert released.count == 1
+    loss.backward()
+    assert w.grad.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_leaf_over_a_blob_learns_in_place():
+    source = numbers()
+    x = tensor.from_blob(source, (4,), "float32").requires_grad_()
+    (x * x).sum().backward()
+    with tensor.no_grad():
+        x -= 0.5 * x.grad
+    assert np.frombuffer(source, np.float32).tolist() == [0.0] * 4
+
+
+def test_a_deleted_tensor_releases_without_a_collection():
+    released = Calls()
+    gc.disable()
+    try:
+        with new_dispose_scope():
+            x = tensor.from_blob(numbers(), (4,), "float32", on_release=released)
+            y = x.reshape(2, 2).T
+            del x
+            assert released.count == 0
+            del y
+            assert released.count == 1
+    finally:
+        gc.enable()
+
+
+def test_on_release_may_close_the_source():
+    mapped = mmap.mmap(-1, 16)
+    tensor.from_blob(mapped, (4,), "float32", on_release=mapped.close).dispose()
+    assert mapped.closed
+
+
+def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
+    reports = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(str(report.exc_value)))
+
+    def fail():
+        raise OSError("no such device")
+
+    source = numbers()
+    with new_dispose_scope():
+        tensor.from_blob(source, (4,), "float32", on_release=fail)
+        x = tensor.from_blob(source, (4,), "float32", on_release=fail)
+        y = tensor.ones((2,))
+    assert reports == ["no such device"] * 2
+    assert (x.is_invalid, y.is_invalid) == (True, True)
+    source.clear()
+
+
+@pytest.mark.parametrize("step", ["wrap", "borrow"])
+def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, step):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_blobs, step, fail)
+    released = Calls()
+    source = numbers()
+    with pytest.raises(MemoryError) as caught:
+        tensor.from_blob(source, (4,), "float32", on_release=released)
+    assert released.count == 1
+    source.clear()
+    with pytest.raises(MemoryError):
+        tensor.from_address(address_of(np.zeros(1)), (1,), "float64", on_release=released)
+    assert released.count == 2
+    assert caught.value.__traceback__ is not None
+
+
+def test_any_thread_may_be_the_last_to_let_go():
+    threads = []
+    x = tensor.from_blob(numbers(), (4,), "float32", on_release=lambda: threads.append(threading.get_ident()))
+    other = threading.Thread(target=x.dispose)
+    other.start()
+    other.join()
+    assert threads == [other.ident]
+
+
+def test_a_closed_or_released_source_is_an_error():
+    view = memoryview(bytearray(4))
+    view.release()
+    mapped = mmap.mmap(-1, 4)
+    mapped.close()
+    for source in (view, mapped):
+        with pytest.raises(ValueError, match=r"released|closed"):
+            tensor.from_blob(source, (1,), "float32")
+
+
+def test_two_blobs_over_one_buffer_see_each_other_and_release_each_their_own():
+    released, other = Calls(), Calls()
+    source = numbers()
+    x = tensor.from_blob(source, (4,), "float32", on_release=released)
+    y = tensor.from_blob(source, (2,), "float32", offset=8, on_release=other)
+    x[2] = 9.0
+    assert y.tolist() == [9.0, 3.0]
+    x.dispose()
+    assert (released.count, other.count) == (1, 0)
+    with pytest.raises(BufferError):
+        source.clear()
+    y.dispose()
+    source.clear()
+
+
+def test_a_scope_counts_the_bytes_that_are_borrowed():
+    with new_dispose_scope() as scope:
+        tensors = [tensor.from_blob(numbers(100), (10,), "float32")]
+        tensors.append(tensors[0][2:])
+        assert scope.nbytes == 40
+
+
+def address_of(values: np.ndarray) -> int:
+    return values.__array_interface__["data"][0]
+
+
+def test_from_address_shares_memory_and_holds_its_owner_until_the_last_has_let_go():
+    values = np.arange(6.0)
+    released = Calls()
+    before = sys.getrefcount(values)
+    x = tensor.from_address(
+        address_of(values), (3,), "float64", strides=(2,), owner=values, on_release=released
+    )
+    assert sys.getrefcount(values) == before + 1
+    view = x[1:]
+    x[1] = 9.0
+    values[4] = 8.0
+    assert (values[2], view.tolist()) == (9.0, [9.0, 8.0])
+    x.dispose()
+    assert released.count == 0
+    view.dispose()
+    assert (released.count, sys.getrefcount(values)) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("address", "shape", "message"),
+    [
+        (0, (1,), "null is no address"),
+        (-8, (1,), "-8 is no address"),
+        (2**64 - 4, (2,), "beyond what is addressable"),
+        (2**70, (1,), "beyond what is addressable"),
+        (64, (2**62,), "more bytes than any memory"),
+        (64, (-1,), "no shape"),
+    ],
+)
+def test_from_address_refuses_what_can_be_no_memory(address, shape, message):
+    released = Calls()
+    with pytest.raises(ValueError, match=message):
+        tensor.from_address(address, shape, "float64", on_release=released)
+    assert released.count == 0
