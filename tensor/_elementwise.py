@@ -64,7 +64,7 @@ divide = _binary("divide", np.divide, "Return `x1` / `x2`.", "[1.0, 2.0]", "2", 
 floor_divide = _binary(
     "floor_divide",
     np.floor_divide,
-    "Return the quotient rounded down; no gradient.",
+    "Return the quotient rounded down; its gradient is 0.",
     "[5, -5]",
     "2",
     "[2, -3]",

@@ -55,11 +55,20 @@ def reduce(
     try:
         out = as_array(kernel(array, axis, keepdims, **more))
     except (TypeError, ValueError) as error:
-        raise explain(name, error, (array,)) from None
+        raise _failed(name, error, array) from None
     if x._node is None:
         return wrap(out)
     more.update(shape=array.shape, axis=axis, keepdims=keepdims)
     return wrap(out, record(RULES[name], (x,), out, more))
+
+
+def _failed(name: str, error: Exception, array: Array) -> Exception:
+    if array.size == 0 and isinstance(error, ValueError):
+        return ValueError(
+            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a dimension that "
+            "has some, or check x.numel() first"
+        )
+    return explain(name, error, (array,))
 
 
 def count_along(shape: tuple[int, ...], axis: Axis) -> int:
@@ -277,7 +286,7 @@ def _along(
         kept = as_array(locate(array, place, True))
         out = as_array(extreme(array, place, keepdims))
     except (TypeError, ValueError) as error:
-        raise explain(name, error, (array,)) from None
+        raise _failed(name, error, array) from None
     parameters = {"kept": kept, "shape": array.shape, "axis": place, "keepdims": keepdims}
     values = wrap(out, record(RULES[f"{name}_along"], (x,), out, parameters))
     return values, wrap(kept.reshape(out.shape))

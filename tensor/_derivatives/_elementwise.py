@@ -88,7 +88,7 @@ define(
     b=lambda xp, g, a, out: g * conj(xp, out * _log_where_not_zero(xp, a)),
 )
 define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor_divide(a, b))
-define("floor_divide", a=None, b=None)
+define("floor_divide", a=lambda xp, g: xp.zeros_like(g), b=lambda xp, g: xp.zeros_like(g))
 define("negative", x=lambda xp, g: -g)
 define("positive", x=lambda xp, g: g)
 define("reciprocal", x=lambda xp, g, out: -g * conj(xp, out * out))

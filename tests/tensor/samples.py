@@ -47,7 +47,7 @@ def _of_two(*names: str, domain: str = "any") -> list[Sample]:
 
 ELEMENTWISE: list[Sample] = [
     *_of_two("add", "subtract", "multiply", "divide", "remainder", "atan2", "hypot", "logaddexp"),
-    *_of_two("maximum", "minimum", "copysign"),
+    *_of_two("maximum", "minimum", "copysign", "floor_divide"),
     *_of_two("pow", domain="positive"),
     *_of_one("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
     *_of_one("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),

@@ -26,7 +26,7 @@ COMPLEX = [
 ]
 NOT_DIFFERENTIABLE = {
     "all", "any", "argmax", "argmin", "argsort", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "count_nonzero", "equal", "floor_divide", "greater",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "count_nonzero", "equal", "greater",
     "greater_equal", "isclose", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
     "logical_not", "logical_or", "logical_xor", "nextafter", "nonzero", "not_equal", "searchsorted",
     "signbit", "unique_all",
