@@ -1,0 +1,186 @@
+"""A disposed tensor in every function, method, property and operator: TensorDisposedError, nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tensor
+from tensor import Tensor, TensorDisposedError, autograd
+
+# What may be asked of a disposed tensor: whether it is, who owns it, and that it be left alone.
+ANSWERED = {
+    "__del__",
+    "__exit__",
+    "__format__",
+    "detach_from_dispose_scope",
+    "dispose",
+    "from_handle",
+    "is_invalid",
+    "move_to_other_dispose_scope",
+    "move_to_outer_dispose_scope",
+    "owning_dispose_scope",
+}
+# These take memory of other kinds, numbers and dtypes; and NumPy's protocols have a test of their own.
+NO_TENSORS = {"from_numpy", "from_slice", "finfo", "iinfo", "__array_function__", "__array_ufunc__"}
+
+# Operands, where a matrix of floats would be refused before it is seen to be disposed.
+BITS = tensor.tensor([[1, 0], [0, 1]])
+OPERANDS = {
+    **dict.fromkeys(["condition", "mask"], BITS.bool()),
+    **dict.fromkeys(["index", "indices"], BITS),
+    ("dot", "self"): tensor.ones((2,)),
+    ("dot", "other"): tensor.ones((2,)),
+    ("outer", "self"): tensor.ones((2,)),
+    ("outer", "x1"): tensor.ones((2,)),
+    ("outer", "x2"): tensor.ones((2,)),
+    ("meshgrid", "arrays"): tensor.ones((2,)),
+    ("fill_", "value"): tensor.ones(()),
+    ("index_add", "index"): tensor.tensor([1, 0]),
+    ("bmm", "self"): tensor.ones((2, 2, 2)),
+    ("bmm", "other"): tensor.ones((2, 2, 2)),
+    ("cross", "self"): tensor.ones((3,)),
+    ("cross", "other"): tensor.ones((3,)),
+    ("einsum", "operands"): tensor.ones((2, 2)),
+    ("index_add_", "index"): tensor.tensor([1, 0]),
+    ("index_select", "index"): tensor.tensor([1, 0]),
+    ("mv", "other"): tensor.ones((2,)),
+    ("multinomial", "input"): tensor.ones((2,)),
+    ("searchsorted", "x1"): tensor.ones((2,)),
+    ("take", "indices"): tensor.tensor([1, 0]),
+    ("take", "x"): tensor.ones((2,)),
+    # No tensors, though the annotation allows them.
+    ("__deepcopy__", "memo"): {},
+    ("__getitem__", "key"): 0,
+    ("__setitem__", "key"): 0,
+    ("__reduce_ex__", "protocol"): 2,
+}
+VALUES = {
+    "axes": (1, 0), "chunks": 2, "dim1": 1, "dtype": "float64", "equation": "ij", "k": 1, "length": 1,
+    "num_samples": 1, "repetitions": 2, "shape": 4, "sizes": 1, "split_size": 1, "to": "float32",
+    ("broadcast_to", "shape"): (2, 2), ("expand", "sizes"): 2, ("reshape", "shape"): (4,), ("squeeze", "axis"): (),
+    ("tile", "repetitions"): (2, 2), ("unflatten", "sizes"): (1, 2), ("view", "shape"): 4,
+}  # fmt: skip
+
+
+def takes_tensors(parameter: inspect.Parameter) -> bool:
+    words = str(parameter.annotation)
+    return parameter.name == "self" or any(word in words for word in ("Tensor", "Operand", "Any", "object"))
+
+
+def argument(owner: str, parameter: inspect.Parameter) -> object:
+    name = parameter.name
+    if not takes_tensors(parameter):
+        return VALUES.get((owner, name), VALUES.get(name, 0))
+    if (
+        any(word in owner for word in ("and", "or", "xor", "shift", "invert", "bitwise"))
+        and name != "indices"
+    ):
+        default = BITS
+    else:
+        default = tensor.ones((2, 2))
+    found = OPERANDS.get((owner, name), OPERANDS.get(name, default))
+    return found.clone() if isinstance(found, Tensor) else found
+
+
+def calls_of(owner: str, function: Callable[..., object]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield a call for each parameter that takes a tensor: that one is disposed, and all else is in order."""
+    needed = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.VAR_POSITIONAL
+        or (parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY)
+    ]
+    for place, parameter in enumerate(needed):
+        if not isinstance(argument(owner, parameter), Tensor):
+            continue
+
+        def call(place: int = place) -> object:
+            given = [argument(owner, parameter) for parameter in needed]
+            given[place].dispose()
+            many = ["Sequence[Tensor]" in str(parameter.annotation) for parameter in needed]
+            return function(*[[x] if is_many else x for x, is_many in zip(given, many, strict=True)])
+
+        yield f"{owner}-{parameter.name}", call
+
+
+def all_calls() -> Iterator[tuple[str, Callable[[], object]]]:
+    for name in tensor.__all__:
+        if inspect.isfunction(getattr(tensor, name)) and name not in NO_TENSORS:
+            yield from calls_of(name, getattr(tensor, name))
+    for name in dir(Tensor):
+        found = inspect.getattr_static(Tensor, name)
+        inherited = found is inspect.getattr_static(object, name, None)
+        is_protocol = name.startswith("__") and not inherited
+        if name in ANSWERED | NO_TENSORS or (name.startswith("_") and not is_protocol):
+            continue
+        if isinstance(found, property):
+            yield f"Tensor.{name}", lambda name=name: getattr(disposed(), name)
+        elif inspect.isfunction(found) and name not in (
+            "__new__",
+            "__repr__",
+            "__hash__",
+            "__init_subclass__",
+        ):
+            yield from ((f"Tensor.{case}", call) for case, call in calls_of(name, found))
+
+
+def disposed() -> Tensor:
+    x = tensor.ones((2, 2))
+    x.dispose()
+    return x
+
+
+CALLS = dict(all_calls())
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_it_raises_tensor_disposed_error(call):
+    with pytest.raises(TensorDisposedError, match=r"disposed by dispose\(\)"):
+        call()
+
+
+def test_the_whole_namespace_is_called():
+    assert len(CALLS) > 400
+
+
+OTHERS = {
+    "item": lambda x: tensor.ones((2,))[x],
+    "written": lambda x: tensor.ones((2,)).__setitem__(0, x),
+    "nested data": lambda x: tensor.tensor([x, x]),
+    "a bound": lambda x: tensor.ones((2, 2)).clamp(x),
+    "the upper bound": lambda x: tensor.ones((2, 2)).clamp_(0.0, x),
+    "scaled by alpha": lambda x: tensor.ones((2, 2)).add(x, alpha=2),
+    "a dimension to take from": lambda x: tensor.concat([tensor.ones((2, 2)), x]),
+    "backward": lambda x: x.backward(),
+    "the gradient of backward": lambda x: (tensor.ones((2, 2), requires_grad=True) * 1).backward(x),
+    "autograd.grad": lambda x: autograd.grad(x, tensor.ones((1,), requires_grad=True)),
+    "a ufunc of NumPy": np.sin,
+    "a ufunc of NumPy that we lack": np.cbrt,
+    "a function of NumPy": np.median,
+    "an array of NumPy": np.asarray,
+    "an array on the left": lambda x: np.ones((2, 2)) + x,
+    "augmented assignment": lambda x: np.ones((2, 2)).__iadd__(x),
+    "a number": float,
+    "iteration": list,
+    "math": math.floor,
+}
+
+
+@pytest.mark.parametrize("use", OTHERS.values(), ids=OTHERS)
+def test_elsewhere_too(use):
+    with pytest.raises(TensorDisposedError):
+        use(disposed())
+
+
+def test_its_repr_says_so_and_its_identity_stays():
+    x = disposed()
+    assert "disposed" in repr(x)
+    assert x in {x}
+    assert x.is_invalid
+    assert x.owning_dispose_scope is None
+    x.dispose()

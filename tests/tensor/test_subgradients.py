@@ -1,0 +1,108 @@
+"""Where a derivative is not unique or not finite, the gradient is PyTorch's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tensor
+from tensor import Tensor
+
+INF, NAN = math.inf, math.nan
+
+
+def gradient(function, *values: object) -> list[list[float]]:
+    """Return the gradients of the sum of `function` by each of `values`; warnings are errors here."""
+    inputs = [tensor.tensor(value, dtype="float32", requires_grad=True) for value in values]
+    function(*inputs).sum().backward()
+    for x in inputs:
+        assert x.grad is None or (x.grad.dtype, x.grad.shape) == (x.dtype, x.shape)
+    return [x.grad.tolist() for x in inputs]
+
+
+# Of one argument: the function, where, and the gradient there.
+ONE = {
+    "abs at 0": (lambda x: x.abs(), [-2, 0, 2], [-1, 0, 1]),
+    "sign": (lambda x: x.sign(), [-2, 0, 2], [0, 0, 0]),
+    "rounding": (lambda x: x.floor() + x.ceil() + x.round() + x.trunc(), [0.5, 1], [0, 0]),
+    "relu at 0": (lambda x: x.relu(), [-1, 0, 1], [0, 0, 1]),
+    "leaky_relu at 0": (lambda x: tensor.leaky_relu(x, 0.5), [-1, 0, 1], [0.5, 0.5, 1]),
+    "elu at 0": (lambda x: tensor.elu(x, 0.5), [0, 1], [0.5, 1]),
+    "clamp at its bounds": (lambda x: x.clamp(0, 1), [-1, 0, 0.5, 1, 2], [0, 1, 1, 1, 0]),
+    "sqrt at 0": (lambda x: x.sqrt(), [0, 4], [INF, 0.25]),
+    "log at 0": (lambda x: x.log(), [4], [0.25]),
+    "square root of a square": (lambda x: (x * x).sqrt(), [3], [1]),
+    "a power of 0": (lambda x: x**0, [0, 2], [0, 0]),
+    "the first power": (lambda x: x**1, [0, 2], [1, 1]),
+    "the square": (lambda x: x**2, [0, 2], [0, 4]),
+    "the root as a power": (lambda x: x**0.5, [0, 4], [INF, 0.25]),
+    "a base of 0": (lambda x: 0**x, [0, 2], [0, 0]),
+    "maximum with a number, tied": (lambda x: tensor.maximum(x, 1.0), [0, 1, 2], [0, 0.5, 1]),
+    "norm at 0": (lambda x: x.norm(), [0, 0], [0, 0]),
+    "norm": (lambda x: x.norm(), [3, 4], [0.6, 0.8]),
+    "1-norm at 0": (lambda x: x.norm(1), [0, -2], [0, -1]),
+    "3-norm at 0": (lambda x: x.norm(3), [0, 0], [0, 0]),
+    "largest norm, tied": (lambda x: x.norm(INF), [2, -2, 1], [0.5, -0.5, 0]),
+    "amax, tied": (lambda x: x.amax(), [3, 1, 3], [0.5, 0, 0.5]),
+    "amin, tied": (lambda x: x.amin(0), [3, 1, 1], [0, 0.5, 0.5]),
+    "max of all, tied": (lambda x: x.max(), [3, 1, 3], [0.5, 0, 0.5]),
+    "max along a dimension goes to the index": (lambda x: x.max(0).values, [3, 1, 3], [1, 0, 0]),
+    "min along a dimension goes to the index": (lambda x: x.min(0).values, [3, 1, 1], [0, 1, 0]),
+    "prod with a 0": (lambda x: x.prod(), [2, 0, 3], [0, 6, 0]),
+    "prod with two 0": (lambda x: x.prod(), [0, 0, 3], [0, 0, 0]),
+    "cumprod with a 0": (lambda x: x.cumprod(0), [2, 0, 3], [1, 8, 0]),
+    "std of equal values": (lambda x: x.std(), [2, 2], [0, 0]),
+    "logsumexp with -inf": (lambda x: x.logsumexp(0), [-INF, 0], [0, 1]),
+    "softmax of large values": (lambda x: x.softmax(0)[0], [1000, 1000], [0.25, -0.25]),
+    "log_softmax of large values": (lambda x: x.log_softmax(0)[0], [1000, -1000], [0, 0]),
+    "sigmoid far out": (lambda x: x.sigmoid(), [-1000, 1000], [0, 0]),
+    "softplus far out": (lambda x: tensor.softplus(x), [-1000, 1000], [0, 1]),
+    "logsigmoid far out": (lambda x: tensor.logsigmoid(x), [-1000, 1000], [1, 0]),
+    "tanh far out": (lambda x: x.tanh(), [-1000, 1000], [0, 0]),
+    "gelu far out": (lambda x: tensor.gelu(x), [-1000, 1000], [0, 1]),
+    "where leaves the other branch out": (lambda x: x.where(x > 1, 0.0), [0, 2], [0, 1]),
+}  # fmt: skip
+
+# Of two arguments.
+TWO = {
+    "maximum, tied": (tensor.maximum, [1, 2, 3], [1, 1, 4], [0.5, 1, 0], [0.5, 0, 1]),
+    "minimum, tied": (tensor.minimum, [1, 2, 3], [1, 1, 4], [0.5, 0, 1], [0.5, 1, 0]),
+    "atan2 at the origin": (tensor.atan2, [0, 0], [0, 2], [0, 0.5], [0, 0]),
+    "logaddexp of infinities": (tensor.logaddexp, [INF, 0], [0, 0], [1, 0.5], [0, 0.5]),
+    "pow at 0": (tensor.pow, [0, 0], [0, 2], [0, 0], [0, 0]),
+    "remainder": (tensor.remainder, [5, -5], [3, 3], [1, 1], [-1, 2]),
+    "clamp by tensors": (lambda x, low: x.clamp(low), [0, 1, 2], [1, 1, 1], [0, 1, 1], [1, 0, 0]),
+    "copysign": (tensor.copysign, [2, -2], [-1, -1], [-1, 1], [0, 0]),
+    "where": (lambda x, y: tensor.where(x > y, x, y), [1, 3], [2, 2], [0, 1], [1, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "value", "expected"), ONE.values(), ids=ONE)
+def test_of_one_argument(function, value, expected):
+    (ours,) = gradient(function, value)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("function", "a", "b", "by_a", "by_b"), TWO.values(), ids=TWO)
+def test_of_two_arguments(function, a, b, by_a, by_b):
+    np.testing.assert_allclose(gradient(function, a, b), [by_a, by_b], rtol=1e-5, atol=1e-7)
+
+
+def test_a_norm_of_rows_is_0_where_the_row_is():
+    (ours,) = gradient(lambda x: x.norm(dim=1), [[0, 0], [3, 4]])
+    np.testing.assert_allclose(ours, [[0, 0], [0.6, 0.8]], rtol=1e-6)
+
+
+def test_complex_values_at_0():
+    for function in (Tensor.abs, Tensor.norm):
+        z = tensor.tensor([0j, 3 + 4j], requires_grad=True)
+        function(z).sum().backward()
+        np.testing.assert_allclose(z.grad.numpy(), [0, 0.6 + 0.8j], rtol=1e-6)
+
+
+def test_an_unselected_branch_with_an_infinite_derivative_still_makes_nan_as_in_pytorch():
+    (ours,) = gradient(lambda x: x.sqrt().where(x > 0, 0.0), [0, 4])
+    assert ours[1] == 0.25
+    assert math.isnan(ours[0])
