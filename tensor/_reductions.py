@@ -65,8 +65,8 @@ def reduce(
 def _failed(name: str, error: Exception, array: Array) -> Exception:
     if array.size == 0 and isinstance(error, ValueError):
         return ValueError(
-            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a dimension that "
-            "has some, or check x.numel() first"
+            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "
+            "dimension that has some, or check x.numel() first"
         )
     return explain(name, error, (array,))
 

@@ -40,6 +40,7 @@ def values(shape: tuple[int, ...], domain: str, dtype: type, rng: np.random.Gene
         "any": signs * (0.1 + 1.9 * steps),
         "positive": 0.2 + 1.8 * steps,
         "unit": signs * (0.05 + 0.85 * steps),
+        "unit positive": 0.05 + 0.85 * steps,
         "above one": 1.1 + 1.9 * steps,
     }[domain]
     if np.issubdtype(dtype, np.complexfloating):

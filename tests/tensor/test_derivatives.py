@@ -81,3 +81,59 @@ def test_no_rule_is_without_a_sample() -> None:
 def test_what_is_not_differentiable_is_listed() -> None:
     without = {name for name, rule in RULES.items() if not any(rule.functions.values())}
     assert without == NOT_DIFFERENTIABLE
+
+
+# Public functions without a rule of their own: made of functions that have one.
+COMPOSED = {"allclose", "cross", "outer", "tensordot", "trace", "vecdot"}
+OPS = {"_activations", "_einsum", "_elementwise", "_linalg", "_reductions", "_scans"}
+
+
+def test_every_public_function_of_arithmetic_has_a_rule_or_is_composed_of_such() -> None:
+    modules = {name: getattr(getattr(tensor, name), "__module__", "") for name in tensor.__all__}
+    public = {name for name, module in modules.items() if module.rpartition(".")[2] in OPS}
+    assert public - set(RULES) == COMPOSED
+
+
+IN_PLACE_OF_ONE = [
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "log", "log10",
+    "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh", "trunc",
+]  # fmt: skip
+IN_PLACE_OF_TWO = ["add", "sub", "mul", "div", "pow", "remainder", "floor_divide"]
+IN_PLACE = [
+    *[
+        Sample(name, lambda x, name=name: getattr(x.clone(), f"{name}_")(), ((3,),))
+        for name in IN_PLACE_OF_ONE
+    ],
+    *[
+        Sample(name, lambda x, y, name=name: getattr(x.clone(), f"{name}_")(y), ((2, 3), shape))
+        for name in IN_PLACE_OF_TWO
+        for shape in ((2, 3), (3,), ())
+    ],
+    *[Sample(name, lambda x, name=name: _with_itself(x.clone(), name), ((3,),)) for name in IN_PLACE_OF_TWO],
+    Sample("add", lambda x, y: x.clone().add_(y, alpha=3), ((3,), (3,))),
+    Sample("sub", lambda x: x.clone().sub_(2, alpha=3), ((3,),)),
+    Sample("div", lambda x, y: x.clone().div_(y, rounding_mode="trunc"), ((3,), (3,))),
+    Sample("clamp", lambda x, y: x.clone().clamp_(y), ((3,), ())),
+    Sample("lerp", lambda x, y, w: x.clone().lerp_(y, w), ((3,), (3,), ())),
+    Sample("addcmul", lambda x, y, z: x.clone().addcmul_(y, z, value=2), ((3,), (3,), ())),
+    Sample("addcdiv", lambda x, y, z: x.clone().addcdiv_(y, z), ((3,), (3,), ())),
+    Sample("fill", lambda x, y: x.clone().fill_(y) * x, ((3,), ())),
+    Sample("add", lambda x: _after_use(x.clone()), ((3,),)),
+]
+
+
+def _with_itself(x: Tensor, name: str) -> Tensor:
+    return getattr(x, f"{name}_")(x)
+
+
+def _after_use(x: Tensor) -> Tensor:
+    used = x * x  # saves the values that the next line writes over
+    x += 1
+    x *= x
+    return used + x
+
+
+@pytest.mark.parametrize(("sample", "seed"), sampled(IN_PLACE))
+def test_a_write_in_place_has_gradients_that_differences_confirm(sample: Sample, seed: int) -> None:
+    check(sample.function, arrays_of(sample._replace(domain="unit positive"), seed), seed)
