@@ -66,7 +66,6 @@ class ElementwiseMethods(TensorCore):
 
     __slots__ = ()
 
-    subtract = sub = f.subtract
     multiply = mul = f.multiply
     remainder = f.remainder
     floor_divide = f.floor_divide
@@ -141,9 +140,44 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.ones((1,)).add(2.0, alpha=3).tolist()
         [7.0]
         """
-        if isinstance(other, (int, float, complex)):
-            return f.add(self, other * alpha)  # still a number that adapts to the tensor's dtype
-        return f.add(self, other if alpha == 1 else f.multiply(other, alpha))
+        return f.add(self, _scaled(other, alpha))
+
+    def sub(self, other: Any, *, alpha: complex = 1) -> Tensor:
+        """Return the tensor less `alpha` times `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).sub(2.0, alpha=3).tolist()
+        [-5.0]
+        """
+        return f.subtract(self, _scaled(other, alpha))
+
+    subtract = sub
+
+    def addcmul(self, tensor1: Any, tensor2: Any, *, value: complex = 1) -> Tensor:
+        """Return the tensor plus `value` times `tensor1` times `tensor2`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> one = tensor.ones((1,))
+        >>> one.addcmul(one, 3.0, value=2).tolist()
+        [7.0]
+        """
+        return f.add(self, f.multiply(_scaled(tensor1, value), tensor2))
+
+    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: complex = 1) -> Tensor:
+        """Return the tensor plus `value` times `tensor1` / `tensor2`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> one = tensor.ones((1,))
+        >>> one.addcdiv(one, 4.0, value=2).tolist()
+        [1.5]
+        """
+        return f.add(self, f.divide(_scaled(tensor1, value), tensor2))
 
     def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``: integers stay integers.
@@ -182,6 +216,62 @@ class ElementwiseMethods(TensorCore):
 
     clip = clamp
 
+    def clamp_min(self, min: Any) -> Tensor:
+        """Return the tensor with each element raised to `min`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 5.0]).clamp_min(3.0).tolist()
+        [3.0, 5.0]
+        """
+        return f.clip(cast("Tensor", self), min)
+
+    def clamp_max(self, max: Any) -> Tensor:
+        """Return the tensor with each element lowered to `max`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 5.0]).clamp_max(3.0).tolist()
+        [1.0, 3.0]
+        """
+        return f.clip(cast("Tensor", self), None, max)
+
+    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
+        """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1.1]).isclose(1.000001).tolist()
+        [True, False]
+        """
+        return f.isclose(cast("Tensor", self), other, rtol=rtol, atol=atol)
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+        """Return whether ``isclose`` holds for all elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1.1]).allclose(tensor.tensor([1.0, 1.1]))
+        True
+        """
+        return f.allclose(cast("Tensor", self), other, rtol=rtol, atol=atol)
+
+    def equal(self, other: Any) -> bool:
+        """Return whether `other` has the same shape and the same values; ``eq`` compares by element.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).equal(tensor.ones((2,))), tensor.ones((2,)).equal(tensor.ones((3,)))
+        (True, False)
+        """
+        same = cast("Tensor", self).shape == cast("Tensor", other).shape
+        return same and bool(np.all(f.equal(self, other)._array))
+
     def round(self, *, decimals: int = 0) -> Tensor:
         """Return the tensor rounded to `decimals` places, halves to even.
 
@@ -207,3 +297,10 @@ class ElementwiseMethods(TensorCore):
         [1.0, 0.0]
         """
         return f.where(condition, self, other)
+
+
+def _scaled(other: Any, factor: complex) -> Any:
+    """Return `other` times `factor`; a number stays one, and adapts to the dtype of a tensor beside it."""
+    if isinstance(factor, (int, float)) and factor == 1:
+        return other
+    return other * factor if isinstance(other, (int, float, complex)) else f.multiply(other, factor)

@@ -26,7 +26,17 @@ ANSWERED = {
     "owning_dispose_scope",
 }
 # These take memory of other kinds, numbers and dtypes; and NumPy's protocols have a test of their own.
-NO_TENSORS = {"from_numpy", "from_slice", "finfo", "iinfo", "__array_function__", "__array_ufunc__"}
+NO_TENSORS = {
+    "__array_function__",
+    "__array_ufunc__",
+    "finfo",
+    "from_address",
+    "from_blob",
+    "from_numpy",
+    "from_slice",
+    "iinfo",
+    "save_file",
+}
 
 # Operands, where a matrix of floats would be refused before it is seen to be disposed.
 BITS = tensor.tensor([[1, 0], [0, 1]])
@@ -62,8 +72,9 @@ OPERANDS = {
 VALUES = {
     "axes": (1, 0), "chunks": 2, "dim1": 1, "dtype": "float64", "equation": "ij", "k": 1, "length": 1,
     "num_samples": 1, "repetitions": 2, "shape": 4, "sizes": 1, "split_size": 1, "to": "float32",
-    ("broadcast_to", "shape"): (2, 2), ("expand", "sizes"): 2, ("reshape", "shape"): (4,), ("squeeze", "axis"): (),
-    ("tile", "repetitions"): (2, 2), ("unflatten", "sizes"): (1, 2), ("view", "shape"): 4,
+    ("broadcast_to", "shape"): (2, 2), ("expand", "sizes"): 2, ("reshape", "shape"): (4,),
+    ("squeeze", "axis"): (), ("tile", "repetitions"): (2, 2), ("unflatten", "sizes"): (1, 2),
+    ("view", "shape"): 4,
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -103,6 +104,32 @@ def test_add_and_sub_scale_by_alpha():
     assert x.add(x, alpha=2).tolist() == [3.0, 6.0]
     assert x.add_(x, alpha=0.5).tolist() == [1.5, 3.0]
     assert x.add(1, alpha=2).dtype == tensor.float32
+    assert x.sub(x, alpha=3).tolist() == [-3.0, -6.0]
+    assert tensor.tensor([True]).add(True).dtype == tensor.bool
+
+
+def test_products_and_quotients_are_added_with_their_gradients():
+    x, a, b = (tensor.tensor([value], requires_grad=True) for value in (1.0, 2.0, 4.0))
+    out = x.addcmul(a, b, value=3).addcdiv(a, b, value=2)
+    assert out.tolist() == [1 + 3 * 2 * 4 + 2 * 2 / 4]
+    out.backward()
+    assert [v.grad.tolist() for v in (x, a, b)] == [[1.0], [3 * 4 + 2 / 4], [3 * 2 - 2 * 2 / 16]]
+    assert x.addcmul(2.0, 0.5, value=2).dtype == tensor.float32
+
+
+def test_closeness_and_equality_of_whole_tensors():
+    x = tensor.tensor([1.0, math.inf])
+    assert x.allclose(x + 1e-7)
+    assert not x.allclose(x + 1.0)
+    assert x.isclose(tensor.tensor([1.1, math.inf]), rtol=0.2).tolist() == [True, True]
+    assert x.equal(x.clone())
+    assert not x.equal(x[:1])
+    assert not tensor.tensor([math.nan]).equal(tensor.tensor([math.nan]))
+
+
+def test_clamp_min_and_max_are_the_halves_of_clamp():
+    x = tensor.tensor([1, 5, 9])
+    assert x.clamp_min(3).clamp_max(6).equal(x.clamp(3, 6))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Half of the precision in, half of it out: no derivative computes in float64 what was given in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensor
+from tests.tensor import samples, samples_shapes
+from tests.tensor.gradients import Sample, values
+
+REAL = [
+    *samples.ELEMENTWISE,
+    *samples.REDUCTIONS,
+    *samples.LINEAR_ALGEBRA,
+    *[Sample(*sample) for sample in samples_shapes.SAMPLES],
+]
+SAMPLES = {f"{sample.rule}-{i}": sample for i, sample in enumerate(REAL)}
+
+
+def derivatives(out: tensor.Tensor):
+    """Yield each derivative on the tape behind `out`, as the table gives it, before the engine casts it."""
+    stack, seen = [out._node], set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen or not node.next:
+            continue
+        seen.add(node)
+        stack += node.next
+        g = np.ones(node.shape, node.dtype)
+        for i, function, places in node.plan.steps:
+            shape = node.next[i].shape if node.next[i] else ()
+            given = [node.saved[p] if p >= 0 else i if p == -1 else shape for p in places]
+            yield node.rule.name, function(np, g, *given)
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_float32_stays_float32_on_the_way_there_and_back(sample):
+    rng = np.random.default_rng(0)
+    arrays = [values(shape, sample.domain, np.float64, rng).astype(np.float32) for shape in sample.shapes]
+    out = sample.function(*[tensor.tensor(array, requires_grad=True) for array in arrays])
+    if out.dtype == tensor.float64:
+        return  # the sample asks for it, or brings float64 of its own
+    assert out.dtype == tensor.float32
+    for name, gradient in derivatives(out):
+        assert gradient is None or np.asarray(gradient).dtype == np.float32, name
