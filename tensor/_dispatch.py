@@ -144,6 +144,9 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
         raise explain(rule.name, error, [array]) from None
     if out is array:  # NumPy's way of saying that nothing changes; two tensors never hold one array object
         out = array.view()
+    if array.flags.writeable and not out.flags.writeable:
+        # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`writable`).
+        out.flags.writeable = True
     result = wrap(out, None if x._node is None else record(rule, (x,), out, parameters))
     if out.base is array.base and out.base is not None:
         join(storage, result, family_of(x))

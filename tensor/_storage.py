@@ -161,7 +161,10 @@ def lend(x: Holder) -> Array:
         if _has_outsiders(storage):
             _separate(storage)
         storage.lent = True
-    return x._array.view()  # type: ignore[union-attr]  # share() has seen the array
+    array = x._array.view()  # type: ignore[union-attr]  # share() has seen the array
+    if _is_expanded(array):
+        array.flags.writeable = False  # as NumPy has it: one write would show in several places
+    return array
 
 
 def borrow(x: Holder) -> None:
@@ -192,7 +195,11 @@ def _is_sole(x: Holder) -> bool:
     array = x._array
     if array is None or not array.flags.writeable:
         return False
-    return array.base is None or (array.base is owner_of(array) and _references_to_base(x) == _SOLE_BASE)
+    if array.base is None:
+        return True
+    if array.base is not owner_of(array) or _references_to_base(x) != _SOLE_BASE:
+        return False
+    return not _is_expanded(array)
 
 
 def _has_outsiders(storage: Storage) -> bool:
@@ -237,8 +244,6 @@ def _separate(storage: Storage) -> None:
             if view is None:
                 continue
             offset = view.__array_interface__["data"][0] - start
-            moved: Array = np.ndarray(view.shape, view.dtype, block, offset, view.strides)
-            moved.flags.writeable = not _is_expanded(view)
-            holder._array = moved
+            holder._array = np.ndarray(view.shape, view.dtype, block, offset, view.strides)
         storage.block = block
     storage.lent = storage.borrowed = False

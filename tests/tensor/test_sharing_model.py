@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from numpy.lib.stride_tricks import as_strided
 
 import tensor
 from tensor import Tensor
@@ -25,8 +26,13 @@ VIEWS = {
     "every other": (lambda x: x[::2], lambda a: a[::2]),
     "first": (lambda x: x[0:1], lambda a: a[0:1]),
     "transposed": (lambda x: x.T, lambda a: a.T),
-    "expanded": (lambda x: x.unsqueeze(0).expand(2, *x.shape), lambda a: np.broadcast_to(a, (2, *a.shape))),
+    "expanded": (lambda x: x.unsqueeze(0).expand(2, *x.shape), lambda a: twice(a)),
 }
+
+
+def twice(a: np.ndarray) -> np.ndarray:
+    """Return two rows that are both `a`; unlike a broadcast one, a view of it can be written."""
+    return as_strided(a, (2, *a.shape), (0, *a.strides), writeable=True)
 
 
 @dataclass(eq=False)
