@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from dis import opmap
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from tensor._storage import Array
 
 T_co = TypeVar("T_co", covariant=True)
-_FOR_ITER = opmap["FOR_ITER"]
 
 
 class Samples(Protocol[T_co]):
@@ -35,11 +32,13 @@ class Samples(Protocol[T_co]):
 class DataLoader(Generic[T_co]):
     """Goes through a data set in batches, as often as it is iterated.
 
-    Each batch is in a scope of its own, which ends before the next batch is made, when the loop ends, and
-    when it is left by ``break`` or an exception: nothing of a batch is left behind. That scope is current
-    only while the batch is made: what the loop computes belongs to the loop's own scope. To keep a tensor of
-    a batch, clone it, or take it out of its scope (``x.detach_from_dispose_scope()``, ``scope.attach(x)``). A
-    batch taken with ``next(iter(loader))`` is the caller's.
+    Each batch is in a scope of its own, which ends before the next batch is made, and when the loop has come
+    to its end. That scope is current only while the batch is made: what the loop computes belongs to the
+    loop's own scope. To keep a tensor of a batch, clone it, or take it out of its scope
+    (``x.detach_from_dispose_scope()``, ``scope.attach(x)``).
+
+    Where no next batch is asked for, the last one is the caller's, like any other tensor made there: after a
+    ``break``, an exception, or ``next(iter(loader))``. The scope around the loop disposes it.
 
     The loader disposes what it has made itself, the collated batch. Samples are read outside of all scopes;
     tensors of the data set are never disposed.
@@ -135,7 +134,6 @@ class _Batches:
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._scope: DisposeScope | None = None
-        self._in_loop = True
         self._loader = loader
         self._order = loader.order()
         self._size = loader.batch_size or 1
@@ -152,8 +150,6 @@ class _Batches:
         self._end()
         if self._next >= self._count:
             raise StopIteration
-        frame = sys._getframe(1)
-        self._in_loop = frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
         place = self._next * self._size
         self._next += 1
         return self._batch(self._order[place : place + self._size])
@@ -188,13 +184,11 @@ class _Batches:
             scope.dispose()
 
     def __del__(self) -> None:
-        # The loop was left early; or next() was called, and there is no loop whose end could be waited for.
+        # No next batch will be asked for, and the caller may go on with this one.
         scope, self._scope = self._scope, None
-        if scope is None or scope.is_disposed:
-            return
-        if not self._in_loop:
+        if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)
-        scope.dispose()
+            scope.dispose()
 
 
 def _reads_rows(loader: DataLoader[Any]) -> bool:
