@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Self
 
 from nn._gradients import clear_gradients
 from nn._traversal import Traversal
-from tensor._core import TensorCore, wrap_unowned
-from tensor._dtypes import Dtype, DtypeLike, as_dtype, float16, float32, float64, is_inexact
-from tensor._graph import Leaf
+from tensor import float16, float32, float64
+from tensor.lowlevel import (
+    Dtype,
+    DtypeLike,
+    Leaf,
+    TensorCore,
+    as_dtype,
+    is_inexact,
+    wrap_unowned,
+)
 
 if TYPE_CHECKING:
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 class Conversion(Traversal):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor._derivatives._table import RULES, define
+from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensor._graph import Leaf
-from tensor._storage import writable
+from tensor.lowlevel import Leaf, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

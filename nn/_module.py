@@ -9,7 +9,7 @@ from nn._hooks import Hooks
 from nn._states import States
 from scopes.lowlevel import clear_frames_of
 from tensor import TensorDisposedError
-from tensor._core import TensorCore
+from tensor.lowlevel import TensorCore
 
 clear_frames_of("nn")
 

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from scopes import DisposeScope
 from tensor import Tensor
-from tensor._core import TensorCore, wrap
-from tensor._dtypes import is_inexact
-from tensor._graph import Leaf
-from tensor._storage import claim
+from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap
 
 if TYPE_CHECKING:
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 class Parameter(Tensor):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from nn._module import Module
 from nn._parameter import Parameter
 from tensor import Tensor
-from tensor._core import TensorCore
+from tensor.lowlevel import TensorCore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

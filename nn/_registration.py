@@ -9,7 +9,7 @@ from nn._parameter import Parameter
 from scopes import dispose
 from scopes.lowlevel import owner_of
 from tensor import TensorDisposedError
-from tensor._core import TensorCore
+from tensor.lowlevel import TensorCore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn._traversal import Traversal
-from tensor._core import TensorCore
-from tensor._dtypes import require_supported
-from tensor._storage import owner_of, writable
+from tensor.lowlevel import TensorCore, owner_of, require_supported, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 class IncompatibleKeys(NamedTuple):

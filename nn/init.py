@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tensor import Tensor
-from tensor._core import TensorCore
-from tensor._random import numbers_of
-from tensor._storage import writable
+from tensor.lowlevel import TensorCore, numbers_of, writable
 
 if TYPE_CHECKING:
     from tensor import Generator
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 __all__ = [
     "calculate_gain",

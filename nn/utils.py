@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tensor as tn
-from tensor._core import TensorCore, wrap
-from tensor._graph import Leaf
-from tensor._storage import writable
+from tensor.lowlevel import Leaf, TensorCore, wrap, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,13 +10,13 @@ import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
 from tensor import _special
-from tensor._dispatch import overwrite
+from tensor.lowlevel import overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._core import TensorCore
-from tensor._graph import is_recording
+from tensor.lowlevel import TensorCore, is_recording
 
 if TYPE_CHECKING:
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -8,12 +8,11 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
-from tensor._core import wrap
-from tensor._dispatch import record
+from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 _RULE = RULES["cross_entropy"]
 

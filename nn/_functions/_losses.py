@@ -15,12 +15,11 @@ from nn._functions._checks import (
     is_wanted,
     reduced,
 )
-from tensor._core import wrap
-from tensor._dispatch import record
+from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Array, Array]:

@@ -8,13 +8,12 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_probability, floating_array_of
-from tensor._core import wrap
-from tensor._dispatch import apply, explain, overwrite, record
-from tensor._random import Generator, numbers_of
+from tensor import Generator
+from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 _LINEAR = RULES["linear"]
 

@@ -8,15 +8,13 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
-from tensor._core import wrap
-from tensor._dispatch import record
-from tensor._storage import writable
+from tensor.lowlevel import record, wrap, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor import Tensor
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ from nn._functions._maps import row_of
 from nn._module import Module
 from nn._parameter import Parameter
 from tensor import Tensor
-from tensor._core import TensorCore
+from tensor.lowlevel import TensorCore
 
 if TYPE_CHECKING:
-    from tensor._dtypes import DtypeLike
+    from tensor.lowlevel import DtypeLike
 
 
 def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:

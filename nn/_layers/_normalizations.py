@@ -10,13 +10,13 @@ from nn import init
 from nn._layers._maps import new_parameter, require_size
 from nn._module import Module
 from tensor import Tensor
-from tensor._storage import writable
+from tensor.lowlevel import writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nn._parameter import Parameter
-    from tensor._dtypes import DtypeLike
+    from tensor.lowlevel import DtypeLike
 
 
 def _as_sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:

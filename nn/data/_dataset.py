@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from tensor import Tensor
-from tensor._core import TensorCore
+from tensor.lowlevel import TensorCore
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -11,12 +11,12 @@ from nn.data._dataset import TensorDataset
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import current
 from tensor import Generator
-from tensor._random import default_generator
+from tensor.lowlevel import default_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 T_co = TypeVar("T_co", covariant=True)
 

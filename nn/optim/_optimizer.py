@@ -8,15 +8,13 @@ import numpy as np
 
 from nn._gradients import clear_gradients
 from tensor import Tensor, TensorDisposedError, enable_grad
-from tensor._core import TensorCore, wrap, wrap_unowned
-from tensor._graph import Leaf
-from tensor._storage import claim, writable
+from tensor.lowlevel import Leaf, TensorCore, claim, wrap, wrap_unowned, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from tensor._storage import Array
+    from tensor.lowlevel import Array
 
 Group = dict[str, Any]
 

@@ -1,0 +1,40 @@
+"""For libraries that build on tensors: what ``nn`` itself stands on.
+
+Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned``), ops of one's own
+(``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
+them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
+"""
+
+from tensor._core import TensorCore, wrap, wrap_unowned
+from tensor._derivatives import RULES
+from tensor._derivatives._table import define
+from tensor._dispatch import apply, explain, overwrite, record
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
+from tensor._graph import Leaf, is_recording
+from tensor._random import default_generator, numbers_of
+from tensor._storage import Array, claim, owner_of, writable
+
+__all__ = [
+    "RULES",
+    "Array",
+    "Dtype",
+    "DtypeLike",
+    "Leaf",
+    "TensorCore",
+    "apply",
+    "as_dtype",
+    "claim",
+    "default_generator",
+    "define",
+    "explain",
+    "is_inexact",
+    "is_recording",
+    "numbers_of",
+    "overwrite",
+    "owner_of",
+    "record",
+    "require_supported",
+    "wrap",
+    "wrap_unowned",
+    "writable",
+]
