@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, BinaryIO
-from uuid import uuid4
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from tensor._storage import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tensor._tensor import Tensor
 
@@ -63,7 +62,7 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
     (['bias', 'weight'], [5.0, 0.0], [0.0, 0.0])
     >>> folder.cleanup()
     """
-    place = Path(path)
+    place = _as_path(path)
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries = read_header(file, size, place)
@@ -131,12 +130,12 @@ def save_file(
     arrays = _arrays(tensors)
     _require_texts(metadata)
     head, order = compose(arrays, metadata)
-    target = Path(path).resolve()
-    partial = target.with_name(f".{uuid4().hex}.tmp")
+    target = _as_path(path).resolve()
+    partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
     try:
         with partial.open("xb") as file:
             if target.exists():
-                shutil.copymode(target, partial)
+                partial.chmod(S_IMODE(target.stat().st_mode))
             file.write(head)
             for name in order:
                 _write(file, arrays[name])
@@ -146,6 +145,12 @@ def save_file(
     finally:
         # Gone already when it took the place of the target.
         partial.unlink(missing_ok=True)
+
+
+def _as_path(path: _PathLike) -> Path:
+    from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
+
+    return Path(path)
 
 
 def _write(file: BinaryIO, array: Array) -> None:
