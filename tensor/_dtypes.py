@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,8 +74,7 @@ def is_inexact(dtype: Dtype) -> bool:
     return dtype.kind in "fc"
 
 
-@dataclass(frozen=True, slots=True)
-class FloatLimits:
+class FloatLimits(NamedTuple):
     """What a floating dtype can hold; for a complex one, each of its parts."""
 
     bits: int
@@ -91,8 +90,7 @@ class FloatLimits:
         return self.smallest_normal
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerLimits:
+class IntegerLimits(NamedTuple):
     """What an integer dtype can hold."""
 
     bits: int

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import dataclass
 from reprlib import Repr
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 from tensor import _dtypes as dtypes
 from tensor._dtypes import Dtype
@@ -80,8 +79,7 @@ class SafetensorsError(ValueError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Where a tensor lies in its file, in bytes from the file's start, and what it is."""
 
     dtype: Dtype
