@@ -14,7 +14,7 @@ import numpy as np
 from tensor._core import TensorCore, wrap, wrap_unowned
 from tensor._dtypes import Dtype
 from tensor._graph import Leaf
-from tensor._storage import Array, Storage, claim, join
+from tensor._storage import Array, Storage, claim_for_tensor, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +49,11 @@ class Pickling(TensorCore):
                 f"only leaves can be copied by deepcopy(), and this tensor was computed by {node.name()}: "
                 "use x.clone(), which keeps its history, or copy x.detach()"
             )
-        copied = memo[id(self)] = wrap(claim(self))
+        copied = memo[id(self)] = wrap(claim_for_tensor(self))
         if node is not None:
             leaf = copied._node = Leaf(node.shape, node.dtype)
             if node.grad is not None and node.grad._array is not None:
-                leaf.grad = wrap_unowned(claim(node.grad))
+                leaf.grad = wrap_unowned(claim_for_tensor(node.grad))
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tensor._core import TensorCore, wrap
 from tensor._derivatives import RULES
 from tensor._dispatch import record, view
-from tensor._storage import claim, join, share
+from tensor._storage import claim_for_tensor, join, share
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -38,6 +38,8 @@ class Sharing(TensorCore):
     def clone(self) -> Tensor:
         """Return a tensor with the same values and storage of its own. O(1): the first write copies.
 
+        Two kinds are copied at once: what NumPy arrays outside look at, and expanded views.
+
         Gradients flow through.
 
         Examples
@@ -50,7 +52,7 @@ class Sharing(TensorCore):
         [0.0, 0.0]
         """
         self._raise_if_disposed()
-        array = claim(self)
+        array = claim_for_tensor(self)
         return wrap(array, record(RULES["clone"], (self,), array, {}))
 
     def detach(self) -> Tensor:

@@ -154,6 +154,13 @@ def claim(x: Holder) -> Array:
     return array
 
 
+def claim_for_tensor(x: Holder) -> Array:
+    """Return what ``claim`` does, for another tensor to write to: an expanded view is laid out at once."""
+    array = claim(x)
+    # Each element needs a place of its own before a view of the new tensor can write to it.
+    return array.copy(order="K") if array.base is not None and _is_expanded(array) else array
+
+
 def lend(x: Holder) -> Array:
     """Return a new array over the memory of `x`, for outsiders: they and `x` see each other's writes."""
     storage = share(x)

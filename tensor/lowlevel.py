@@ -12,7 +12,7 @@ from tensor._dispatch import apply, explain, overwrite, record
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._graph import Leaf, is_recording
 from tensor._random import default_generator, numbers_of
-from tensor._storage import Array, claim, owner_of, writable
+from tensor._storage import Array, claim, claim_for_tensor, owner_of, writable
 
 __all__ = [
     "RULES",
@@ -24,6 +24,7 @@ __all__ = [
     "apply",
     "as_dtype",
     "claim",
+    "claim_for_tensor",
     "default_generator",
     "define",
     "explain",

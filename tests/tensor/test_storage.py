@@ -194,6 +194,17 @@ def test_an_expanded_view_can_not_be_written_but_its_clone_can():
     assert x.tolist() == [[0.0, 0.0]]
 
 
+def test_views_of_the_clone_of_an_expanded_view_have_elements_of_their_own():
+    wide = tensor.zeros((2,)).expand(3, 2)
+    clone = wide.clone()
+    clone[::2].add_(1.0)
+    assert clone.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    alias = clone.alias()
+    alias[1, 0] = 5.0
+    assert clone.tolist() == [[1.0, 1.0], [5.0, 0.0], [1.0, 1.0]]
+    assert wide.tolist() == [[0.0, 0.0]] * 3
+
+
 def test_an_expanded_view_follows_its_base_through_a_copy():
     x = tensor.zeros((1, 2))
     wide = x.expand(3, 2)
