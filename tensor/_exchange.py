@@ -37,6 +37,9 @@ class Exchange(TensorCore):
 
         Both see each other's writes, and either may go first. A clone never sees a write through it.
 
+        Memory that is read-only (a loaded file, ``bytes``) is marked so. PyTorch 2.13 does not heed the mark:
+        writing there to a mapped file ends the process. Ask for a copy: ``torch.from_dlpack(x, copy=True)``.
+
         Parameters
         ----------
         stream
@@ -52,7 +55,8 @@ class Exchange(TensorCore):
         Raises
         ------
         BufferError
-            If the tensor requires grad, or can't be given as asked.
+            If the tensor requires grad, if a dimension of it runs backwards (``x[::-1]``; its copy has none),
+            or if it can't be given as asked.
 
         Examples
         --------
@@ -63,12 +67,20 @@ class Exchange(TensorCore):
         [5.0, 0.0]
         """
         self._require_no_history_for("DLPack")
+        if stream is not None:
+            raise BufferError(f"DLPack: a tensor on the CPU has no streams: pass stream=None, not {stream!r}")
+        if dl_device not in (None, (_CPU, 0)):
+            raise BufferError(
+                f"DLPack: a tensor is on device {(_CPU, 0)}, the CPU, and is not given on {dl_device!r}. "
+                "Take it there with the other library"
+            )
         if copy:
             # What is copied at once is not lent: clones stay lazy.
             return self._array.__dlpack__(  # type: ignore[union-attr]  # seen above
-                stream=stream, max_version=max_version, dl_device=dl_device, copy=True
+                max_version=max_version, copy=True
             )
-        return lend(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        self._require_no_backward_strides()
+        return lend(self).__dlpack__(max_version=max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's name of the device: ``(1, 0)``, the CPU."""
@@ -98,6 +110,18 @@ class Exchange(TensorCore):
         del flags  # Python holds what we return against them
         self._require_no_history_for("the buffer protocol")
         return memoryview(cast("Buffer", lend(self)))
+
+    def _require_no_backward_strides(self) -> None:
+        array = self._array
+        if array is None or array.size == 0:
+            return
+        if any(s < 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+            # PyTorch 2.13 ends the process over one instead of raising.
+            steps = tuple(s // array.itemsize for s in array.strides)
+            raise BufferError(
+                f"DLPack: a dimension of this tensor runs backwards (strides {steps}), which not every "
+                "library reads. Pass x.contiguous(), or ask for a copy with copy=True"
+            )
 
     def _require_no_history_for(self, what: str) -> None:
         self._raise_if_disposed()

@@ -1,9 +1,12 @@
 """DLPack both ways: one memory, two libraries, either of which may go first."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 import tensor
+from scopes import new_dispose_scope
 
 
 def has_lazy_clones(x: tensor.Tensor) -> bool:
@@ -110,12 +113,51 @@ def test_a_tensor_that_requires_grad_is_not_exported_and_its_detached_one_is():
     assert np.from_dlpack(x.detach()).tolist() == [1.0, 1.0]
 
 
-def test_only_the_cpu_is_served():
+def test_only_the_cpu_is_served_and_it_has_no_streams():
     x = tensor.ones((2,))
     assert x.__dlpack_device__() == (1, 0)
-    assert x.__dlpack__(dl_device=(1, 0)) is not None
-    with pytest.raises(BufferError):
-        x.__dlpack__(dl_device=(2, 0))
+    assert x.__dlpack__(dl_device=(1, 0), stream=None) is not None
+    for device in [(2, 0), (1, 1), [1, 0], "cpu"]:
+        with pytest.raises(BufferError, match=r"device \(1, 0\), the CPU, and is not given on"):
+            x.__dlpack__(dl_device=device)
+    for stream in (0, 1, -1):
+        with pytest.raises(BufferError, match=f"stream=None, not {stream}"):
+            x.__dlpack__(stream=stream)
+    assert has_lazy_clones(x)  # what was refused has lent nothing
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (None, "dltensor"),
+        ((0, 8), "dltensor"),
+        ((1, 0), "dltensor_versioned"),
+        ((2, 3), "dltensor_versioned"),
+    ],
+)
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_a_capsule_is_of_the_newest_version_that_the_consumer_knows(version, name, copy):
+    capsule = tensor.ones((2,)).__dlpack__(max_version=version, copy=copy)
+    assert f'"{name}"' in repr(capsule)
+
+
+def test_a_version_that_is_none_is_an_error():
+    with pytest.raises(TypeError, match="max_version"):
+        tensor.ones((2,)).__dlpack__(max_version="1.0")
+
+
+def test_what_runs_backwards_is_given_as_a_copy_only():
+    x = tensor.tensor([1.0, 2.0, 3.0])
+    backwards = x[::-1]
+    with pytest.raises(BufferError, match=r"runs backwards \(strides \(-1,\)\).*contiguous"):
+        np.from_dlpack(backwards)
+    assert np.from_dlpack(backwards, copy=True).tolist() == [3.0, 2.0, 1.0]
+    assert np.from_dlpack(backwards.contiguous()).tolist() == [3.0, 2.0, 1.0]
+    assert has_lazy_clones(x)
+
+
+def test_an_expanded_view_is_given_as_read_only():
+    assert not np.from_dlpack(tensor.ones((2,)).expand(3, 2)).flags.writeable
 
 
 def test_a_disposed_tensor_is_an_error():
@@ -200,3 +242,114 @@ def test_a_dtype_that_arrays_do_not_have_is_named():
 
     with pytest.raises(TypeError, match=r"Producer16 of bfloat16.*Unsupported dtype"):
         tensor.from_dlpack(Producer16(np.ones(1)))
+
+
+# PyTorch as the other side; `pip install 'disposescope[bench]'` brings it.
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def test_pytorch_reads_our_memory_and_both_see_each_others_writes(torch):
+    x = tensor.zeros((2, 3))
+    theirs = torch.from_dlpack(x.T)
+    theirs[2, 0] = 5.0
+    x[1, 1] = 7.0
+    assert theirs.data_ptr() == x.data_ptr()
+    assert x.tolist() == theirs.T.tolist() == [[0.0, 0.0, 5.0], [0.0, 7.0, 0.0]]
+
+
+def test_we_read_pytorchs_memory_and_both_see_each_others_writes(torch):
+    theirs = torch.zeros(2, 3)
+    x = tensor.from_dlpack(theirs.T)
+    clone = x.clone()
+    theirs[1, 1] = 7.0
+    x[2, 0] = 5.0
+    assert theirs.data_ptr() == x.data_ptr()
+    assert x.tolist() == theirs.T.tolist() == [[0.0, 0.0], [0.0, 7.0], [5.0, 0.0]]
+    assert clone.tolist() == [[0.0, 0.0]] * 3
+
+
+def test_our_memory_lives_while_pytorch_looks_and_goes_with_its_last_tensor(torch):
+    released = []
+    source = bytearray(8)
+    with new_dispose_scope():
+        x = tensor.from_blob(source, (2,), "float32", on_release=lambda: released.append(1))
+        theirs = torch.from_dlpack(x)
+        view = theirs[1:]
+    assert x.is_invalid
+    del theirs
+    view += 1.0
+    assert released == []
+    with pytest.raises(BufferError):
+        source.clear()
+    del view
+    assert released == [1]
+    source.clear()
+
+
+def test_pytorchs_memory_lives_while_a_tensor_of_ours_looks_and_goes_with_the_last(torch):
+    array = np.zeros(2, np.float32)
+    gone = weakref.ref(array)
+    theirs = torch.from_numpy(array)
+    del array
+    with new_dispose_scope():
+        x = tensor.from_dlpack(theirs)
+        view = x[1:]
+        del theirs, x
+        view += 1.0
+        assert view.tolist() == [1.0]
+        assert gone() is not None
+    assert gone() is None
+
+
+def test_a_copy_for_pytorch_and_one_of_pytorch_are_each_sides_own(torch):
+    x = tensor.zeros((2,))
+    theirs = torch.from_dlpack(x, copy=True)
+    ours = tensor.from_dlpack(theirs, copy=True)
+    theirs += 1.0
+    ours += 2.0
+    assert (x.tolist(), theirs.tolist(), ours.tolist()) == ([0.0, 0.0], [1.0, 1.0], [2.0, 2.0])
+    assert has_lazy_clones(x)
+
+
+def test_a_loaded_file_goes_to_pytorch_without_a_copy_and_its_copy_may_be_written(torch, tmp_path):
+    tensor.save_file({"x": np.zeros(2, np.float32)}, tmp_path / "x")
+    x = tensor.load_file(tmp_path / "x")["x"]
+    assert torch.from_dlpack(x).data_ptr() == x.data_ptr()
+    theirs = torch.from_dlpack(x, copy=True)
+    theirs += 1.0
+    assert (x.tolist(), theirs.tolist()) == ([0.0, 0.0], [1.0, 1.0])
+
+
+def test_what_runs_backwards_is_an_error_where_pytorch_would_end_the_process(torch):
+    with pytest.raises(BufferError, match="runs backwards"):
+        torch.from_dlpack(tensor.ones((3,))[::-1])
+    for few in (tensor.ones((1, 2))[::-1], tensor.ones((0, 3))[:, ::-1], tensor.ones(())):
+        assert torch.from_dlpack(few).shape == few.shape
+
+
+def test_pytorch_and_we_refuse_each_others_recorded_tensors(torch):
+    with pytest.raises(BufferError, match=r"requires grad.*detach"):
+        torch.from_dlpack(tensor.ones((2,), requires_grad=True))
+    with pytest.raises(BufferError, match="require gradient"):
+        tensor.from_dlpack(torch.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float64", "complex128"]
+)
+def test_each_dtype_goes_to_pytorch_and_back_on_one_memory(torch, dtype):
+    x = tensor.ones((2,), dtype=dtype)
+    theirs = torch.from_dlpack(x)
+    back = tensor.from_dlpack(theirs)
+    back[0] = 0
+    assert (theirs.dtype, back.dtype) == (getattr(torch, dtype), x.dtype)
+    assert x.tolist() == theirs.tolist() == back.tolist()
+
+
+def test_a_dtype_of_pytorchs_own_is_named_with_a_way_out(torch):
+    with pytest.raises(TypeError, match=r"torch.bfloat16 can't become a tensor.*Convert it"):
+        tensor.from_dlpack(torch.ones(2, dtype=torch.bfloat16))
