@@ -92,9 +92,10 @@ def save_file(
     """Write `tensors` to a safetensors file at `path`, whole or not at all.
 
     The bytes go to a temporary file in the same folder, which takes the place of `path` once it is whole on
-    the disk: an error or a crash leaves the old file as it was. They are streamed, so that no copy of a
-    tensor is made in memory; views and transposed tensors are written row by row. Values alone are written:
-    no gradients, no history. Tensors that share memory are each written in full.
+    the disk: an error or a crash leaves the old file as it was. (A process that is killed leaves its
+    temporary file, ``.<random>.tmp``, behind.) They are streamed, so that no copy of a tensor is made in
+    memory; views and transposed tensors are written row by row. Values alone are written: no gradients, no
+    history. Tensors that share memory are each written in full.
 
     Parameters
     ----------

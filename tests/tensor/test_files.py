@@ -285,16 +285,38 @@ def test_a_failing_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.Monk
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_process_killed_while_it_saves_leaves_the_old_file(path: Path) -> None:
+STOPS_HALF_WAY = """
+import sys, time, numpy, tensor
+from tensor import _files
+
+write = _files._write
+
+def stop_after_two(file, array, written=[]):
+    write(file, array)
+    written.append(array)
+    if len(written) == 2:
+        file.flush()
+        print("half way", flush=True)
+        time.sleep(60)
+
+_files._write = stop_after_two
+tensor.save_file({name: numpy.ones(1 << 17) for name in "xyz"}, sys.argv[1])
+"""
+
+
+def test_a_process_killed_in_the_middle_of_a_save_leaves_the_old_file(path: Path) -> None:
     tensor.save_file({"x": np.zeros(3)}, path)
-    program = (
-        "import os, sys, numpy, tensor, tensor._files\n"
-        "os.fsync = lambda file: os._exit(9)\n"
-        "tensor.save_file({'x': numpy.ones(3)}, sys.argv[1])\n"
-    )
-    run = subprocess.run([sys.executable, "-c", program, path], cwd=Path(__file__).parents[2], check=False)
-    assert run.returncode == 9
-    assert tensor.load_file(path)["x"].tolist() == [0.0, 0.0, 0.0]
+    before = path.read_bytes()
+    program = [sys.executable, "-c", STOPS_HALF_WAY, path]
+    with subprocess.Popen(program, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"half way"
+        process.kill()  # signal 9
+    (partial,) = set(path.parent.iterdir()) - {path}
+    assert 2 * MIB < partial.stat().st_size < 3 * MIB
+    assert path.read_bytes() == before
+    tensor.save_file({"x": np.ones(3)}, path)
+    assert tensor.load_file(path)["x"].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_saving_streams_what_is_not_packed(path: Path) -> None:
