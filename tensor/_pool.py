@@ -1,0 +1,286 @@
+"""The pool: blocks of large arrays that are gone, kept for the next ones.
+
+An array from the pool is the owner of its memory as far as anybody can see: its base is a block (an mmap or
+a bytearray), where NumPy stops looking for a view's base. When it dies nobody at all looks at the block
+any more, for views, exported arrays and memoryviews hold it.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+from math import prod
+from sys import getrefcount, maxsize
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._accounting import (
+    OutOfMemoryError,
+    Size,
+    books,
+    charge,
+    drain,
+    is_leased,
+    lease,
+    make_room,
+    released,
+    set_floor,
+    size_of,
+    sizes,
+    take_stock,
+    withdraw_sizes,
+)
+
+if TYPE_CHECKING:
+    from tensor._accounting import Array
+
+# The memory, and where in it the first byte at a multiple of 64 is.
+Block = tuple[Any, int]
+
+_ALIGNMENT = 64
+_MAPPED_FROM = 2**20
+_HUGE_FROM = 2**22
+_ndarray = np.ndarray
+
+
+class Shelf:
+    """The blocks of one capacity that wait for the next array; the last one put is the first one taken."""
+
+    __slots__ = ("blocks", "capacity", "last_use")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.blocks: list[Block] = []
+        self.last_use = 0
+
+    def put(self, block: Block) -> None:
+        """Keep `block`, and let others go when there are too many."""
+        if self.capacity > pool.max_cached:
+            return
+        self.last_use = pool.clock = pool.clock + 1
+        books.cached += self.capacity
+        self.blocks.append(block)
+        if books.cached > pool.max_cached:
+            trim(pool.max_cached)
+        elif books.limit is not None:
+            set_floor()
+
+
+class Pool:
+    """The shelves and the settings."""
+
+    __slots__ = ("by_nbytes", "clock", "fill", "max_cached", "min_pooled", "shelves")
+
+    def __init__(self) -> None:
+        self.max_cached = 2**30
+        self.min_pooled = 2**15
+        # The byte that uninitialised memory is filled with.
+        self.fill: int | None = None
+        self.shelves: dict[int, Shelf] = {}
+        # The same shelves, by the sizes that were asked for.
+        self.by_nbytes: dict[int, Shelf] = {}
+        self.clock = 0
+
+    def shelf_for(self, n: int) -> Shelf:
+        """Return the shelf of the blocks for `n` bytes."""
+        capacity = capacity_for(n)
+        shelf = self.shelves.setdefault(capacity, Shelf(capacity))
+        if len(self.by_nbytes) > 4096:
+            self.by_nbytes.clear()
+        self.by_nbytes[n] = shelf
+        return shelf
+
+
+def capacity_for(n: int) -> int:
+    """Return the size of the blocks for `n` bytes: 16 for each doubling, at most 6.25% more than `n`."""
+    step = 1 << max((n - 1).bit_length() - 5, 6)
+    return (n + step - 1) & -step
+
+
+pool = Pool()
+
+
+def empty(shape: tuple[int, ...], dtype: Any, like: Array | None = None) -> Array:
+    """Return a new array whose values are whatever the memory held.
+
+    In the order of memory of `like`, when it has the same shape. From `min_pooled` bytes on it comes from
+    the pool and is counted; a smaller one is counted by whoever wraps it.
+    """
+    array = _place(shape, dtype, like)[0]
+    if pool.fill is not None and array.size:
+        array.ravel(order="K").view(np.uint8).fill(pool.fill)
+    return array
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return what ``empty`` does, filled with zeros."""
+    dtype = np.dtype(dtype)
+    if prod(shape) * dtype.itemsize < pool.min_pooled:
+        return np.zeros(shape, dtype)
+    array, is_zero = _place(shape, dtype, None)
+    if not is_zero:
+        array.fill(0)
+    return array
+
+
+def copy(array: Array) -> Array:
+    """Return a copy of `array` in the same order of memory; from the pool when it is large."""
+    if array.nbytes < pool.min_pooled:
+        return array.copy(order="K")
+    out, _ = _place(array.shape, array.dtype, array)
+    np.copyto(out, array)
+    return out
+
+
+def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Array, bool]:
+    """Return an array that nobody has written to, and whether it is known to hold zeros."""
+    dtype = np.dtype(dtype)
+    n = prod(shape) * dtype.itemsize
+    if n < pool.min_pooled or n > maxsize:
+        if like is None or like.shape != shape:
+            return np.empty(shape, dtype), False
+        return np.empty_like(like, dtype, order="K", subok=False), False
+    if released:
+        drain()
+    shelf = pool.by_nbytes.get(n) or pool.shelf_for(n)
+    try:
+        block = shelf.blocks.pop()
+    except IndexError:
+        block = _fresh_block(shelf.capacity)
+        books.miss += 1
+        is_zero = True
+    else:
+        shelf.last_use = pool.clock = pool.clock + 1
+        books.cached -= shelf.capacity
+        books.reuse += 1
+        is_zero = False
+        if books.limit is not None:
+            set_floor()
+    memory, offset = block
+    strides = (
+        None
+        if like is None or like.shape != shape or like.flags.c_contiguous
+        else _strides(like, dtype.itemsize)
+    )
+    array = _ndarray(shape, dtype, memory, offset, strides)
+    lease(array, block, shelf)
+    return array, is_zero
+
+
+def _strides(like: Array, itemsize: int) -> tuple[int, ...]:
+    """Return the strides, without gaps, that keep the order of memory of `like`."""
+    strides = [0] * like.ndim
+    for axis in sorted(range(like.ndim), key=lambda axis: (abs(like.strides[axis]), -axis)):
+        strides[axis] = itemsize
+        itemsize *= like.shape[axis]
+    return tuple(strides)
+
+
+def _fresh_block(capacity: int) -> Block:
+    make_room(capacity)
+    try:
+        return _take_from_system(capacity)
+    except (MemoryError, OSError, OverflowError):
+        trim(0)
+    gc.collect()
+    drain()
+    trim(0)
+    try:
+        return _take_from_system(capacity)
+    except (MemoryError, OSError, OverflowError):
+        raise OutOfMemoryError(capacity, take_stock(), books.cached, None) from None
+
+
+def _take_from_system(capacity: int) -> Block:
+    if capacity >= _MAPPED_FROM:
+        try:
+            return _mapped(capacity), 0
+        except OSError:
+            pass  # a process may have so many maps only
+    # Not an ndarray: views would take it for their base.
+    memory = bytearray(capacity + _ALIGNMENT)
+    address: int = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
+    return memory, -address % _ALIGNMENT
+
+
+def _mapped(capacity: int) -> mmap.mmap:
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return mmap.mmap(-1, capacity)
+    # Private: what is shared, a forked child would write to as well.
+    memory = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if capacity >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def trim(to_bytes: int) -> int:
+    """Give blocks back to the system until at most `to_bytes` are cached; return how many bytes went.
+
+    Those go first for whose size nobody has asked for the longest time.
+    """
+    gone = 0
+    while books.cached > to_bytes:
+        full = [shelf for shelf in list(pool.shelves.values()) if shelf.blocks]
+        if not full:
+            break
+        shelf = min(full, key=_last_use)
+        try:
+            shelf.blocks.pop(0)
+        except IndexError:
+            continue  # another thread took it
+        books.cached -= shelf.capacity
+        gone += shelf.capacity
+    if books.limit is not None:
+        set_floor()
+    return gone
+
+
+def _last_use(shelf: Shelf) -> int:
+    return shelf.last_use
+
+
+books.trim = trim
+
+
+def hold_of(array: Array) -> Size | None:
+    """Count a new array, and return what its tensor holds for as long as it does.
+
+    That is the size of a small one; None for a large one, which has a lease, and for borrowed memory.
+    """
+    owner = array
+    base = owner.base
+    while isinstance(base, np.ndarray):
+        owner, base = base, base.base
+    if base is not None:
+        return None  # from the pool, which has leased it, or borrowed
+    n = owner.nbytes
+    if n < pool.min_pooled:
+        if n in sizes or size_of(n) is not None:
+            hold = sizes[n]
+            hold.made += 1
+            count = getrefcount(hold)
+            if count > hold.high:
+                charge(n, count)
+            return hold
+        if not is_leased(owner):
+            books.leased_count += 1
+            lease(owner)
+    elif not is_leased(owner):
+        books.miss += 1
+        lease(owner)
+    return None
+
+
+def is_pooled(array: Array) -> bool:
+    """Tell whether the memory under `array` is a block of the pool."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return owner.base is not None and is_leased(owner)
+
+
+def configure_min_pooled(nbytes: int) -> None:
+    """Let the pool serve arrays of `nbytes` and more."""
+    pool.min_pooled = nbytes
+    withdraw_sizes(nbytes)

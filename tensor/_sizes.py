@@ -1,0 +1,74 @@
+"""Sizes of memory: ``"1.5 GB"`` to bytes, and bytes to text."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+_TEXT = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
+
+
+def parse(size: int | str, name: str = "size") -> int:
+    """Return the bytes that `size` says: an int, or text such as ``"512 MiB"``, ``"1.5 GB"``, ``"64kB"``.
+
+    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in any case; a number alone
+    is bytes. What is left of a byte is dropped. `name` is what an error calls the argument.
+
+    Raises
+    ------
+    TypeError
+        When `size` is neither int nor text.
+    ValueError
+        When it is negative, or text that says no size.
+
+    Examples
+    --------
+    >>> from tensor._sizes import parse
+    >>> parse("1.5 KiB"), parse("64kB"), parse(100)
+    (1536, 64000, 100)
+    """
+    if isinstance(size, int) and not isinstance(size, bool):
+        if size < 0:
+            raise ValueError(f"{name} is {size}, but sizes are 0 bytes or more")
+        return size
+    if isinstance(size, str):
+        match = _TEXT.fullmatch(size)
+        factor = _UNITS.get(match[3].lower()) if match else None
+        if match and factor is not None:
+            decimals = match[2] or ""
+            # In whole numbers, for a float would round large sizes.
+            return int(match[1] + decimals) * factor // int(10 ** len(decimals))
+    raise ValueError(
+        f"{name} is {size!r}, which is no size: write a whole number of bytes, or text such as '512 MiB', "
+        "'1.5 GB' or '64 kB'"
+    )
+
+
+def format_bytes(nbytes: int) -> str:
+    """Return `nbytes` for people, in units of 1024.
+
+    Examples
+    --------
+    >>> from tensor._sizes import format_bytes
+    >>> format_bytes(100), format_bytes(1536), format_bytes(3 * 2**30)
+    ('100 bytes', '1.5 KiB', '3 GiB')
+    """
+    size = float(nbytes)
+    unit = "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024:
+            break
+        size /= 1024
+        unit = larger
+    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.4g} {unit}"
