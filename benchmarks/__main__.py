@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import imports, lifetimes, ops, training
+from benchmarks import imports, lifetimes, memory, ops, training
 from benchmarks.harness import measure
 from benchmarks.report import print_table, write_json
 
-FAMILIES = (ops, lifetimes, training, imports)
+FAMILIES = (ops, memory, lifetimes, training, imports)
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
