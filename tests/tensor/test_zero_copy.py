@@ -6,6 +6,9 @@ import array
 import gc
 import mmap
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -264,3 +267,16 @@ def test_two_processes_see_each_others_writes_through_shared_memory() -> None:
         shared.close()
     finally:
         shared.unlink()
+
+
+def test_the_example_of_shared_memory_runs_and_cleans_up_without_a_warning() -> None:
+    root = Path(__file__).parents[2]
+    program = [sys.executable, "-W", "error", "examples/share_memory.py"]
+    path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        program, cwd=root, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "1843200 of 1843200" in run.stdout
+    assert "0 tensors are left" in run.stdout
+    assert "live_count: 0;" in run.stdout
