@@ -1,8 +1,8 @@
-"""The books of memory: what is live, its peaks and its limit, exact and without a lock.
+"""The books of memory: what is live and how much more may be, exact, without a lock or a finalizer.
 
-The unit is the *owner array*, under which the memory is. A small one is counted by references: all buffers
-of one size hold a reference to the one `Size` of that many bytes, and what a reference count says is alive
-needs no finalizer. The way of a small new array `out`, written out where every nanosecond counts:
+The unit is the *owner array*, under which the memory is. A small one is counted by references: all small
+buffers of one size hold a reference to the one `Size` of that many bytes, and its reference count tells how
+many are alive. The way of a small new array `out`, written out where every nanosecond counts:
 
     n = out.nbytes
     try:
@@ -10,205 +10,172 @@ needs no finalizer. The way of a small new array `out`, written out where every 
     except KeyError:
         hold = hold_of(out)  # of tensor._pool: the first of its size, or a large one
     else:
-        hold.made += 1
-        count = getrefcount(hold)
-        if count > hold.high:
-            charge(n, count)
+        left = hold.left = hold.left - 1
+        if left < 0:
+            charge(n)
     x._hold = hold
 
 A large one has a `Lease`, a weak reference whose callback is a method of C: nothing of ours runs while
-memory is let go, and the next allocation or reading finds it in `released`.
+memory is let go; the next allocation or reading finds the lease in `released`.
 
-``books.room`` says how much more may be taken before a peak rises or the limit is met. It is cautious: of
-each size it takes as many for alive as there ever were at once since the last ``take_stock``, which counts
-anew. So a loop that makes and drops buffers of the same sizes again and again never comes to ``settle``.
+``books.room`` is what may still be taken before a peak rises or the limit is met. It is cautious, for the end
+of a small buffer is not seen. Each size has room for as many buffers as its `high` says, and as long as no
+more are alive at once, nothing needs to be done but now and then to look at one reference count (`charge`).
+When the room is used up, ``take_stock`` counts what is really alive, and peaks rise by that alone.
 
-No lock is needed, and finalizers may allocate at any point: as in `scopes._statistics`, CPython hands the GIL
-over at calls and backward jumps only, a call of C that runs no Python is one step, and whatever several
-threads change is changed by ``+=``.
+No lock is needed, so finalizers may allocate at any point. As in `scopes._statistics`: CPython hands the GIL
+over at calls and backward jumps only, and a call into C that makes no container and runs no Python is one
+step. What several threads change, they change by ``+=``. A variable that holds a `Size` counts as a buffer,
+so there is none but in the way above.
 """
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from itertools import repeat
 from operator import add, attrgetter, mul, sub
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 from weakref import getweakrefs, ref
 
-import numpy as np
+from tensor._books import Array, Block, Books, Lease, Peak, Pinned, Seen, Shelf, Size
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-# More sizes than that are counted by leases: taking stock costs 130 ns for each size.
+# Buffers of further sizes are counted by leases. To take stock costs 200 ns for each size.
 MOST_SIZES = 256
+# After so many looks at a reference count for which there was no room in advance, stock is taken.
+_PATIENCE = 128
 
 
-class Size:
-    """All small buffers of `nbytes` bytes: each holds one reference to this."""
-
-    __slots__ = ("high", "made", "nbytes")
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-        # How many were ever made.
-        self.made = 0
-        # The reference count up to which `books.room` has been charged, as the hot path reads it.
-        self.high = _HOT
+def _count_in_charge(offered: dict[int, Size]) -> int:
+    hold = offered[0]
+    count = _count_by_subscript(offered)
+    del hold
+    return count
 
 
-class Peak:
-    """The most bytes that were live at once since somebody began to look."""
-
-    __slots__ = ("nbytes",)
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
+def _count_by_subscript(offered: dict[int, Size]) -> int:
+    return getrefcount(offered[0])
 
 
-class Shelf(Protocol):
-    """Where a lease's block goes back to."""
-
-    def put(self, block: tuple[Any, int]) -> None: ...
+# Runs an iterator to its end without leaving C.
+_sink: deque[None] = deque(maxlen=0)
 
 
-class Lease(ref[Array]):
-    """A large buffer, for as long as its owner array is alive."""
-
-    __slots__ = ("block", "nbytes", "shelf")
-
-    nbytes: int
-    # The pool's memory under it, and where that goes back to; None for memory that is NumPy's.
-    block: tuple[Any, int] | None
-    shelf: Shelf | None
-
-    # Those of `ref` ask the referent.
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+def _set_highs(tokens: list[Size], shift: int) -> None:
+    """Set the high of each size to its reference count plus `shift`, all in one step."""
+    _sink.extend(map(setattr, tokens, repeat("high"), map(add, map(getrefcount, tokens), repeat(shift))))
 
 
-def _no_trim(_to_bytes: int) -> int:
-    return 0
-
-
-class Books:
-    """The figures of the process. Whoever changes one writes ``+=``."""
-
-    __slots__ = (
-        "cached",
-        "donation_miss",
-        "donation_reuse",
-        "external",
-        "floor",
-        "leased",
-        "leased_count",
-        "limit",
-        "lives",
-        "miss",
-        "peaks",
-        "reuse",
-        "room",
-        "trim",
-        "version",
-    )
-
-    def __init__(self) -> None:
-        # The lowest of all peaks and the limit, and what is left up to there.
-        self.floor = 0
-        self.room = 0
-        # Bytes under leases: now, and all that ever were; and how many leases of small buffers.
-        self.lives = 0
-        self.leased = 0
-        self.leased_count = 0
-        # Bytes in the pool, bytes borrowed.
-        self.cached = 0
-        self.external = 0
-        self.reuse = 0
-        self.miss = 0
-        self.donation_reuse = 0
-        self.donation_miss = 0
-        self.limit: int | None = None
-        # Of those who look, by id. The first is the process.
-        self.peaks: dict[int, Peak] = {}
-        # Goes up when a peak comes or goes, is set back, or the limit changes.
-        self.version = 0
-        # Gives the pool's memory back to the system until at most so many bytes are cached; set by the pool.
-        self.trim: Callable[[int], int] = _no_trim
-
-
-_HOT = 0
-
-
-def _hot_count(offered: dict[int, Size], n: int) -> int:
-    hold = offered[n]
-    return getrefcount(hold)
-
-
-def _calibrate() -> tuple[int, int]:
-    """Return what the hot path and ``map`` count for a size that no buffer holds; interpreters differ."""
-    offered = {0: Size(0)}
-    every = dict(offered)
-    listed = [*every.values()]
+def _calibrate() -> tuple[int, int, int]:
+    """Return what `charge`, ``map`` and `_set_highs` count for a size that no buffer holds."""
+    # Interpreters differ. As many references as a size has: known, listed, and offered or withdrawn.
+    offered = {0: Size(0, 0)}
+    known = dict(offered)
+    listed = [*known.values()]
     counts: list[int] = []
     counts.extend(map(getrefcount, listed))
-    # In the hot path the variable is what the new buffer will hold.
-    return _hot_count(offered, 0) - 1, counts[0]
+    _set_highs(listed, 0)
+    return _count_in_charge(offered) - 1, counts[0], offered[0].high
 
 
-_HOT, _MAPPED = _calibrate()
+_references_of_none, _mapped_of_none, _set_of_none = _calibrate()
 
-# The sizes that new buffers may be counted by; those below them in number that are known at all (never
-# dropped), also as a list; those that are known but no longer offered.
+# The sizes that new buffers are counted by.
 sizes: dict[int, Size] = {}
+# All sizes that ever were, in a dict and in a list, and those that are offered no more.
 _known: dict[int, Size] = {}
 _tokens: list[Size] = []
 _withdrawn: dict[int, Size] = {}
 
 leases: set[Lease] = set()
 released: deque[Lease] = deque()
+# Storages over exported blocks, by the ids of those; such storages when they are gone.
+seen: dict[int, Seen] = {}
+orphaned: deque[Seen] = deque()
+pinned_small: set[Pinned] = set()
 
 books = Books()
 process_peak = Peak(0)
 books.peaks[id(process_peak)] = process_peak
 
+_leave = released.append
+_orphan = orphaned.append
+_unpin = pinned_small.discard
 _nbytes_of = attrgetter("nbytes")
 _high_of = attrgetter("high")
-_sink: deque[None] = deque(maxlen=0)
-_leave = released.append
 
 
-def size_of(n: int) -> Size | None:
-    """Return the size of `n` bytes, offered from now on; None when there are too many sizes."""
+def offer_size(n: int) -> bool:
+    """Let buffers of `n` bytes be counted by their size; False when there are too many sizes."""
     if n not in _known:
         if len(_known) >= MOST_SIZES:
-            return None
-        size = Size(n)
+            return False
+        size = Size(n, _references_of_none)
         if _known.setdefault(n, size) is size:
             _tokens.append(size)
         del size
-    # Whether offered or withdrawn, a size has the same number of references.
     sizes.setdefault(n, _known[n])
     _withdrawn.pop(n, None)
-    return sizes[n]
+    return True
 
 
 def withdraw_sizes(from_bytes: int) -> None:
-    """Count new buffers of `from_bytes` and more by leases."""
+    """Let new buffers of `from_bytes` and more be counted by leases."""
     for n in [n for n in list(sizes) if n >= from_bytes]:
         _withdrawn[n] = sizes.pop(n)
 
 
-def lease(owner: Array, block: tuple[Any, int] | None = None, shelf: Shelf | None = None) -> None:
-    """Count `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`."""
+def charge(n: int) -> None:
+    """See whether more buffers of `n` bytes are alive than there is room for, and make room in advance.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When more is live than the limit allows.
+    """
+    before = _known[n].left
+    count = getrefcount(_known[n])
+    # From here on without a call, so that no other thread sees `size`. One may have made buffers just now.
+    size = _known[n]
+    left = size.left
+    if left >= 0:
+        return  # or have made room
+    count += before - left
+    high = size.high
+    room = books.room
+    more = high - count
+    advance = room // (8 * n) if n else _PATIENCE
+    if more < advance:
+        more = advance if advance < 1024 else 1024
+    if more > 0:
+        books.grants += 1
+    else:
+        more = 0
+        books.tight += 1
+    size.left = more
+    size.given += more - left
+    size.high = count + more
+    room = books.room = room - n * (count + more - high)
+    del size
+    if room < 0:
+        settle()
+    elif not more and books.tight % _PATIENCE == 0:
+        take_stock()
+
+
+def lease(owner: Array, block: Block | None = None, shelf: Shelf | None = None) -> None:
+    """Count `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When more is live than the limit allows.
+    """
     new = Lease(owner, _leave)
     n = new.nbytes = owner.nbytes
     new.block = block
     new.shelf = shelf
+    new.is_pinned = False
     leases.add(new)
     books.lives += n
     books.leased += n
@@ -217,75 +184,29 @@ def lease(owner: Array, block: tuple[Any, int] | None = None, shelf: Shelf | Non
         settle()
 
 
+def lease_of(owner: Array) -> Lease | None:
+    """Return the lease of `owner`, if it has one."""
+    for reference in getweakrefs(owner):
+        if type(reference) is Lease:
+            return reference
+    return None
+
+
 def drain() -> None:
     """Strike out the leases whose arrays are gone, and put their blocks back."""
-    while True:
+    while released:
         try:
             gone = released.popleft()
-        except IndexError:
+        except IndexError:  # another thread was quicker
             return
         leases.discard(gone)
-        n = gone.nbytes
-        books.lives -= n
-        books.room += n
+        if gone.is_pinned:
+            books.pinned -= gone.nbytes
+        else:
+            books.lives -= gone.nbytes
+            books.room += gone.nbytes
         if gone.shelf is not None and gone.block is not None:
             gone.shelf.put(gone.block)
-
-
-def charge(n: int, count: int) -> None:
-    """Take note that `count` references to the size of `n` bytes were seen, more than ever."""
-    # No variable holds the size: it would count as a buffer.
-    high = _known[n].high
-    if count > high:
-        _known[n].high = count
-        room = books.room = books.room - n * (count - high)
-        if room < 0:
-            settle()
-
-
-def take_stock() -> int:
-    """Count what is taken now, pinned large buffers included; raise the peaks that what is live is above."""
-    if released:
-        drain()
-    counts: list[int] = []
-    counting, extend = map(getrefcount, _tokens), counts.extend
-    lives = books.lives
-    extend(counting)
-    taken = lives + _total(counts, _MAPPED)
-    if taken > books.floor:
-        live = taken - pinned()[1]
-        for peak in list(books.peaks.values()):
-            if live > peak.nbytes:
-                peak.nbytes = live
-    # Counted and noted in one step, so that no buffer of another thread comes between.
-    again = map(add, map(getrefcount, _tokens), repeat(_HOT - _MAPPED))
-    _sink.extend(map(setattr, _tokens, repeat("high"), again))
-    highs: list[int] = []
-    reading, extend = map(_high_of, _tokens), highs.extend
-    room, lives, floor = books.room, books.lives, books.floor
-    extend(reading)
-    books.room += floor - lives - _total(highs, _HOT) - room
-    set_floor()
-    return taken
-
-
-def _total(counts: list[int], of_none: int) -> int:
-    return sum(map(mul, map(_nbytes_of, _tokens), map(sub, counts, repeat(of_none))))
-
-
-def set_floor() -> None:
-    """Bring `books.floor` in line with the peaks, the limit and what the pool keeps."""
-    while True:
-        version = books.version
-        floor = min(map(_nbytes_of, list(books.peaks.values())))
-        if books.limit is not None:
-            floor = min(floor, books.limit - books.cached)
-        # No call from here to the end: other threads come before or after.
-        if books.version == version:
-            change = floor - books.floor
-            books.floor += change
-            books.room += change
-            return
 
 
 def settle() -> None:
@@ -294,117 +215,177 @@ def settle() -> None:
     Raises
     ------
     OutOfMemoryError
-        When more is live than the limit allows, after the pool was trimmed and garbage collected.
+        When that is more than the limit allows.
     """
-    taken = take_stock()
-    if books.limit is not None and taken + books.cached > books.limit:
-        make_room(0)
+    take_stock()
+    if books.limit is not None:
+        books.make_room(0)
 
 
-def make_room(asked: int) -> None:
-    """See to it that `asked` bytes more stay within the limit: trim the pool, then collect garbage.
-
-    Raises
-    ------
-    OutOfMemoryError
-        When that is not enough.
-    """
-    limit = books.limit
-    if limit is None:
-        return
-    taken = take_stock() + pinned()[0]
-    if taken + books.cached + asked <= limit:
-        return
-    books.trim(max(limit - taken - asked, 0))
-    if taken + asked <= limit:
-        return
-    gc.collect()
-    taken = take_stock() + pinned()[0]
-    books.trim(max(limit - taken - asked, 0))
-    if taken + asked > limit:
-        # Until there is room, every small buffer comes to `charge`.
-        _sink.extend(map(setattr, _tokens, repeat("high"), repeat(_HOT)))
-        raise OutOfMemoryError(asked, taken, books.cached, limit)
+def take_stock() -> int:
+    """Count the bytes that are live, raise the peaks that they are above, and correct the room."""
+    if released:
+        drain()
+    if orphaned:
+        _pin()
+    live = _count()
+    if live > books.floor:
+        for peak in list(books.peaks.values()):
+            if live > peak.nbytes:
+                peak.nbytes = live
+    _lower_highs()
+    _correct_room()
+    set_floor()
+    return live
 
 
-class OutOfMemoryError(MemoryError):
-    """More memory was asked for than the limit allows, or than the system has. Nothing has changed.
-
-    Attributes
-    ----------
-    asked : int
-        The bytes that were asked for; 0 when small buffers together went over the limit.
-    live : int
-        The bytes that were live, pinned ones included.
-    cached : int
-        The bytes in the pool.
-    limit : int or None
-        The limit in bytes; None when it was the system that refused.
-    holders : tuple of str
-        The largest holders of memory, in words.
-    """
-
-    def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
-        self.asked = asked
-        self.live = live
-        self.cached = cached
-        self.limit = limit
-        self.holders: tuple[str, ...] = ()
-        super().__init__(f"{asked} {live} {cached} {limit}")
+def _count() -> int:
+    counts: list[int] = []
+    counting, extend = map(getrefcount, _tokens), counts.extend
+    lives = books.lives
+    extend(counting)
+    return lives + _total(counts, _mapped_of_none)
 
 
-class Export(ref[Array]):
-    """A block that outsiders were given, and the storage that is over it, while both are alive."""
-
-    __slots__ = ("is_large", "nbytes", "storage")
-
-    nbytes: int
-    is_large: bool
-    storage: ref[Any]
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+def _total(counts: list[int], of_none: int) -> int:
+    return sum(map(mul, map(_nbytes_of, _tokens), map(sub, counts, repeat(of_none))))
 
 
-exports: set[Export] = set()
-_end_export = exports.discard
+def _lower_highs() -> None:
+    """Take back what sizes have room for beyond what is alive."""
+    while True:
+        grants = books.grants
+        for place in range(len(_tokens)):
+            left = _tokens[place].left
+            if left > 0:
+                _tokens[place].left -= left
+                _tokens[place].given -= left
+        _set_highs(_tokens, _references_of_none - _set_of_none)
+        if books.grants == grants:
+            return
+
+
+def _correct_room() -> None:
+    while True:
+        corrections = books.corrections
+        highs: list[int] = []
+        reading, extend = map(_high_of, _tokens), highs.extend
+        room, lives, floor = books.room, books.lives, books.floor
+        extend(reading)
+        correction = floor - lives - _total(highs, _references_of_none) - room
+        if books.corrections == corrections:
+            books.corrections += 1
+            books.room += correction
+            return
+
+
+def look_at_each() -> None:
+    """Send every small buffer that is made to `charge`, until stock is taken."""
+    for place in range(len(_tokens)):
+        left = _tokens[place].left
+        if left > 0:
+            _tokens[place].left -= left
+            _tokens[place].given -= left
+    _sink.extend(map(setattr, _tokens, repeat("high"), repeat(_references_of_none)))
+
+
+def set_floor() -> None:
+    """Bring the floor in line with the peaks, the limit and what the pool keeps."""
+    while True:
+        version = books.version
+        floor = min(map(_nbytes_of, list(books.peaks.values())))
+        if books.limit is not None:
+            floor = min(floor, books.limit - books.cached - pinned())
+        if books.version == version:
+            change = floor - books.floor
+            books.floor += change
+            books.room += change
+            return
+
+
+def watch() -> Peak:
+    """Return a peak that rises from now on, until ``unwatch``."""
+    peak = Peak(take_stock())
+    books.peaks[id(peak)] = peak
+    books.version += 1
+    set_floor()
+    take_stock()
+    return peak
+
+
+def unwatch(peak: Peak) -> None:
+    """Let `peak` rise no more."""
+    take_stock()
+    books.peaks.pop(id(peak), None)
+    books.version += 1
+    set_floor()
+
+
+def made() -> tuple[int, int]:
+    """Return how many buffers were ever counted by their size, and their bytes."""
+    count = nbytes = 0
+    for place in range(len(_tokens)):
+        of_size = _tokens[place].given - _tokens[place].left
+        count += of_size
+        nbytes += of_size * _tokens[place].nbytes
+    return count, nbytes
+
+
+def small() -> dict[int, int]:
+    """Return how many buffers of each size are alive, counted by their size."""
+    counts: list[int] = []
+    counts.extend(map(getrefcount, _tokens))
+    return dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(_mapped_of_none)), strict=False))
 
 
 def note_export(block: Array, storage: Any) -> None:
-    """Remember that outsiders look at `block`: when `storage` lets go of it before them, it is pinned."""
-    if block.base is not None and not is_leased(block):
+    """Remember that outsiders look at `block`, the owner under `storage`: without `storage` it is pinned."""
+    lease = lease_of(block)
+    if block.base is not None and lease is None:
         return  # somebody else's memory
-    export = Export(block, _end_export)
-    export.nbytes = block.nbytes
-    export.is_large = is_leased(block)
-    export.storage = ref(storage)
-    exports.add(export)
+    new = Seen(storage, _orphan)
+    new.block = ref(block)
+    new.key = id(block)
+    new.lease = lease
+    new.nbytes = block.nbytes
+    seen[new.key] = new
 
 
 def forget_export(block: Array) -> None:
-    """Forget what was noted: no outsider looks at `block` any more."""
-    for export in list(exports):
-        if export() is block:
-            exports.discard(export)
+    """Forget it again: no outsider looks at `block` any more, but others than its storage may."""
+    seen.pop(id(block), None)
 
 
-def pinned() -> tuple[int, int]:
-    """Return the bytes that outsiders alone still see: in small buffers, and under leases."""
-    small = large = 0
-    for export in list(exports):
-        block = export()
-        storage = export.storage()
-        if block is not None and (storage is None or storage.block is not block):
-            if export.is_large:
-                large += export.nbytes
-            else:
-                small += export.nbytes
-    return small, large
+def _pin() -> None:
+    """Turn what storages have left to outsiders from live to pinned."""
+    while orphaned:
+        try:
+            gone = orphaned.popleft()
+        except IndexError:  # another thread was quicker
+            return
+        if seen.pop(gone.key, None) is not gone:
+            continue
+        block, lease = gone.block(), gone.lease
+        if block is None:
+            continue
+        if lease is None:
+            small = Pinned(block, _unpin)
+            small.nbytes = gone.nbytes
+            pinned_small.add(small)
+        elif not lease.is_pinned:
+            lease.is_pinned = True
+            books.lives -= lease.nbytes
+            books.pinned += lease.nbytes
+            books.room += lease.nbytes
+        del block  # else it would live on to the next step
 
 
-def is_leased(owner: Array) -> bool:
-    """Tell whether `owner` has a lease."""
-    return any(type(reference) is Lease for reference in getweakrefs(owner))
+def pinned() -> int:
+    """Return the bytes that outsiders alone still see."""
+    if orphaned:
+        _pin()
+    small: int = sum(map(_nbytes_of, list(pinned_small)))
+    return books.pinned + small
 
 
 def note_borrowed(nbytes: int) -> None:
@@ -413,5 +394,5 @@ def note_borrowed(nbytes: int) -> None:
 
 
 def give_back(nbytes: int) -> None:
-    """Count `nbytes` bytes of somebody else's memory no longer; finalizers may call it."""
+    """Count them no longer. Finalizers may call it."""
     books.external -= nbytes

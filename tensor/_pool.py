@@ -10,33 +10,29 @@ from __future__ import annotations
 import gc
 import mmap
 from math import prod
-from sys import getrefcount, maxsize
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._accounting import (
-    OutOfMemoryError,
-    Size,
     books,
     charge,
     drain,
-    is_leased,
     lease,
-    make_room,
+    lease_of,
+    offer_size,
+    pinned,
     released,
     set_floor,
-    size_of,
     sizes,
     take_stock,
     withdraw_sizes,
 )
+from tensor._limits import OutOfMemoryError, make_room
 
 if TYPE_CHECKING:
-    from tensor._accounting import Array
-
-# The memory, and where in it the first byte at a multiple of 64 is.
-Block = tuple[Any, int]
+    from tensor._books import Array, Block, Size
 
 _ALIGNMENT = 64
 _MAPPED_FROM = 2**20
@@ -178,7 +174,8 @@ def _strides(like: Array, itemsize: int) -> tuple[int, ...]:
 
 
 def _fresh_block(capacity: int) -> Block:
-    make_room(capacity)
+    if books.limit is not None:
+        books.make_room(capacity)
     try:
         return _take_from_system(capacity)
     except (MemoryError, OSError, OverflowError):
@@ -189,7 +186,7 @@ def _fresh_block(capacity: int) -> Block:
     try:
         return _take_from_system(capacity)
     except (MemoryError, OSError, OverflowError):
-        raise OutOfMemoryError(capacity, take_stock(), books.cached, None) from None
+        raise OutOfMemoryError(capacity, take_stock() + pinned(), books.cached, None) from None
 
 
 def _take_from_system(capacity: int) -> Block:
@@ -240,7 +237,11 @@ def _last_use(shelf: Shelf) -> int:
     return shelf.last_use
 
 
-books.trim = trim
+def _make_room(asked: int) -> None:
+    make_room(asked, trim)
+
+
+books.make_room = _make_room
 
 
 def hold_of(array: Array) -> Size | None:
@@ -255,19 +256,17 @@ def hold_of(array: Array) -> Size | None:
     if base is not None:
         return None  # from the pool, which has leased it, or borrowed
     n = owner.nbytes
-    if n < pool.min_pooled:
-        if n in sizes or size_of(n) is not None:
-            hold = sizes[n]
-            hold.made += 1
-            count = getrefcount(hold)
-            if count > hold.high:
-                charge(n, count)
-            return hold
-        if not is_leased(owner):
-            books.leased_count += 1
-            lease(owner)
-    elif not is_leased(owner):
-        books.miss += 1
+    if n < pool.min_pooled and (n in sizes or offer_size(n)):
+        hold = sizes[n]
+        left = hold.left = hold.left - 1
+        if left < 0:
+            charge(n)
+        return hold
+    if lease_of(owner) is None:
+        if n < pool.min_pooled:
+            books.leased_small += 1
+        else:
+            books.miss += 1
         lease(owner)
     return None
 
@@ -277,7 +276,7 @@ def is_pooled(array: Array) -> bool:
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    return owner.base is not None and is_leased(owner)
+    return owner.base is not None and lease_of(owner) is not None
 
 
 def configure_min_pooled(nbytes: int) -> None:

@@ -1,0 +1,146 @@
+"""What the books of memory are made of: sizes, leases, peaks, and the sheet of figures itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Array = np.ndarray[Any, np.dtype[Any]]
+# The pool's memory, and where in it the first byte at a multiple of 64 is.
+Block = tuple[Any, int]
+
+
+class Size:
+    """All small buffers of `nbytes` bytes: each holds one reference to this."""
+
+    __slots__ = ("given", "high", "left", "nbytes")
+
+    def __init__(self, nbytes: int, high: int) -> None:
+        self.nbytes = nbytes
+        # How many more may be made without a look at the reference count, and how many ever might.
+        self.left = 0
+        self.given = 0
+        # The reference count for which there is room, as `charge` reads it.
+        self.high = high
+
+
+class Peak:
+    """The most bytes that were live at once since somebody began to look."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+class Shelf(Protocol):
+    """Where the block of a lease goes back to."""
+
+    def put(self, block: Block) -> None: ...
+
+
+class Lease(ref[Array]):
+    """A large buffer, for as long as its owner array is alive."""
+
+    __slots__ = ("block", "is_pinned", "nbytes", "shelf")
+
+    nbytes: int
+    # None for memory that is NumPy's.
+    block: Block | None
+    shelf: Shelf | None
+    # Only outsiders see it.
+    is_pinned: bool
+
+    # Those of `ref` ask the referent.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class Seen(ref[Any]):
+    """A storage whose block outsiders were given, for as long as it is alive."""
+
+    __slots__ = ("block", "key", "lease", "nbytes")
+
+    block: ref[Array]
+    key: int
+    lease: Lease | None
+    nbytes: int
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class Pinned(ref[Array]):
+    """A small block that outsiders alone still see, for as long as they do."""
+
+    __slots__ = ("nbytes",)
+
+    nbytes: int
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def _nothing(_nbytes: int) -> int:
+    return 0
+
+
+class Books:
+    """The figures of the process, in bytes where nothing else is said."""
+
+    __slots__ = (
+        "cached",
+        "corrections",
+        "donation_miss",
+        "donation_reuse",
+        "external",
+        "floor",
+        "grants",
+        "leased",
+        "leased_small",
+        "limit",
+        "lives",
+        "make_room",
+        "miss",
+        "peaks",
+        "pinned",
+        "reuse",
+        "room",
+        "tight",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        # The lowest of all peaks and the limit, and what is left up to there. Room is at most
+        # floor - lives - what all sizes have room for.
+        self.floor = 0
+        self.room = 0
+        # Under leases: live, pinned, and all that ever was.
+        self.lives = 0
+        self.pinned = 0
+        self.leased = 0
+        self.cached = 0
+        self.external = 0
+        # How many leases were of buffers below the pool's sizes.
+        self.leased_small = 0
+        # How often a block was found in the pool, and how often fresh memory was taken.
+        self.reuse = 0
+        self.miss = 0
+        self.donation_reuse = 0
+        self.donation_miss = 0
+        self.limit: int | None = None
+        # Raises OutOfMemoryError when so many bytes more are over the limit; set by `tensor._limits`.
+        self.make_room: Callable[[int], object] = _nothing
+        # Of those who look, by id; one is the process.
+        self.peaks: dict[int, Peak] = {}
+        # How often the floor's reasons changed, room was corrected, sizes got room in advance or got none:
+        # whoever computes something finds out whether another thread came between.
+        self.version = 0
+        self.corrections = 0
+        self.grants = 0
+        self.tight = 0

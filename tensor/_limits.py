@@ -1,0 +1,156 @@
+"""The limit of memory, and the error that says who holds it."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+from tensor._accounting import books, leases, look_at_each, pinned, set_floor, small, take_stock
+from tensor._sizes import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tensor._books import Array
+
+# By whoever set them; the smallest counts.
+_limits: dict[object, int] = {}
+
+
+def set_limit(who: object, nbytes: int | None) -> None:
+    """Let `who` limit memory to `nbytes`; None takes the limit of `who` away."""
+    if nbytes is None:
+        _limits.pop(who, None)
+    else:
+        _limits[who] = nbytes
+    while True:
+        books.version += 1
+        version = books.version
+        limit = min(list(_limits.values()), default=None)
+        if books.version == version:
+            books.limit = limit
+            break
+    set_floor()
+    take_stock()
+
+
+def make_room(asked: int, trim: Callable[[int], int]) -> None:
+    """See to it that `asked` bytes more stay within the limit: trim the pool, then collect garbage.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When that is not enough.
+    """
+    for collect in (False, True):
+        if collect:
+            gc.collect()
+        taken = take_stock() + pinned() + asked
+        limit = books.limit
+        if limit is None or taken + books.cached <= limit:
+            return
+        trim(max(limit - taken, 0))
+        if taken + books.cached <= limit:
+            return
+    look_at_each()
+    raise OutOfMemoryError(asked, taken - asked, books.cached, limit)
+
+
+class OutOfMemoryError(MemoryError):
+    """More memory was asked for than the limit allows, or than the system has. Nothing has changed.
+
+    The pool was trimmed and garbage collected before.
+
+    Attributes
+    ----------
+    asked : int
+        The bytes that were asked for; 0 when memory that NumPy took or many small buffers went over the
+        limit.
+    live : int
+        The bytes that were live, pinned ones included.
+    cached : int
+        The bytes that were in the pool.
+    limit : int or None
+        The limit in bytes; None when it was the system that refused.
+    holders : tuple of str
+        The largest holders of memory, in words. They keep nothing alive.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> try:
+    ...     with memory.limit(memory.statistics().bytes_live + 2**20):
+    ...         tensor.zeros((1024, 1024))
+    ... except memory.OutOfMemoryError as error:
+    ...     print(error.asked)
+    4194304
+    """
+
+    def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
+        self.asked = asked
+        self.live = live
+        self.cached = cached
+        self.limit = limit
+        self.holders = tuple(_largest_holders())
+        wanted = f"asked for {format_bytes(asked)} more" if asked else "small buffers grew beyond it"
+        taken = f"{format_bytes(live)} live and {format_bytes(cached)} in the pool"
+        if limit is None:
+            reason = f"the system has no {format_bytes(asked)} more to give, with {taken}"
+        else:
+            reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
+        held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
+        super().__init__(
+            f"{reason}.{held} Dispose what is not needed (a scope does at its end), use smaller batches, "
+            "run inference under no_grad()" + (" or raise the limit" if limit is not None else "")
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self)._of, (self.args[0], self.asked, self.live, self.cached, self.limit, self.holders))
+
+    @classmethod
+    def _of(cls, text: str, *figures: Any) -> OutOfMemoryError:
+        error = cls.__new__(cls, text)
+        error.asked, error.live, error.cached, error.limit, error.holders = figures
+        return error
+
+
+def holders() -> list[tuple[str, int, int, list[Array]]]:
+    """Return the large buffers by shape and dtype: what they are, their bytes, how many; largest first.
+
+    With them come arrays: whoever asks lets go of those at once.
+    """
+    groups: dict[str, list[Array]] = {}
+    for lease in list(leases):
+        array = lease()
+        if array is not None:
+            pinned = ", pinned" if lease.is_pinned else ""
+            groups.setdefault(f"{array.dtype}{list(array.shape)}{pinned}", []).append(array)
+    rows = [(kind, sum(a.nbytes for a in arrays), len(arrays), arrays) for kind, arrays in groups.items()]
+    rows.sort(key=lambda row: -row[1])
+    return rows
+
+
+def _largest_holders() -> Iterable[str]:
+    for kind, nbytes, count, arrays in holders()[:5]:
+        held_by = _held_by(arrays[:3])
+        yield f"{count} x {kind}, {format_bytes(nbytes)}" + (f" (held by {held_by})" if held_by else "")
+    counts = small()
+    nbytes = sum(n * count for n, count in counts.items())
+    if nbytes:
+        yield f"{sum(counts.values())} small buffers, {format_bytes(nbytes)}"
+
+
+def _held_by(arrays: list[Array]) -> str:
+    """Say what classes of ours hold `arrays`: Tensor, Parameter, Node of the tape."""
+    referrers = gc.get_referrers(*arrays)
+    # What the tape saves it keeps in tuples.
+    tuples = [holder for holder in referrers if type(holder) is tuple]
+    if tuples:
+        referrers += gc.get_referrers(*tuples)
+    names = {type(holder).__name__ for holder in referrers if _is_ours(type(holder))}
+    return ", ".join(sorted(names))
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in {"tensor", "nn"}
