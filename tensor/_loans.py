@@ -52,15 +52,7 @@ class Loan:
 
 def take(buffer: Buffer | np.ndarray[Any, Any]) -> Loan:
     """Return the loan of all bytes of `buffer`, which can't be resized or closed until the loan goes."""
-    try:
-        # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
-        # fails before it has released anything.
-        exporter = PickleBuffer(cast("Buffer", buffer))
-    except TypeError:
-        raise TypeError(
-            "from_blob() takes a buffer (bytes, bytearray, array.array, memoryview, mmap, the buf of a "
-            f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
-        ) from None
+    exporter = _export_of(buffer)
     try:
         with memoryview(exporter) as view:
             if "O" in view.format:
@@ -80,6 +72,25 @@ def take(buffer: Buffer | np.ndarray[Any, Any]) -> Loan:
     if isinstance(buffer, np.ndarray):
         _hold_what_is_under(buffer, loan)
     return loan
+
+
+def _export_of(buffer: Buffer | np.ndarray[Any, Any]) -> PickleBuffer:
+    try:
+        # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
+        # fails before it has released anything.
+        exporter = PickleBuffer(cast("Buffer", buffer))
+    except TypeError:
+        raise TypeError(
+            "from_blob() takes a buffer (bytes, bytearray, array.array, memoryview, mmap, the buf of a "
+            f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
+        ) from None
+    try:
+        memoryview(exporter).release()
+    except TypeError:
+        # What a class written in Python exports (`__buffer__`, from 3.12 on) only a memoryview passes on.
+        exporter.release()
+        return PickleBuffer(memoryview(cast("Buffer", buffer)))
+    return exporter
 
 
 def _hold_what_is_under(array: np.ndarray[Any, Any], loan: Loan) -> None:

@@ -115,6 +115,34 @@ def test_few_elements_or_none_hold_the_buffer_too(shape):
     assert released.count == 1
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python asks for __buffer__ from 3.12 on")
+def test_a_class_with_a_buffer_of_its_own_is_a_source_too_and_is_told_of_the_release():
+    told = []
+
+    class Ring:
+        def __init__(self):
+            self.memory = bytearray(8)
+
+        def __buffer__(self, flags):
+            return memoryview(self.memory)
+
+        def __release_buffer__(self, view):
+            told.append(view.nbytes)
+            view.release()
+
+    ring = Ring()
+    x = tensor.from_blob(ring, (2,), "float32")
+    told.clear()
+    x[1] = 1.0
+    assert ring.memory[4:] == np.float32(1).tobytes()
+    x.dispose()
+    assert told == [8]
+    ring.memory.clear()
+    y = tensor.zeros((2,))
+    tensor.from_blob(y, (2,), "float32")[0] = 5.0
+    assert y.tolist() == [5.0, 0.0]
+
+
 def test_an_empty_buffer_is_one():
     assert tensor.from_blob(b"", (0,), "int64").tolist() == []
 
