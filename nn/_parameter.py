@@ -54,9 +54,6 @@ class Parameter(Tensor):
         _require_data(data, requires_grad)
         handle = data._move_handle("its handle moved into a Parameter")
         parameter = object.__new__(cls)
-        parameter._array = None
-        parameter._scope = None
-        parameter._node = None
         parameter._take_over(handle)
         array = parameter._array
         if requires_grad and array is not None:

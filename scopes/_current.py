@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
-from weakref import proxy
+from weakref import ref
 
 from scopes._statistics import accounts_of
 
@@ -57,15 +57,17 @@ def register(x: Scoped) -> None:
     >>> lease.is_held
     False
     """
-    tally = accounts_of(type(x)).mine.tally
-    key, weak = id(x), proxy(x)
-    x._tally = tally
+    account = accounts_of(type(x)).mine
     scope = current_dispose_scope()
+    place = None if scope is None else ref(x, scope._forget)
     # From here on without a call: no scope can end between the look at its members and the entry.
     if scope is not None and scope._members is not None:
-        scope._members[key] = weak
         x._scope = scope
-        tally.created_in_scope += 1
+        x._place = place
+        x._tally = account.inside
+        scope._members[place] = None
     else:
         x._scope = None
-        tally.created_outside_scope += 1
+        x._place = None
+        x._tally = account.outside
+    x._tally.created += 1

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, cast
-from weakref import ProxyTypes, WeakValueDictionary, proxy
+from itertools import repeat
+from operator import call
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary, ref
 
 from scopes._containers import Closable, Disposable, is_closable, is_disposable
 from scopes._scoped import Scoped
-from scopes._statistics import Tally, accounts_of
+from scopes._statistics import Account, accounts_of
 
 if TYPE_CHECKING:
     from scopes._scope import DisposeScope
+
+# What a scope owns, oldest first, as keys that return it when called: weak references of tensors, and for
+# resources of the user's own something that holds them.
+Members = dict[Any, None]
 
 # Held while several objects change hands together and while a scope ends. Under it no code of the user runs
 # and no other lock is taken, so that finalizers may end scopes. Read it through the module: a fork renews it.
@@ -66,43 +72,69 @@ def owner_of(x: object) -> DisposeScope | None:
     return scope if scope is not None and scope._members is not None else None
 
 
-def tally_of(x: object) -> Tally:
-    """Return where `x` is counted. Not under the lock: it may open an account."""
-    return x._tally if isinstance(x, Scoped) else accounts_of(type(x)).mine.tally
+def account_of(x: object) -> Account | None:
+    """Return where a resource of the user's own is counted. Not under the lock: it may open an account."""
+    return None if isinstance(x, Scoped) else accounts_of(type(x)).mine
+
+
+def count_attached(x: object, account: Account | None) -> None:
+    if isinstance(x, Scoped):
+        x._tally.attached += 1
+    elif account is not None:
+        account.inside.attached += 1
+
+
+def count_detached(x: object, account: Account | None) -> None:
+    if isinstance(x, Scoped):
+        x._tally.detached += 1
+    elif account is not None:
+        account.inside.detached += 1
 
 
 def give(x: object, scope: DisposeScope) -> None:
     """Make `scope` the owner of `x`, whoever owned it. Under the lock."""
-    key = id(x)
     if not isinstance(x, Scoped):
         take(x)
         members = scope._open_members("given a disposable")
-        _owner_of_resource[key] = scope
-        members[key] = x
+        _owner_of_resource[id(x)] = scope
+        key = scope._resources[id(x)] = repeat(x).__next__
+        members[key] = None
         return
-    weak = proxy(x)
+    new = ref(x, scope._forget)
     # From here on without a call, but for the last.
     if scope._members is None:
         scope._open_members("given a disposable")
-    else:
-        before, x._scope = x._scope, scope
-        scope._members[key] = weak
-        if before is not None and before is not scope and before._members is not None:
-            before._members.pop(key, None)
+        return
+    before, x._scope = x._scope, scope
+    place, x._place = x._place, new
+    scope._members[new] = None
+    if before is None:
+        _cross(x)
+    elif place is not None and before._members is not None:
+        before._members.pop(place, None)
 
 
 def take(x: object) -> None:
     """Leave `x` without an owner. Under the lock."""
-    key = id(x)
     if isinstance(x, Scoped):
-        # From here on without a call, but for the last.
+        # From here on without a call, but for the last ones.
         scope, x._scope = x._scope, None
-        if scope is not None and scope._members is not None:
-            scope._members.pop(key, None)
+        place, x._place = x._place, None
+        if scope is not None:
+            if place is not None and scope._members is not None:
+                scope._members.pop(place, None)
+            _cross(x)
     else:
-        scope = _owner_of_resource.pop(key, None)
+        scope = _owner_of_resource.pop(id(x), None)
         if scope is not None and scope._members is not None:
-            scope._members.pop(key, None)
+            scope._members.pop(scope._resources.pop(id(x), None), None)
+
+
+def _cross(x: Scoped) -> None:
+    """Count `x` on the other side: it has found an owner, or left the one it had."""
+    x._tally.departed += 1
+    x._tally = x._tally.other
+    x._tally.arrived += 1
 
 
 def footprint_of(x: object) -> tuple[int, int]:
@@ -113,26 +145,16 @@ def footprint_of(x: object) -> tuple[int, int]:
     return id(x), nbytes if isinstance(nbytes, int) else 0
 
 
-def alive(members: dict[int, object]) -> list[object]:
+def alive(members: Members) -> list[object]:
     """Return the `members` of a scope that are still there, oldest first."""
-    # `list` first: a finalizer may take a member out at any backward jump.
-    there = [_behind(entry) for entry in list(members.values())]
+    # In one go, all of it in C: members come and go on other threads, and a weak reference in a list of ours
+    # could find its entry gone when its callback takes it out.
+    there = list(map(call, members))
     return [x for x in there if x is not None]
 
 
-def _behind(entry: object) -> object:
-    """Return the member that an entry stands for: a resource itself, or what is behind a weak proxy."""
-    # A proxy is made in half the time of a weakref.ref: 38 ns, not 64, for each new tensor.
-    if type(entry) not in ProxyTypes:
-        return entry
-    try:
-        return cast("Scoped", entry)._itself()
-    except ReferenceError:
-        return None
-
-
 def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
-    """Dispose `items` (objects, or weak proxies of them), the last first, and empty the list.
+    """Dispose `items`, the last first, and empty the list.
 
     With a `scope`, what has found another owner since is left to that one. What single ones raise comes at
     the end, as one group; after an interrupt too the rest is disposed first.
@@ -143,13 +165,12 @@ def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
         try:
             while items:
                 x = items.pop()
-                if type(x) in ProxyTypes or isinstance(x, Scoped):
-                    cast("Scoped", x)._end_with(scope)
+                if isinstance(x, Scoped):
+                    x._end_with(scope)
                 else:
                     _dispose_resource(x, scope)
         except BaseException as error:
-            if not (isinstance(error, ReferenceError) and _behind(x) is None):  # that one was gone already
-                errors.append(error)
+            errors.append(error)
     x = None  # an error's traceback holds this frame
     if errors:
         _raise(errors, "while disposing" if scope is None else f"while {scope} disposed its members")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from scopes import _ownership as ownership
 from scopes._containers import find
 from scopes._current import current, current_dispose_scope
 from scopes._errors import ScopeDisposedError
 from scopes._ownership import (
+    Members,
+    account_of,
     alive,
+    count_attached,
+    count_detached,
     dispose_each,
     footprint_of,
     give,
@@ -17,12 +21,12 @@ from scopes._ownership import (
     may_be_owned,
     owner_of,
     take,
-    tally_of,
 )
 from scopes._scoped import Scoped
 from scopes._tracebacks import clear_library_frames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import TypeVarTuple
@@ -56,13 +60,16 @@ class DisposeScope:
     True
     """
 
-    __slots__ = ("__weakref__", "_members", "_outer", "name")
+    __slots__ = ("__weakref__", "_forget", "_members", "_outer", "_resources", "name")
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name
         self._outer = current_dispose_scope()
-        # By id: tensors as weak proxies, other resources themselves. None once the scope has ended.
-        self._members: dict[int, object] | None = {}
+        # None once the scope has ended.
+        self._members: Members | None = {}
+        self._resources: dict[int, Callable[[], object]] = {}  # by id, the keys of a user's own resources
+        # The callback of the weak references to members: it runs no Python code, whenever a member goes.
+        self._forget: Callable[[Any], object] | None = self._members.pop
         current.set(self)
 
     def __enter__(self) -> Self:
@@ -91,6 +98,7 @@ class DisposeScope:
         """
         with ownership.lock:
             members, self._members = self._members, None
+            self._forget = None
         if members is None:
             return
         outer = self._outer
@@ -100,7 +108,11 @@ class DisposeScope:
         if current.get() is self:
             current.set(outer)
         if members:
-            dispose_each(list(members.values()), self)
+            try:
+                dispose_each(alive(members), self)
+            finally:
+                members.clear()  # only now: a member that goes meanwhile is looked for here
+                self._resources.clear()
 
     @property
     def outer_scope(self) -> DisposeScope | None:
@@ -182,13 +194,13 @@ class DisposeScope:
         for x in found:
             if isinstance(x, Scoped):
                 x._raise_if_disposed()
-        tallies = [tally_of(x) for x in found]
+        accounts = [account_of(x) for x in found]
         with ownership.lock:
             self._open_members("attached to")
-            for x, tally in zip(found, tallies, strict=True):
+            for x, account in zip(found, accounts, strict=True):
                 if owner_of(x) is not self:
                     give(x, self)
-                    tally.attached_to_scope += 1
+                    count_attached(x, account)
         return xs[0] if len(xs) == 1 else xs
 
     @overload
@@ -269,7 +281,7 @@ class DisposeScope:
         self._open_members("told to dispose its members")
         kept = {id(x) for x in find(keep, may_be_owned, inside=True)}
         members = self._open_members("told to dispose its members")
-        dispose_each([x for key, x in list(members.items()) if key not in kept], self)
+        dispose_each([x for x in alive(members) if id(x) not in kept], self)
 
     @staticmethod
     def replace_with(original: object, replacement: T) -> T:
@@ -313,7 +325,7 @@ class DisposeScope:
         count = len(members)
         return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {_nbytes(members):,} bytes>"
 
-    def _open_members(self, what: str) -> dict[int, object]:
+    def _open_members(self, what: str) -> Members:
         members = self._members
         if members is None:
             raise ScopeDisposedError(
@@ -329,25 +341,24 @@ class DisposeScope:
             found: list[object] = [xs[0]]  # finding it costs 2 us, moving it 1 us
         else:
             found = find(xs, may_be_owned, inside=True)
-        tallies = [tally_of(x) for x in found]
+        accounts = [account_of(x) for x in found]
         with ownership.lock:
             self._open_members("asked to give something away")
             if outward:
                 target = self.outer_scope
             elif target is not None:
                 target._open_members("moved to")
-            for x, tally in zip(found, tallies, strict=True):
-                if owner_of(x) is not self or target is self:
-                    continue
-                if target is not None:
-                    give(x, target)
-                else:
-                    take(x)
-                    tally.detached_from_scope += 1
+            for x, account in zip(found, accounts, strict=True):
+                if owner_of(x) is self:
+                    if target is None:
+                        take(x)
+                        count_detached(x, account)
+                    elif target is not self:
+                        give(x, target)
         return xs[0] if len(xs) == 1 else xs
 
 
-def _nbytes(members: dict[int, object]) -> int:
+def _nbytes(members: Members) -> int:
     sizes: dict[int, int] = {}
     for key, nbytes in map(footprint_of, alive(members)):
         sizes[key] = max(nbytes, sizes.get(key, 0))

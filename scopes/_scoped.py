@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from scopes._statistics import nowhere
 
 if TYPE_CHECKING:
+    from weakref import ref
+
     from scopes._scope import DisposeScope
     from scopes._statistics import Tally
 
@@ -13,24 +17,29 @@ class Scoped:
     """Base of objects that a scope owns by a weak reference, and that statistics count.
 
     A subclass registers each new object (``scopes.lowlevel.register``), and gives back what the object
-    holds in ``_clear``. It may repeat ``dispose`` and ``__del__`` with ``_clear`` written out, where a call
-    is too much.
+    holds in ``_clear``. There is no finalizer: what goes with its last reference leaves its scope by the
+    callback of a weak reference, and is counted by the references to its tally. A subclass whose ``_clear``
+    must run then too says ``__del__ = Scoped._finalize``.
     """
 
-    __slots__ = ("__weakref__", "_scope", "_tally")
+    __slots__ = ("__weakref__", "_place", "_scope", "_tally")
 
     # The owner, or once disposed by its end, the scope that ended.
     _scope: DisposeScope | None
+    # The weak reference by which the owner knows it.
+    _place: ref[Any] | None
+    # Where it is counted; `nowhere` once it is empty.
     _tally: Tally
 
-    def _itself(self) -> Self:
-        """Return the object that a scope's weak proxy stands for."""
-        return self
+    __hash__ = object.__hash__
 
     def _end_with(self, scope: DisposeScope | None) -> None:
         """Dispose for `scope`, unless another one owns this by now; for None whoever owns it."""
-        if scope is None or self._scope is scope:
+        if scope is None:
             self.dispose()
+        elif self._scope is scope:
+            self.dispose()
+            self._leave()  # what was empty before may have kept its place, or been moved here since
 
     def _clear(self) -> bool:
         """Give back what is held and tell whether there was anything. Must not raise."""
@@ -55,34 +64,26 @@ class Scoped:
         >>> x.is_invalid
         True
         """
-        if not self._clear():
-            return
-        key = id(self)
-        # From here on without a call, but for the last: on another thread it may be moved.
-        scope = self._scope
-        if scope is None:
-            self._tally.disposed_outside_scope += 1
-            return
-        self._tally.disposed_in_scope += 1
-        if scope._members is not None:
-            self._scope = None
-            scope._members.pop(key, None)
+        if self._clear():
+            # From here on without a call, but for the last: on another thread it may be moved.
+            self._tally.disposed += 1
+            self._tally = nowhere
+            self._leave()
 
-    def __del__(self) -> None:
-        # Any thread, any moment, interpreter shutdown included: no lock, no call that can raise.
-        try:
-            scope = self._scope
-            tally = self._tally
-        except AttributeError:
-            return  # interrupted before it was registered
-        if scope is not None and scope._members is not None:
-            scope._members.pop(id(self), None)
-        if not self._clear():
-            return
-        if scope is None:
-            tally.finalized_outside_scope += 1
-        else:
-            tally.finalized_in_scope += 1
+    def _finalize(self) -> None:
+        """Clear what its last reference left behind. On any thread: no lock, no call that can raise."""
+        if hasattr(self, "_tally") and self._clear():
+            self._tally = nowhere
+            self._leave()
+
+    def _leave(self) -> None:
+        """Leave the owner, if there is one."""
+        place, self._place = self._place, None
+        scope = self._scope
+        if place is not None and scope is not None and scope._members is not None:
+            self._scope = None
+            scope._members.pop(place, None)
+        del place  # before `self` goes, which may be the last to hold it: its callback would find no entry
 
     @property
     def owning_dispose_scope(self) -> DisposeScope | None:

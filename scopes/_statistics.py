@@ -1,65 +1,64 @@
 """What was created, disposed, attached and detached: exact figures for the process, a type, a thread.
 
-Each thread counts in a tally of its own, one for each type. An object remembers the tally of the thread
-that created it, and all that happens to it later is counted there, on whichever thread it happens.
+Each thread counts in tallies of its own, two for each type: one for what scopes own, one for the rest. An
+object holds the tally of where it is. So the references to a tally tell how many are alive there, and what
+went with its last reference needs no finalizer to be counted: it is what was created and not disposed, and
+is there no more.
 
-``tally.disposed_in_scope += 1`` needs no lock: CPython hands the GIL over at calls and backward jumps only,
-and there is none between its load and its store. So finalizers may count too, and take no lock.
+``tally.created += 1`` needs no lock: CPython hands the GIL over at calls and backward jumps only, and there
+is none between its load and its store. For the same reason no tally may be in a local variable across a
+call, where another thread would count it as one more object.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from sys import getrefcount
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 class Tally:
-    """The counters of one type on one thread since the last reset.
+    """The counters of one type on one thread since the last reset, in scopes or outside.
 
-    Each disposal counts once: as disposed when somebody asked for it, as finalized when the last reference
-    went.
+    ``other`` is the tally of the other side, where an object goes when it finds or leaves an owner. Disposed
+    counts what somebody asked for; what went with its last reference follows from the rest.
     """
 
-    __slots__ = (
-        "attached_to_scope",
-        "created_in_scope",
-        "created_outside_scope",
-        "detached_from_scope",
-        "disposed_in_scope",
-        "disposed_outside_scope",
-        "finalized_in_scope",
-        "finalized_outside_scope",
-        "kind",
-        "thread",
-    )
+    __slots__ = ("arrived", "attached", "created", "departed", "detached", "disposed", "other")
 
-    def __init__(self, kind: type, thread: _Thread) -> None:
-        self.kind = kind
-        self.thread = thread
-        self.created_outside_scope = 0
-        self.disposed_outside_scope = 0
-        self.created_in_scope = 0
-        self.disposed_in_scope = 0
-        self.attached_to_scope = 0
-        self.detached_from_scope = 0
-        self.finalized_in_scope = 0
-        self.finalized_outside_scope = 0
+    other: Tally
+
+    def __init__(self) -> None:
+        self.created = 0
+        self.disposed = 0
+        self.arrived = 0
+        self.departed = 0
+        self.attached = 0
+        self.detached = 0
 
 
 class Account:
-    """Where one thread finds its tally for one type; ``reset()`` puts a new tally in."""
+    """Where one thread finds its tallies for one type; ``reset()`` puts new ones in."""
 
-    __slots__ = ("__weakref__", "tally")
+    __slots__ = ("__weakref__", "inside", "outside")
 
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    inside: Tally
+    outside: Tally
+
+    def __init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Put new tallies in."""
+        inside, outside = Tally(), Tally()
+        inside.other, outside.other = outside, inside
+        self.inside, self.outside = inside, outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +124,69 @@ class _ThisThread(threading.local):
 
 _this_thread = _ThisThread()
 
-# For an object whose count went on to another one: no ledger reads it.
-nowhere = Tally(object, _Thread())
+# For an object that is empty, or whose count went on to another one: nobody reads it.
+nowhere = Tally()
+nowhere.other = nowhere
 
 
-def _references(tallies: list[Tally], place: int) -> int:
-    return sys.getrefcount(tallies[place])
+class _Counts(NamedTuple):
+    """What one tally says."""
+
+    created: int
+    disposed: int
+    live: int
+    finalized: int
+    attached: int
+    detached: int
+
+    @classmethod
+    def of(cls, tally: Tally, *, is_in_account: bool) -> _Counts:
+        # What is compared is read in one go: the only call is the last, and nobody counts in between.
+        been, gone, references = (
+            tally.created + tally.arrived - tally.departed,
+            tally.disposed,
+            getrefcount(tally),
+        )
+        live = references - _UNUSED - is_in_account
+        return cls(tally.created, gone, live, been - gone - live, tally.attached, tally.detached)
 
 
-# What an interpreter counts for a tally that only the ledger's list holds; versions differ.
-_UNSHARED = _references([Tally(object, _Thread())], 0)
+class _Entry:
+    """The tallies of one type on one thread, as the ledger keeps them."""
+
+    __slots__ = ("account", "inside", "kind", "outside", "thread")
+
+    def __init__(self, kind: type, thread: _Thread, account: Account) -> None:
+        self.kind = kind
+        self.thread = thread
+        self.account = weakref.ref(account)
+        self.inside = account.inside
+        self.outside = account.outside
+
+    def counts(self) -> tuple[_Counts, _Counts]:
+        """Return what the tallies inside and outside say."""
+        account = self.account()  # held, so that it can't end in between
+        held = account is not None
+        return _Counts.of(self.inside, is_in_account=held), _Counts.of(self.outside, is_in_account=held)
+
+    def figures(self) -> DisposeStatistics:
+        inside, outside = self.counts()
+        return DisposeStatistics(
+            created_outside_scope_count=outside.created,
+            disposed_outside_scope_count=outside.disposed + outside.finalized,
+            created_in_scope_count=inside.created,
+            disposed_in_scope_count=inside.disposed + inside.finalized,
+            attached_to_scope_count=inside.attached + outside.attached,
+            detached_from_scope_count=inside.detached + outside.detached,
+            finalized_count=inside.finalized + outside.finalized,
+        )
+
+    def is_closed(self) -> bool:
+        """Tell whether nobody can count here any more: the thread and all its objects are gone."""
+        if self.account() is not None or self.thread.view() is not None:
+            return False
+        inside, outside = self.counts()
+        return inside.live == outside.live == 0
 
 
 class _Ledger:
@@ -142,56 +194,52 @@ class _Ledger:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._accounts: list[weakref.ref[Account]] = []
-        self._tallies: list[Tally] = []
+        self._entries: list[_Entry] = []
         self._retired: dict[type, DisposeStatistics] = {}
         self._retire_at = 64
 
     def open(self, kind: type) -> Account:
         """Open the calling thread's account for `kind`."""
-        tally = Tally(kind, _this_thread.thread)
-        account = Account(tally)
+        account = Account()
+        entry = _Entry(kind, _this_thread.thread, account)
         with self.lock:
-            self._tallies.append(tally)
-            self._accounts.append(weakref.ref(account))
-            if len(self._tallies) > self._retire_at:
+            self._entries.append(entry)
+            if len(self._entries) > self._retire_at:
                 self._retire()
-                self._retire_at = 64 + 2 * len(self._tallies)
+                self._retire_at = 64 + 2 * len(self._entries)
         return account
 
     def _retire(self) -> None:
-        """Fold the tallies into which nobody can count any more: their threads and objects are gone."""
-        kept: list[Tally] = []
+        """Fold the entries that are closed."""
+        kept: list[_Entry] = []
         retired = dict(self._retired)
-        tallies = self._tallies
-        for place in range(len(tallies)):
-            if _references(tallies, place) > _UNSHARED or tallies[place].thread.view() is not None:
-                kept.append(tallies[place])
+        for entry in self._entries:
+            if entry.is_closed():
+                retired[entry.kind] = retired.get(entry.kind, DisposeStatistics()) + entry.figures()
+                entry.inside.other = entry.outside.other = (
+                    nowhere  # two that refer to each other would be garbage
+                )
             else:
-                kind = tallies[place].kind
-                retired[kind] = retired.get(kind, DisposeStatistics()) + _sum(tallies[place : place + 1])
-        self._tallies, self._retired = kept, retired
-        self._accounts = [account for account in self._accounts if account() is not None]
+                kept.append(entry)
+        self._entries, self._retired = kept, retired
 
     def reset(self) -> None:
         with self.lock:
-            self._tallies = []
-            self._retired = {}
-            for reference in self._accounts:
-                account = reference()
+            entries, self._entries, self._retired = self._entries, [], {}
+            for entry in entries:
+                account = entry.account()
                 if account is not None:
-                    account.tally = Tally(account.tally.kind, account.tally.thread)
-                    self._tallies.append(account.tally)
+                    account.open()
+                    self._entries.append(_Entry(entry.kind, entry.thread, account))
 
     def total(self, kind: type | None, thread: _Thread | None) -> DisposeStatistics:
         with self.lock:
-            chosen = [
-                tally
-                for tally in self._tallies
-                if (kind is None or issubclass(tally.kind, kind))
-                and (thread is None or tally.thread is thread)
-            ]
-            total = _sum(chosen)
+            total = DisposeStatistics()
+            for entry in self._entries:
+                if (kind is None or issubclass(entry.kind, kind)) and (
+                    thread is None or entry.thread is thread
+                ):
+                    total += entry.figures()
             if thread is None:
                 for retired, figures in self._retired.items():
                     if kind is None or issubclass(retired, kind):
@@ -199,26 +247,16 @@ class _Ledger:
             return total
 
 
-def _sum(tallies: list[Tally]) -> DisposeStatistics:
-    # What ends is read before what begins, so that other threads at work can't make live_count negative.
-    finalized_outside = sum(tally.finalized_outside_scope for tally in tallies)
-    finalized_in = sum(tally.finalized_in_scope for tally in tallies)
-    disposed_outside = finalized_outside + sum(tally.disposed_outside_scope for tally in tallies)
-    disposed_in = finalized_in + sum(tally.disposed_in_scope for tally in tallies)
-    detached = sum(tally.detached_from_scope for tally in tallies)
-    attached = sum(tally.attached_to_scope for tally in tallies)
-    created_outside = sum(tally.created_outside_scope for tally in tallies)
-    created_in = sum(tally.created_in_scope for tally in tallies)
-    return DisposeStatistics(
-        created_outside_scope_count=created_outside,
-        disposed_outside_scope_count=disposed_outside,
-        created_in_scope_count=created_in,
-        disposed_in_scope_count=disposed_in,
-        attached_to_scope_count=attached,
-        detached_from_scope_count=detached,
-        finalized_count=finalized_outside + finalized_in,
-    )
+def _calibrate() -> int:
+    """Return the references that a tally has when no object and no account holds it."""
+    account = Account()
+    entry = _Entry(object, _Thread(), account)
+    return _Counts.of(entry.inside, is_in_account=True).live
 
+
+# What an interpreter counts of its own; versions differ.
+_UNUSED = 0
+_UNUSED = _calibrate()
 
 _ledger = _Ledger()
 
@@ -232,7 +270,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Accounts(threading.local):
-    """The accounts of one type: ``accounts.mine.tally`` is the calling thread's tally."""
+    """The accounts of one type: ``accounts.mine`` is the calling thread's."""
 
     mine: Account
 
@@ -249,7 +287,7 @@ def accounts_of(kind: type) -> Accounts:
     Examples
     --------
     >>> from scopes.lowlevel import accounts_of
-    >>> accounts_of(bytes).mine.tally.created_in_scope
+    >>> accounts_of(bytes).mine.inside.created
     0
     """
     accounts = _accounts.get(kind)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, Self
-from weakref import proxy
+from weakref import ref
 
 import numpy as np
 
 from scopes.lowlevel import Account, Accounts, Scoped, Tally, current, nowhere, register
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
-from tensor._storage import Array, Storage, family_of, join, owner_of
+from tensor._storage import Array, Seat, join, leave, owner_of
 
 if TYPE_CHECKING:
     from scopes import DisposeScope
@@ -23,7 +23,7 @@ _current_scope = current.get
 
 
 # No thread has this ident.
-_NOBODY = (0, Account(nowhere))
+_NOBODY = (0, Account())
 
 
 class Plain:
@@ -65,12 +65,12 @@ _farewell = _ThreadsFarewell()
 class TensorCore(Scoped):
     """What every tensor is made of; `Tensor` adds the operations."""
 
-    __slots__ = ("_array", "_ending", "_node", "_storage")
+    __slots__ = ("_array", "_ending", "_node", "_seat")
 
     # None once the tensor is empty.
     _array: Array | None
-    # None while no view, alias or export of this tensor was ever made.
-    _storage: Storage | None
+    # The place in its storage. None while no view, alias or export of this tensor was ever made.
+    _seat: Seat | None
     # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
     _node: Node | None
     # Set when the handle moves away: where to.
@@ -96,41 +96,23 @@ class TensorCore(Scoped):
     def _end_with(self, scope: DisposeScope | None) -> None:
         if scope is not None and self._scope is not scope:
             return
-        key = id(self)
         array = self._array
         self._array = None
         if array is None:
+            if scope is not None:
+                self._leave()  # emptied by move_handle(), it kept its place
             return
-        if self._storage is not None or self._node is not None:
+        if self._seat is not None or self._node is not None:
             self._forget_memory()
         # From here on without a call, but for the last: on another thread the tensor may be moved.
+        self._tally.disposed += 1
+        self._tally = nowhere
+        place, self._place = self._place, None
         owner = self._scope
-        if owner is None:
-            self._tally.disposed_outside_scope += 1
-            return
-        self._tally.disposed_in_scope += 1
-        if owner._members is not None:
+        if place is not None and owner is not None and owner._members is not None:
             self._scope = None
-            owner._members.pop(key, None)
-
-    def __del__(self) -> None:
-        # Any thread, any moment, interpreter shutdown included: no lock, nothing that raises. It takes 180 ns
-        # of the 1,150 of a small op.
-        try:
-            scope = self._scope
-            if scope is not None:
-                members = scope._members
-                if members is not None:
-                    del members[id(self)]
-                elif self._array is None:
-                    return  # disposed by its scope's end
-                self._tally.finalized_in_scope += 1
-            elif self._array is not None:
-                self._tally.finalized_outside_scope += 1
-            if self._storage is not None:
-                self._storage.members.pop(id(self), None)
-        except (AttributeError, KeyError):
-            return  # interrupted before it was registered
+            owner._members.pop(place, None)
+        del place  # before `self` goes, which may be the last to hold it: its callback would find no entry
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -173,41 +155,43 @@ class TensorCore(Scoped):
         1.0
         """
         x = _new(cls)
-        x._array = None
-        x._scope = None
-        x._node = None
         x._take_over(handle)
         return x
 
     def _take_over(self, handle: Handle) -> None:
-        family = family_of(handle)
-        array, storage = handle._take()
-        self._tally = handle._tally
+        array, seat = handle._take()
         self._array = array
-        self._storage = None
-        if storage is not None:
-            storage.members.pop(id(handle), None)
-            join(storage, self, family)
+        self._node = None
+        self._scope = None
+        self._place = None
+        self._seat = None
+        self._tally = handle._tally
+        handle._tally = nowhere
+        if seat is not None:
+            join(seat.storage, self, seat.family)
 
     def _move_handle(self, ending: str) -> Handle:
         array = self._array
         if array is None:
             self._raise_disposed()
-        handle = Handle(array, self._storage, self._tally)
-        storage, family = self._storage, family_of(self)
+        handle = Handle(array)
+        seat = self._seat
         self._array = None
         self._ending = ending
-        self._tally = nowhere  # the handle goes on counting
         self._forget_memory()
-        if storage is not None:
-            join(storage, handle, family)
+        if seat is not None:
+            join(seat.storage, handle, seat.family)
+        # The handle goes on counting, outside scopes until it has an owner.
+        if self._scope is not None:
+            self._tally.departed += 1
+            self._tally = self._tally.other
+            self._tally.arrived += 1
+        handle._tally = self._tally
+        self._tally = nowhere
         return handle
 
     def _forget_memory(self) -> None:
-        storage = self._storage
-        if storage is not None:
-            self._storage = None
-            storage.members.pop(id(self), None)
+        leave(self)
         node = self._node
         if node is not None:
             self._node = None
@@ -266,12 +250,12 @@ class Handle:
     True
     """
 
-    __slots__ = ("__weakref__", "_array", "_storage", "_tally")
+    __slots__ = ("__weakref__", "_array", "_seat", "_tally")
 
-    def __init__(self, array: Array, storage: Storage | None, tally: Tally) -> None:
+    def __init__(self, array: Array) -> None:
         self._array: Array | None = array
-        self._storage = storage
-        self._tally = tally
+        self._seat: Seat | None = None
+        self._tally: Tally = nowhere
 
     @property
     def is_invalid(self) -> bool:
@@ -284,29 +268,21 @@ class Handle:
         self._array = None
         if array is None:
             return
-        storage = self._storage
-        if storage is not None:
-            self._storage = None
-            storage.members.pop(id(self), None)
-        self._tally.disposed_outside_scope += 1
+        leave(self)
+        self._tally.disposed += 1
+        self._tally = nowhere
 
-    def __del__(self) -> None:
-        array = self._array
-        if array is not None:
-            self._array = None
-            if self._storage is not None:
-                self._storage.members.pop(id(self), None)
-            self._tally.finalized_outside_scope += 1
-
-    def _take(self) -> tuple[Array, Storage | None]:
+    def _take(self) -> tuple[Array, Seat | None]:
         array = self._array
         if array is None:
             raise TensorDisposedError(
                 "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with "
                 "x.move_handle()"
             )
+        seat = self._seat
         self._array = None
-        return array, self._storage
+        leave(self)
+        return array, seat
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:
@@ -314,24 +290,27 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     # The same lines stand in _dispatch.binary and _dispatch.unary, where the call would cost 60 ns of 1,000.
     x = _new(plain.kind)
     x._array = array
-    x._storage = None
+    x._seat = None
     x._node = node
     ident, account = plain.recent
     if ident != get_ident():
         account = plain.turn_to_this_thread()
-    tally = x._tally = account.tally
-    key, weak = id(x), proxy(x)
     scope = x._scope = _current_scope()
     if scope is None:
-        tally.created_outside_scope += 1
+        x._place = None
+        tally = x._tally = account.outside
+        tally.created += 1
         return x
-    # No call between these two: the scope can't end between them.
+    place = ref(x, scope._forget)
+    # From here on without a call: the scope can't end in between, nor any other thread count.
     members = scope._members
     if members is not None:
-        members[key] = weak
-        tally.created_in_scope += 1
-    else:
-        register(x)
+        members[place] = None
+        x._place = place
+        tally = x._tally = account.inside
+        tally.created += 1
+        return x
+    register(x)
     return x
 
 
@@ -339,11 +318,13 @@ def wrap_unowned(array: Array, node: Node | None = None) -> Tensor:
     """Return a new tensor that no scope owns, for what belongs to another object (gradients, state)."""
     x = _new(plain.kind)
     x._array = array
-    x._storage = None
+    x._seat = None
     x._node = node
     x._scope = None
-    x._tally = plain.accounts.mine.tally
-    x._tally.created_outside_scope += 1
+    x._place = None
+    account = plain.accounts.mine
+    x._tally = account.outside
+    x._tally.created += 1
     return x
 
 

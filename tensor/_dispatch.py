@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, cast
-from weakref import proxy
+from weakref import ref
 
 import numpy as np
 
@@ -102,9 +102,9 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
         node.saved = ()
     else:
         # Arrays that nobody outside sees are shared with the node; others are copied.
-        if type(x1) is not plain.kind or x1._storage is not None:
+        if type(x1) is not plain.kind or x1._seat is not None:
             a = _claim_operand(x1, a)
-        if type(x2) is not plain.kind or x2._storage is not None:
+        if type(x2) is not plain.kind or x2._seat is not None:
             b = _claim_operand(x2, b)
         node.saved = pick((a, b, out))
     node.shape = out.shape
@@ -310,7 +310,7 @@ def binary(
             out = as_array(out)
         x = _new(plain.kind)
         x._array = out
-        x._storage = None
+        x._seat = None
         if a_node is None and b_node is None:
             x._node = None
         else:
@@ -320,18 +320,21 @@ def binary(
         ident, account = plain.recent
         if ident != get_ident():
             account = plain.turn_to_this_thread()
-        tally = x._tally = account.tally
-        key, weak = id(x), proxy(x)
         scope = x._scope = _current_scope()
         if scope is None:
-            tally.created_outside_scope += 1
+            x._place = None
+            tally = x._tally = account.outside
+            tally.created += 1
             return x
+        place = ref(x, scope._forget)
         members = scope._members
         if members is not None:
-            members[key] = weak
-            tally.created_in_scope += 1
-        else:
-            register(x)
+            members[place] = None
+            x._place = place
+            tally = x._tally = account.inside
+            tally.created += 1
+            return x
+        register(x)
         return x
 
     if not swapped and isinstance(kernel, np.ufunc):
@@ -363,23 +366,26 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             out = as_array(out)
         y = _new(plain.kind)
         y._array = out
-        y._storage = None
+        y._seat = None
         y._node = None if node is None else record(rule, (x,), out, {})
         ident, account = plain.recent
         if ident != get_ident():
             account = plain.turn_to_this_thread()
-        tally = y._tally = account.tally
-        key, weak = id(y), proxy(y)
         scope = y._scope = _current_scope()
         if scope is None:
-            tally.created_outside_scope += 1
+            y._place = None
+            tally = y._tally = account.outside
+            tally.created += 1
             return y
+        place = ref(y, scope._forget)
         members = scope._members
         if members is not None:
-            members[key] = weak
-            tally.created_in_scope += 1
-        else:
-            register(y)
+            members[place] = None
+            y._place = place
+            tally = y._tally = account.inside
+            tally.created += 1
+            return y
+        register(y)
         return y
 
     if isinstance(kernel, np.ufunc):

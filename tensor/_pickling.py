@@ -58,10 +58,11 @@ class Pickling(TensorCore):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         self._raise_if_disposed()
-        storage, requires_grad = self._storage, self._node is not None
+        seat, requires_grad = self._seat, self._node is not None
         array = self._array
         if array is None:
             self._raise_disposed()
+        storage = None if seat is None else seat.storage
         if storage is None or not storage.is_shared() or not storage.block.flags.forc:
             return _rebuilt, (array, requires_grad)
         start = storage.block.__array_interface__["data"][0]

@@ -29,27 +29,38 @@ class Holder(Protocol):
     """A tensor or a handle: what holds an array."""
 
     _array: Array | None
-    _storage: Storage | None
+    _seat: Seat | None
+
+
+class Seat(ref[Holder]):
+    """A holder's place in a storage."""
+
+    __slots__ = ("family", "storage")
+
+    storage: Storage
+    # Other than 0 for those that came by detach(): gradient history stays in the family.
+    family: int
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
 
 class Storage:
-    """The block under several arrays, and the tensors and handles that hold them."""
+    """The block under several arrays, and the seats of the tensors and handles that hold them."""
 
-    __slots__ = ("block", "borrowed", "families", "lent", "members")
+    __slots__ = ("__weakref__", "block", "borrowed", "lent", "members")
 
     def __init__(self, block: Array) -> None:
         self.block = block
-        self.members: dict[int, ref[Holder]] = {}
-        # By id, the family of those members that came by detach(): gradient history stays in the family.
-        self.families: dict[int, int] = {}
+        self.members: dict[Seat, None] = {}
         # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
         self.lent = False
         self.borrowed = False
 
     def holders(self) -> Iterator[Holder]:
         """Yield the members that are alive and hold an array."""
-        for reference in list(self.members.values()):
-            holder = reference()
+        for seat in list(self.members):
+            holder = seat()
             if holder is not None and holder._array is not None:
                 yield holder
 
@@ -79,11 +90,11 @@ def _references_to_block(storage: Storage) -> int:
 
 
 class _Probe:
-    __slots__ = ("_array", "_storage")
+    __slots__ = ("__weakref__", "_array", "_seat")
 
     def __init__(self, array: Array) -> None:
         self._array: Array | None = array
-        self._storage: Storage | None = None
+        self._seat: Seat | None = None
 
 
 # What an interpreter counts when nobody else is there; versions differ in how they count their own.
@@ -102,46 +113,53 @@ def owner_of(array: Array) -> Array:
 
 def share(x: Holder) -> Storage:
     """Return the storage of `x`, made when this is its first view, alias or export."""
-    storage = x._storage
-    if storage is None:
-        array = x._array
-        if array is None:
-            raise ValueError("an empty tensor has no storage")
-        storage = Storage(owner_of(array))
-        # The array itself must not be the block, or its references could not be told from the block's.
-        x._array = array.view()
-        join(storage, x)
+    if x._seat is not None:
+        return x._seat.storage
+    array = x._array
+    if array is None:
+        raise ValueError("an empty tensor has no storage")
+    storage = Storage(owner_of(array))
+    # The array itself must not be the block, or its references could not be told from the block's.
+    x._array = array.view()
+    join(storage, x)
     return storage
 
 
 def join(storage: Storage, x: Holder, family: int = 0) -> None:
     """Make `x`, whose array lies over the storage's block, a member."""
-    x._storage = storage
-    storage.members[id(x)] = ref(x)
-    if family:
-        storage.families[id(x)] = family
-    else:
-        storage.families.pop(id(x), None)  # left by a member that died, whose id came back
+    # The callback that takes a dead member out runs no Python code.
+    seat = Seat(x, storage.members.pop)
+    seat.storage = storage
+    seat.family = family
+    storage.members[seat] = None
+    x._seat = seat
+
+
+def leave(x: Holder) -> None:
+    """Take `x` off the storage that it is on, if any."""
+    seat, x._seat = x._seat, None
+    if seat is not None:
+        seat.storage.members.pop(seat, None)
 
 
 def family_of(x: Holder) -> int:
     """Return the family of `x`: tensors that share memory and gradient history."""
-    storage = x._storage
-    return 0 if storage is None else storage.families.get(id(x), 0)
+    return 0 if x._seat is None else x._seat.family
 
 
 def relatives(x: Holder) -> list[Holder]:
     """Return the other members of the family of `x` that are alive."""
-    storage = x._storage
-    if storage is None:
+    seat = x._seat
+    if seat is None:
         return []
-    family = family_of(x)
-    return [holder for holder in storage.holders() if holder is not x and family_of(holder) == family]
+    return [
+        holder for holder in seat.storage.holders() if holder is not x and family_of(holder) == seat.family
+    ]
 
 
 def claim(x: Holder) -> Array:
     """Return an array with the values that `x` has now, whatever is written later. O(1) unless lent."""
-    storage = x._storage
+    storage = None if x._seat is None else x._seat.storage
     array = x._array
     if array is None:
         raise ValueError("an empty tensor has no values")
@@ -185,11 +203,11 @@ def writable(x: Holder) -> Array:
 
     The caller must not hold the array of `x` in a variable of its own: it would count as somebody.
     """
-    storage = x._storage
-    if storage is None:
+    if x._seat is None:
         if not _is_sole(x):
             x._array = x._array.copy(order="K")  # type: ignore[union-attr]  # callers hold an array
     else:
+        storage = x._seat.storage
         _require_one_place_per_element(x)
         if not x._array.flags.writeable or (not storage.lent and _has_outsiders(storage)):  # type: ignore[union-attr]
             _separate(storage)

@@ -23,6 +23,8 @@ class Thing(Scoped):
         self.whole = True
         register(self)
 
+    __del__ = Scoped._finalize
+
     def _clear(self) -> bool:
         whole, self.whole = self.whole, False
         if whole and self.when_cleared is not None:

@@ -1,6 +1,6 @@
 import pytest
 
-from scopes import lowlevel, new_dispose_scope
+from scopes import lowlevel, new_dispose_scope, statistics
 from scopes.lowlevel import Scoped, accounts_of, current, register
 
 
@@ -51,8 +51,9 @@ def test_accounts_of_a_type_are_the_same_each_time_and_their_tally_counts() -> N
 
     accounts = accounts_of(Kind)
     assert accounts_of(Kind) is accounts
-    assert accounts.mine.tally is accounts_of(Kind).mine.tally
-    assert accounts.mine.tally.kind is Kind
+    assert accounts.mine is accounts_of(Kind).mine
+    accounts.mine.outside.created += 1
+    assert statistics.of(Kind).created_outside_scope_count == 1
 
 
 def test_current_is_the_context_variable_of_scopes() -> None:
