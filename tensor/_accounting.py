@@ -33,52 +33,32 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import repeat
-from operator import add, attrgetter, mul, sub
+from operator import attrgetter, mul, sub
 from sys import getrefcount
 from typing import Any
 from weakref import getweakrefs, ref
 
-from tensor._books import Array, Block, Books, Lease, Peak, Pinned, Seen, Shelf, Size
+from tensor._books import (
+    MAPPED_OF_NONE,
+    REFERENCES_OF_NONE,
+    SET_OF_NONE,
+    Array,
+    Block,
+    Books,
+    Lease,
+    Peak,
+    Pinned,
+    Seen,
+    Shelf,
+    run,
+    set_highs,
+)
+from tensor._books import Size as Size  # for those who hold one
 
 # Buffers of further sizes are counted by leases. To take stock costs 200 ns for each size.
 MOST_SIZES = 256
 # After so many looks at a reference count for which there was no room in advance, stock is taken.
 _PATIENCE = 128
-
-
-def _count_in_charge(offered: dict[int, Size]) -> int:
-    hold = offered[0]
-    count = _count_by_subscript(offered)
-    del hold
-    return count
-
-
-def _count_by_subscript(offered: dict[int, Size]) -> int:
-    return getrefcount(offered[0])
-
-
-# Runs an iterator to its end without leaving C.
-_sink: deque[None] = deque(maxlen=0)
-
-
-def _set_highs(tokens: list[Size], shift: int) -> None:
-    """Set the high of each size to its reference count plus `shift`, all in one step."""
-    _sink.extend(map(setattr, tokens, repeat("high"), map(add, map(getrefcount, tokens), repeat(shift))))
-
-
-def _calibrate() -> tuple[int, int, int]:
-    """Return what `charge`, ``map`` and `_set_highs` count for a size that no buffer holds."""
-    # Interpreters differ. As many references as a size has: known, listed, and offered or withdrawn.
-    offered = {0: Size(0, 0)}
-    known = dict(offered)
-    listed = [*known.values()]
-    counts: list[int] = []
-    counts.extend(map(getrefcount, listed))
-    _set_highs(listed, 0)
-    return _count_in_charge(offered) - 1, counts[0], offered[0].high
-
-
-_references_of_none, _mapped_of_none, _set_of_none = _calibrate()
 
 # The sizes that new buffers are counted by.
 sizes: dict[int, Size] = {}
@@ -110,7 +90,7 @@ def offer_size(n: int) -> bool:
     if n not in _known:
         if len(_known) >= MOST_SIZES:
             return False
-        size = Size(n, _references_of_none)
+        size = Size(n, REFERENCES_OF_NONE)
         if _known.setdefault(n, size) is size:
             _tokens.append(size)
         del size
@@ -244,7 +224,7 @@ def _count() -> int:
     counting, extend = map(getrefcount, _tokens), counts.extend
     lives = books.lives
     extend(counting)
-    return lives + _total(counts, _mapped_of_none)
+    return lives + _total(counts, MAPPED_OF_NONE)
 
 
 def _total(counts: list[int], of_none: int) -> int:
@@ -260,7 +240,7 @@ def _lower_highs() -> None:
             if left > 0:
                 _tokens[place].left -= left
                 _tokens[place].given -= left
-        _set_highs(_tokens, _references_of_none - _set_of_none)
+        set_highs(_tokens, REFERENCES_OF_NONE - SET_OF_NONE)
         if books.grants == grants:
             return
 
@@ -272,7 +252,7 @@ def _correct_room() -> None:
         reading, extend = map(_high_of, _tokens), highs.extend
         room, lives, floor = books.room, books.lives, books.floor
         extend(reading)
-        correction = floor - lives - _total(highs, _references_of_none) - room
+        correction = floor - lives - _total(highs, REFERENCES_OF_NONE) - room
         if books.corrections == corrections:
             books.corrections += 1
             books.room += correction
@@ -286,7 +266,7 @@ def look_at_each() -> None:
         if left > 0:
             _tokens[place].left -= left
             _tokens[place].given -= left
-    _sink.extend(map(setattr, _tokens, repeat("high"), repeat(_references_of_none)))
+    run(map(setattr, _tokens, repeat("high"), repeat(REFERENCES_OF_NONE)))
 
 
 def set_floor() -> None:
@@ -305,12 +285,18 @@ def set_floor() -> None:
 
 def watch() -> Peak:
     """Return a peak that rises from now on, until ``unwatch``."""
-    peak = Peak(take_stock())
+    peak = Peak(0)
     books.peaks[id(peak)] = peak
+    restart(peak)
+    return peak
+
+
+def restart(peak: Peak) -> None:
+    """Let `peak` start again at what is live now."""
+    peak.nbytes = take_stock()
     books.version += 1
     set_floor()
     take_stock()
-    return peak
 
 
 def unwatch(peak: Peak) -> None:
@@ -335,7 +321,7 @@ def small() -> dict[int, int]:
     """Return how many buffers of each size are alive, counted by their size."""
     counts: list[int] = []
     counts.extend(map(getrefcount, _tokens))
-    return dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(_mapped_of_none)), strict=False))
+    return dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(MAPPED_OF_NONE)), strict=False))
 
 
 def note_export(block: Array, storage: Any) -> None:

@@ -34,6 +34,11 @@ def set_limit(who: object, nbytes: int | None) -> None:
     take_stock()
 
 
+def limit_of(who: object) -> int | None:
+    """Return the limit that `who` has set."""
+    return _limits.get(who)
+
+
 def make_room(asked: int, trim: Callable[[int], int]) -> None:
     """See to it that `asked` bytes more stay within the limit: trim the pool, then collect garbage.
 
@@ -74,17 +79,6 @@ class OutOfMemoryError(MemoryError):
         The limit in bytes; None when it was the system that refused.
     holders : tuple of str
         The largest holders of memory, in words. They keep nothing alive.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> from tensor import memory
-    >>> try:
-    ...     with memory.limit(memory.statistics().bytes_live + 2**20):
-    ...         tensor.zeros((1024, 1024))
-    ... except memory.OutOfMemoryError as error:
-    ...     print(error.asked)
-    4194304
     """
 
     def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
@@ -115,26 +109,27 @@ class OutOfMemoryError(MemoryError):
         return error
 
 
-def holders() -> list[tuple[str, int, int, list[Array]]]:
-    """Return the large buffers by shape and dtype: what they are, their bytes, how many; largest first.
+def holders() -> list[tuple[str, int, int]]:
+    """Return the large buffers by shape and dtype: what they are, their bytes, how many; largest first."""
+    return [(kind, nbytes, len(arrays)) for kind, nbytes, arrays in _groups()]
 
-    With them come arrays: whoever asks lets go of those at once.
-    """
+
+def _groups() -> list[tuple[str, int, list[Array]]]:
     groups: dict[str, list[Array]] = {}
     for lease in list(leases):
         array = lease()
         if array is not None:
             pinned = ", pinned" if lease.is_pinned else ""
             groups.setdefault(f"{array.dtype}{list(array.shape)}{pinned}", []).append(array)
-    rows = [(kind, sum(a.nbytes for a in arrays), len(arrays), arrays) for kind, arrays in groups.items()]
+    rows = [(kind, sum(array.nbytes for array in arrays), arrays) for kind, arrays in groups.items()]
     rows.sort(key=lambda row: -row[1])
     return rows
 
 
 def _largest_holders() -> Iterable[str]:
-    for kind, nbytes, count, arrays in holders()[:5]:
+    for kind, nbytes, arrays in _groups()[:5]:
         held_by = _held_by(arrays[:3])
-        yield f"{count} x {kind}, {format_bytes(nbytes)}" + (f" (held by {held_by})" if held_by else "")
+        yield f"{len(arrays)} x {kind}, {format_bytes(nbytes)}" + (f" (held by {held_by})" if held_by else "")
     counts = small()
     nbytes = sum(n * count for n, count in counts.items())
     if nbytes:

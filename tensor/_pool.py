@@ -233,6 +233,12 @@ def trim(to_bytes: int) -> int:
     return gone
 
 
+def trim_to_limit() -> None:
+    """Let go of what is over the limit, as far as it is cached."""
+    if books.limit is not None:
+        trim(max(books.limit - take_stock() - pinned(), 0))
+
+
 def _last_use(shelf: Shelf) -> int:
     return shelf.last_use
 
@@ -279,7 +285,22 @@ def is_pooled(array: Array) -> bool:
     return owner.base is not None and lease_of(owner) is not None
 
 
-def configure_min_pooled(nbytes: int) -> None:
+def pool_from(nbytes: int) -> None:
     """Let the pool serve arrays of `nbytes` and more."""
     pool.min_pooled = nbytes
     withdraw_sizes(nbytes)
+
+
+def cached() -> dict[int, int]:
+    """Return how many blocks of each capacity wait for the next array."""
+    return {shelf.capacity: len(shelf.blocks) for shelf in list(pool.shelves.values()) if shelf.blocks}
+
+
+def return_to_system() -> None:
+    """Let the C library give back what it keeps of the blocks that it got back."""
+    import ctypes  # slow to import, and needed by few
+
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return  # not glibc
