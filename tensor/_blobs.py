@@ -15,7 +15,7 @@ from tensor._creation import shape_of
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype
 from tensor._loans import Loan, take
-from tensor._storage import Array, borrow
+from tensor._storage import borrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,8 +98,7 @@ def from_blob(
                 f"from_blob(): {layout} asks for {layout.nbytes} bytes from offset {start}, to byte {end}; "
                 f"the buffer has {available}. Ask for less; strides count elements, offset counts bytes"
             )
-        loan.address += start
-        loan.nbytes = layout.nbytes
+        loan.narrow(start, layout.nbytes)
         return _over(loan, layout, on_release)
     except BaseException as error:
         # The frames in the traceback would keep the buffer as long as somebody keeps the error.
@@ -170,9 +169,7 @@ def from_address(
 
 
 def _over(loan: Loan, layout: _Layout, on_release: OnRelease) -> Tensor:
-    # The block is all bytes of the loan: a write that must copy finds each view's elements in it by offset.
-    block: Array = np.asarray(loan)
-    array: Array = np.ndarray(layout.shape, layout.dtype, block, 0, layout.byte_strides)
+    array = loan.array(layout.shape, layout.dtype, layout.byte_strides)
     loan.on_release = on_release
     x = wrap(array)
     borrow(x)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tensor._core import TensorCore, wrap
+from tensor._loans import Loan, address_of
 from tensor._safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor._storage import Array
 
@@ -66,22 +67,20 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries = read_header(file, size, place)
-        if not any(entry.end > entry.begin for entry in entries.values()):
-            mapping: mmap.mmap | bytes = b""
-        else:
-            # Read-only: a private writable mapping would be charged against the machine's memory at once.
-            mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    # Not borrowed: nobody writes here, so clones and the tape may share these values without a copy.
-    return {name: wrap(_mapped(mapping, entry)) for name, entry in entries.items()}
+        if all(entry.end == entry.begin for entry in entries.values()):
+            return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
+        # Read-only: a private writable mapping would be charged against the machine's memory at once.
+        mapping = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    # Not marked as borrowed: nobody writes here, so clones and the tape may share the values without a copy.
+    start = address_of(mapping)
+    return {name: wrap(_mapped(mapping, start, entry)) for name, entry in entries.items()}
 
 
-def _mapped(mapping: mmap.mmap | bytes, entry: Entry) -> Array:
-    if entry.end == entry.begin:
-        return np.empty(entry.shape, entry.dtype)
-    count = (entry.end - entry.begin) // entry.dtype.itemsize
-    # frombuffer() holds the mapping's buffer, so that nobody can close it underneath.
-    flat = np.frombuffer(mapping, entry.dtype.newbyteorder("<"), count, entry.begin)
-    return flat.reshape(entry.shape).astype(entry.dtype, copy=False)
+def _mapped(mapping: memoryview, start: int, entry: Entry) -> Array:
+    # Each holds the memoryview, so that nobody can close the mapping underneath.
+    loan = Loan(start + entry.begin, entry.end - entry.begin, is_readonly=True, owner=mapping)
+    array = loan.array(entry.shape, entry.dtype.newbyteorder("<"))
+    return array.astype(entry.dtype, copy=False)
 
 
 def save_file(

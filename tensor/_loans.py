@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tensor._accounting import books
 from tensor._storage import owner_of
 
 if TYPE_CHECKING:
@@ -14,31 +15,51 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from tensor._books import Books
+    from tensor._storage import Array
+
 
 class Loan:
     """The base of the arrays over borrowed bytes: it goes with the last of them, and with it what it holds.
 
     A finalizer on an array would run before the array lets go of its base, too early for an ``on_release``
-    that closes the source. A loan lets go of the source first and tells afterwards.
+    that closes the source. A loan lets go of the source first and tells afterwards. All that time its bytes
+    are in ``bytes_external``.
     """
 
     __slots__ = ("address", "exporters", "is_readonly", "nbytes", "on_release", "owner")
 
     def __init__(self, address: int, nbytes: int, is_readonly: bool = False, owner: object = None) -> None:
         self.address = address
-        self.nbytes = nbytes
         self.is_readonly = is_readonly
         self.owner = owner
         self.exporters: list[PickleBuffer] = []
         self.on_release: Callable[[], object] | None = None
+        self.nbytes = nbytes
+        books.external += nbytes
 
-    def __del__(self) -> None:
+    # `books` is bound here: when the interpreter ends, the names of modules may be gone.
+    def __del__(self, books: Books = books) -> None:
+        books.external -= self.nbytes
         for exporter in self.exporters:
             exporter.release()
         self.owner = None
         if self.on_release is not None:
             # What it raises goes to sys.unraisablehook, as from any finalizer.
             self.on_release()
+
+    def narrow(self, offset: int, nbytes: int) -> None:
+        """Borrow no more than `nbytes` bytes from `offset` on."""
+        books.external -= self.nbytes - nbytes
+        self.address += offset
+        self.nbytes = nbytes
+
+    def array(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
+    ) -> Array:
+        """Return an array over the bytes from the first on; `strides` in bytes."""
+        # All bytes are its base: a write that must copy finds each view's elements in it by their offset.
+        return np.ndarray(shape, dtype, np.asarray(self), 0, strides)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -48,6 +69,12 @@ class Loan:
             "typestr": "|u1",
             "data": (self.address, self.is_readonly),
         }
+
+
+def address_of(view: memoryview) -> int:
+    """Return where the first byte of `view` is."""
+    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return address
 
 
 def take(buffer: Buffer | np.ndarray[Any, Any]) -> Loan:
@@ -63,8 +90,7 @@ def take(buffer: Buffer | np.ndarray[Any, Any]) -> Loan:
                     "or write tensor.from_numpy(numpy.asarray(buffer))"
                 )
         with exporter.raw() as raw:
-            address, is_readonly = np.frombuffer(raw, np.uint8).__array_interface__["data"]
-            loan = Loan(address, raw.nbytes, is_readonly)
+            loan = Loan(address_of(raw), raw.nbytes, raw.readonly)
     except (TypeError, ValueError):
         exporter.release()
         raise

@@ -6,9 +6,11 @@ import ctypes
 import gc
 import mmap
 import pickle
+import subprocess
 import sys
 import threading
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -364,6 +366,19 @@ def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypat
         tensor.from_address(address_of(np.zeros(1)), (1,), "float64", on_release=released)
     assert released.count == 2
     assert caught.value.__traceback__ is not None
+
+
+def test_a_blob_that_lives_when_the_interpreter_ends_is_released_in_silence():
+    program = (
+        "import builtins, sys, tensor\n"
+        "builtins.kept = tensor.from_blob(bytearray(8), (2,), 'float32', on_release=lambda: print(1))\n"
+        "sys.modules['aside'] = tensor.from_blob(bytearray(8), (2,), 'float32')\n"
+    )
+    root = Path(__file__).parents[2]
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
 
 
 def test_any_thread_may_be_the_last_to_let_go():
