@@ -17,7 +17,7 @@ import pytest
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import _blobs
+from tensor import _blobs, memory
 
 
 class Calls:
@@ -420,6 +420,26 @@ def test_a_scope_counts_the_bytes_that_are_borrowed():
         tensors = [tensor.from_blob(numbers(100), (10,), "float32")]
         tensors.append(tensors[0][2:])
         assert scope.nbytes == 40
+
+
+def test_borrowed_bytes_are_in_the_statistics_until_they_are_given_back():
+    before = memory.statistics().bytes_external
+
+    def borrowed() -> int:
+        return memory.statistics().bytes_external - before
+
+    x = tensor.from_blob(bytes(100), (2, 3), "float32", strides=(4, 1), offset=8)
+    y = tensor.from_address(address_of(np.zeros(4)), (4,), "float64")
+    assert borrowed() == 28 + 32  # from the first byte to the last
+    view = x[1:]
+    x.dispose()
+    assert borrowed() == 28 + 32
+    view[0, 0] = 1.0  # over read-only memory: a private copy from now on
+    assert borrowed() == 32
+    with pytest.raises(ValueError, match="the buffer has 100"):
+        tensor.from_blob(bytes(100), (101,), "uint8")
+    del y
+    assert borrowed() == 0
 
 
 def address_of(values: np.ndarray) -> int:

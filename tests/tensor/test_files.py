@@ -24,7 +24,7 @@ import nn
 import tensor
 from scopes import current_dispose_scope, new_dispose_scope
 from tensor import _files as files
-from tensor import _safetensors
+from tensor import _safetensors, memory
 from tests.tensor.headers import entry, with_header
 
 DTYPES = (
@@ -218,6 +218,20 @@ def test_the_end_of_the_scope_lets_the_file_go_at_once(path: Path) -> None:
     finally:
         gc.enable()
     path.unlink()
+
+
+def test_each_loaded_tensor_counts_as_borrowed_until_it_goes_or_is_written(path: Path) -> None:
+    tensor.save_file({"x": np.zeros(3), "y": np.zeros(3), "empty": np.zeros(0)}, path)
+    before = memory.statistics().bytes_external
+    with new_dispose_scope():
+        loaded = tensor.load_file(path)
+        view = loaded["x"][1:]
+        assert memory.statistics().bytes_external - before == 48
+        loaded["y"] += 1
+        loaded["x"].dispose()
+        assert memory.statistics().bytes_external - before == 24
+        assert view.tolist() == [0.0, 0.0]
+    assert memory.statistics().bytes_external == before
 
 
 def test_an_exported_array_keeps_the_mapping_that_nobody_can_close(path: Path) -> None:
