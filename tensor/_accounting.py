@@ -368,6 +368,8 @@ def _pin() -> None:
 
 def pinned() -> int:
     """Return the bytes that outsiders alone still see."""
+    if released:
+        drain()
     if orphaned:
         _pin()
     small: int = sum(map(_nbytes_of, list(pinned_small)))

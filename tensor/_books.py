@@ -138,7 +138,7 @@ class Books:
         self.donation_reuse = 0
         self.donation_miss = 0
         self.limit: int | None = None
-        # Raises OutOfMemoryError when so many bytes more are over the limit; set by `tensor._limits`.
+        # Raises OutOfMemoryError when so many bytes more are over the limit; set by `tensor._pool`.
         self.make_room: Callable[[int], object] = _nothing
         # Of those who look, by id; one is the process.
         self.peaks: dict[int, Peak] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from operator import index
 
 _UNITS = {
     "": 1,
@@ -27,10 +29,8 @@ def parse(size: int | str, name: str = "size") -> int:
 
     Raises
     ------
-    TypeError
-        When `size` is neither int nor text.
     ValueError
-        When it is negative, or text that says no size.
+        When `size` is anything else, or negative.
 
     Examples
     --------
@@ -38,10 +38,6 @@ def parse(size: int | str, name: str = "size") -> int:
     >>> parse("1.5 KiB"), parse("64kB"), parse(100)
     (1536, 64000, 100)
     """
-    if isinstance(size, int) and not isinstance(size, bool):
-        if size < 0:
-            raise ValueError(f"{name} is {size}, but sizes are 0 bytes or more")
-        return size
     if isinstance(size, str):
         match = _TEXT.fullmatch(size)
         factor = _UNITS.get(match[3].lower()) if match else None
@@ -49,6 +45,11 @@ def parse(size: int | str, name: str = "size") -> int:
             decimals = match[2] or ""
             # In whole numbers, for a float would round large sizes.
             return int(match[1] + decimals) * factor // int(10 ** len(decimals))
+    elif not isinstance(size, bool):
+        with suppress(TypeError):
+            nbytes = index(size)
+            if nbytes >= 0:
+                return nbytes
     raise ValueError(
         f"{name} is {size!r}, which is no size: write a whole number of bytes, or text such as '512 MiB', "
         "'1.5 GB' or '64 kB'"
@@ -71,4 +72,6 @@ def format_bytes(nbytes: int) -> str:
             break
         size /= 1024
         unit = larger
-    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.4g} {unit}"
+    if unit == "bytes":
+        return f"{nbytes} bytes"
+    return f"{size:.4g} {unit}" if abs(size) < 1000 else f"{size:.0f} {unit}"

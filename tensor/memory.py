@@ -256,11 +256,12 @@ def report() -> str:
     now = statistics()
     most = accounting.books.limit
     bound = "no limit" if most is None else f"limit {format_bytes(most)}"
-    cached = f"{format_bytes(now.bytes_cached)} of at most {format_bytes(pool.pool.max_cached)}"
+    pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
+    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(pool.pool.max_cached)}"
     fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
     lines = [
         f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",
-        f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}, cached {cached}",
+        f"{pinned}, {cached}",
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
     for title, rows in (
