@@ -141,9 +141,11 @@ def _held_by(arrays: list[Array]) -> str:
     referrers = gc.get_referrers(*arrays)
     # What the tape saves it keeps in tuples.
     tuples = [holder for holder in referrers if type(holder) is tuple]
-    if tuples:
-        referrers += gc.get_referrers(*tuples)
-    names = {type(holder).__name__ for holder in referrers if _is_ours(type(holder))}
+    further = gc.get_referrers(*tuples) if tuples else []
+    names = {type(holder).__name__ for holder in (*referrers, *further) if _is_ours(type(holder))}
+    # They may hold each other and this frame, which would keep the arrays alive.
+    for found in (further, tuples, referrers, arrays):
+        found.clear()
     return ", ".join(sorted(names))
 
 
