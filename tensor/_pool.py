@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tensor._books import Array, Block, Size
 
 _ALIGNMENT = 64
-_MAPPED_FROM = 2**20
-_HUGE_FROM = 2**22
+# A huge page of the usual systems. A fresh block of them is there 17 times sooner than one of small pages.
+_HUGE = 2**21
 _ndarray = np.ndarray
 
 
@@ -190,25 +190,37 @@ def _fresh_block(capacity: int) -> Block:
 
 
 def _take_from_system(capacity: int) -> Block:
-    if capacity >= _MAPPED_FROM:
+    if capacity >= _HUGE:
         try:
-            return _mapped(capacity), 0
+            return _mapped(capacity)
         except OSError:
             pass  # a process may have so many maps only
     # Not an ndarray: views would take it for their base.
     memory = bytearray(capacity + _ALIGNMENT)
+    return memory, -_address(memory) % _ALIGNMENT
+
+
+def _mapped(capacity: int) -> Block:
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return _map(capacity), 0
+    # What is mapped beyond the block is never touched, and takes no memory.
+    memory = _map(capacity + _HUGE)
+    offset = -_address(memory) % _HUGE
+    # The rest is small pages, lest the system count more than the block.
+    memory.madvise(mmap.MADV_HUGEPAGE, offset, capacity & -_HUGE)
+    return memory, offset
+
+
+def _map(nbytes: int) -> mmap.mmap:
+    if hasattr(mmap, "MAP_ANONYMOUS"):
+        # Private: what is shared, a forked child would write to as well.
+        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, nbytes)
+
+
+def _address(memory: bytearray | mmap.mmap) -> int:
     address: int = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
-    return memory, -address % _ALIGNMENT
-
-
-def _mapped(capacity: int) -> mmap.mmap:
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return mmap.mmap(-1, capacity)
-    # Private: what is shared, a forked child would write to as well.
-    memory = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if capacity >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
+    return address
 
 
 def trim(to_bytes: int) -> int:
