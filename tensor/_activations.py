@@ -12,6 +12,7 @@ from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dispatch import apply, foreign, operand
 from tensor._elementwise import _unary
+from tensor._pooled import enter, leave
 
 if TYPE_CHECKING:
     from tensor._storage import Array
@@ -45,7 +46,7 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     """
     array = _operand("leaky_relu", x)
     out = np.where(array > 0, array, array * negative_slope)
-    return apply(RULES["leaky_relu"], lambda _: out, (x,), slope=negative_slope)
+    return apply(RULES["leaky_relu"], lambda _: leave(out), (x,), slope=negative_slope)
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -59,7 +60,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """
     array = _operand("elu", x)
     out = np.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
-    return apply(RULES["elu"], lambda _: out, (x,), alpha=alpha)
+    return apply(RULES["elu"], lambda _: leave(out), (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -75,7 +76,7 @@ def silu(x: Any, /) -> Tensor:
     gate = _special.sigmoid(array)
     with np.errstate(invalid="ignore"):
         out = array * gate
-    return apply(RULES["silu"], lambda _: out, (x,), gate=gate)
+    return apply(RULES["silu"], lambda _: leave(out), (x,), gate=leave(gate))
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -92,7 +93,7 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     is_linear = scaled > threshold
     out = np.where(is_linear, array, _special.softplus(scaled) / beta)
     slope = np.where(is_linear, np.ones_like(scaled), _special.sigmoid(scaled)) if _has_history(x) else None
-    return apply(RULES["softplus"], lambda _: out, (x,), slope=slope)
+    return apply(RULES["softplus"], lambda _: leave(out), (x,), slope=leave(slope))
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
@@ -118,7 +119,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     # Squares and cubes may overflow where the result has long been `x` or 0.
     with np.errstate(over="ignore", invalid="ignore"):
         value, slope = kernel(array, _has_history(x))
-    return apply(RULES["gelu"], lambda _: value, (x,), slope=slope)
+    return apply(RULES["gelu"], lambda _: leave(value), (x,), slope=leave(slope))
 
 
 def _gelu_by_erf(x: Array, wants_slope: bool) -> tuple[Array, Any]:
@@ -147,7 +148,7 @@ def _operand(name: str, x: object) -> Array:
         raise TypeError(
             f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"
         )
-    return array
+    return enter(array)  # type: ignore[no-any-return]  # as good as an array
 
 
 def _has_history(x: object) -> bool:

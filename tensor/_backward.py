@@ -8,6 +8,8 @@ import numpy as np
 
 from tensor._core import wrap_unowned
 from tensor._graph import Leaf, Node
+from tensor._placing import astype, laid_out, reduce
+from tensor._pooled import enter, leave, xp
 from tensor._storage import Array, writable
 
 if TYPE_CHECKING:
@@ -51,14 +53,15 @@ def run_backward(
                     found[node] = gradient
                 if node.next and (wanted is None or node in wanted):
                     _step(node, gradient, gradients, sums, retain_graph=retain_graph)
+                gradient = None  # its memory may serve the next one
             for after in node.next:
                 if after is not None:
                     waiting[after] -= 1
                     if waiting[after] == 0:
                         ready.append(after)
     if only is None:
-        for leaf, gradient in found.items():
-            _accumulate(leaf, gradient)
+        while found:
+            _accumulate(*found.popitem())
     return found
 
 
@@ -103,32 +106,42 @@ def _step(node: Node, g: Array, gradients: dict[Node, Array], sums: set[Node], *
     saved = node.saved
     if saved is None:
         raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
+    # What is large comes in with its results in the pool.
+    passed = enter(g)
+    values = [enter(value) for value in saved]
     for i, function, places in node.plan.steps:
         after = node.next[i]
         if after is None:
             continue
-        gradient = function(np, g, *[saved[p] if p >= 0 else i if p == -1 else after.shape for p in places])
+        gradient = function(
+            xp, passed, *[values[p] if p >= 0 else i if p == -1 else after.shape for p in places]
+        )
         if gradient is not None:
-            _gather(gradients, sums, after, _fit(gradient, after))
+            _gather(gradients, sums, after, _fit(leave(gradient), after))
     if not retain_graph and saved:
         node.saved = None
 
 
 def _fit(gradient: Any, node: Node) -> Array:
     """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
-    g: Array = np.asarray(gradient)
-    shape = node.shape
+    shape, dtype = node.shape, node.dtype
+    g: Array = gradient if type(gradient) is np.ndarray else np.asarray(gradient)
     if g.shape != shape:
         added = g.ndim - len(shape)
         if added > 0:
-            g = g.sum(axis=tuple(range(added)))
+            g = _sum(g, tuple(range(added)))
         stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
         if stretched:
-            g = g.sum(axis=stretched, keepdims=True)
-        g = np.broadcast_to(np.asarray(g), shape)
-    if g.dtype != node.dtype:
-        g = (g.real if g.dtype.kind == "c" and node.dtype.kind != "c" else g).astype(node.dtype)
+            g = _sum(g, stretched, keepdims=True)
+        if g.shape != shape:
+            g = np.broadcast_to(g, shape)
+    if g.dtype is not dtype and g.dtype != dtype:
+        g = astype(g.real if g.dtype.kind == "c" and dtype.kind != "c" else g, dtype)
     return g
+
+
+def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
+    return np.asarray(reduce(np.add, g, axes, None, keepdims))
 
 
 def _gather(gradients: dict[Node, Array], sums: set[Node], node: Node, g: Array) -> None:
@@ -138,7 +151,7 @@ def _gather(gradients: dict[Node, Array], sums: set[Node], node: Node, g: Array)
     elif node in sums:
         np.add(before, g, out=before)
     else:
-        gradients[node] = np.asarray(before + g)
+        gradients[node] = np.asarray(leave(enter(before) + g))
         sums.add(node)
 
 
@@ -155,4 +168,4 @@ def _accumulate(leaf: Node, gradient: Array) -> None:
 
 def own_layout(gradient: Array) -> Array:
     """Return a gradient that is a tensor's own: broadcast or transposed ones are laid out anew."""
-    return gradient if gradient.base is None else gradient.copy(order="C")
+    return laid_out(gradient) if isinstance(gradient.base, np.ndarray) else gradient

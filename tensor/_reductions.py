@@ -13,6 +13,9 @@ from tensor._derivatives import RULES
 from tensor._dims import dim_of, dims_of
 from tensor._dispatch import explain, record
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
+from tensor._placing import room_to_reduce
+from tensor._pool import pool
+from tensor._pooled import enter, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +56,7 @@ def reduce(
     if axis is not None:
         axis = axis_of(name, axis, array.ndim)
     try:
-        out = as_array(kernel(array, axis, keepdims, **more))
+        out = as_array(leave(kernel(array, axis, keepdims, **more)))
     except (TypeError, ValueError) as error:
         raise _failed(name, error, array) from None
     if x._node is None:
@@ -83,16 +86,24 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
+def _room(ufunc: np.ufunc, a: Array, axis: Any, dtype: Dtype | None, keepdims: bool) -> Array | None:
+    """Return memory for a large result. Sums of all, and of what is small, have none."""
+    if axis is None or a.nbytes < pool.min_pooled:
+        return None
+    return room_to_reduce(ufunc, a, axis, dtype, keepdims)
+
+
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return add_reduce(a, axis, dtype, None, keepdims)
+    return add_reduce(a, axis, dtype, _room(np.add, a, axis, dtype, keepdims), keepdims)
 
 
 def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return multiply_reduce(a, axis, dtype, None, keepdims)
+    return multiply_reduce(a, axis, dtype, _room(np.multiply, a, axis, dtype, keepdims), keepdims)
 
 
 def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
-    total = add_reduce(a, axis, _accumulator(a.dtype), None, keepdims)
+    wider = _accumulator(a.dtype)
+    total = enter(add_reduce(a, axis, wider, _room(np.add, a, axis, wider, keepdims), keepdims))
     count = count_along(a.shape, axis)
     if count == 0:
         return np.full_like(total, np.nan)
@@ -101,6 +112,7 @@ def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
 
 
 def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
+    a = enter(a)
     a = a.astype(_accumulator(a.dtype) or a.dtype, copy=False)
     deviations = a - _mean(a, axis, True)
     squares = deviations.real**2 + deviations.imag**2 if a.dtype.kind == "c" else deviations * deviations
@@ -129,11 +141,11 @@ _std_of = _back_to_half(_std)
 
 
 def _max(a: Array, axis: Any, keepdims: bool) -> Any:
-    return maximum_reduce(a, axis, None, None, keepdims)
+    return maximum_reduce(a, axis, None, _room(np.maximum, a, axis, None, keepdims), keepdims)
 
 
 def _min(a: Array, axis: Any, keepdims: bool) -> Any:
-    return minimum_reduce(a, axis, None, None, keepdims)
+    return minimum_reduce(a, axis, None, _room(np.minimum, a, axis, None, keepdims), keepdims)
 
 
 def _all(a: Array, axis: Any, keepdims: bool) -> Any:

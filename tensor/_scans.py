@@ -12,6 +12,8 @@ from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dispatch import explain, record
 from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor._placing import running
+from tensor._pooled import enter, leave
 from tensor._reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _along(
     place = axis_of(name, axis, array.ndim)
     try:
         if isinstance(place, int):
-            out = kernel(array if dtype is None else array.astype(dtype, copy=False), place)
+            out = leave(kernel(array if dtype is None else array.astype(dtype, copy=False), place))
         else:
             out = kernel(array.reshape(1).astype(dtype or array.dtype, copy=False), 0).reshape(())
     except (TypeError, ValueError) as error:
@@ -64,7 +66,7 @@ def cumulative_sum(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike |
     [1.0, 3.0, 6.0]
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    return _along("cumulative_sum", np.cumsum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+    return _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
 
 
 def cumulative_prod(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None) -> Tensor:
@@ -77,11 +79,22 @@ def cumulative_prod(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike 
     [1.0, 2.0, 6.0]
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    return _along("cumulative_prod", np.cumprod, x, _axis_to_run_along("cumulative_prod", x, axis), wanted)
+    return _along(
+        "cumulative_prod", _running_product, x, _axis_to_run_along("cumulative_prod", x, axis), wanted
+    )
 
 
-def _floating(a: Array) -> Array:
+def _running_sum(a: Array, axis: int) -> Array:
+    return running(np.add, a, axis)
+
+
+def _running_product(a: Array, axis: int) -> Array:
+    return running(np.multiply, a, axis)
+
+
+def _floating(a: Array) -> Any:
     """Return what to compute exponentials of `a` in: float32 for integers and float16."""
+    a = enter(a)
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 
@@ -126,7 +139,7 @@ def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     return _along("softmax", _softmax, x, axis)
 
 
-def _softmax(a: Array, axis: int) -> Array:
+def _softmax(a: Array, axis: int) -> Any:
     out = _from_top(a, axis)
     np.exp(out, out=out)
     out /= add_reduce(out, axis, None, None, True)
@@ -145,20 +158,19 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     return _along("log_softmax", _log_softmax, x, axis)
 
 
-def _log_softmax(a: Array, axis: int) -> Array:
+def _log_softmax(a: Array, axis: int) -> Any:
     out = _from_top(a, axis)
     if out.size:  # the logarithm of an empty sum is no news
         out -= np.log(add_reduce(np.exp(out), axis, None, None, True))
     return out.astype(float16) if a.dtype == float16 else out
 
 
-def _from_top(a: Array, axis: int) -> Array:
+def _from_top(a: Array, axis: int) -> Any:
     if a.dtype.kind == "c":
         raise TypeError("complex numbers have no order; take .real or .abs() first")
     wide = _floating(a)
     with np.errstate(invalid="ignore"):
-        out: Array = wide - maximum_reduce(wide, axis, None, None, True, -inf)
-    return out
+        return wide - maximum_reduce(wide, axis, None, None, True, -inf)
 
 
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:

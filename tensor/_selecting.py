@@ -13,6 +13,9 @@ from tensor._derivatives import RULES
 from tensor._dims import dim_of
 from tensor._dispatch import apply, overwrite
 from tensor._expanding import broadcast_arrays
+from tensor._placing import astype
+from tensor._placing import take as _take
+from tensor._pooled import leave
 from tensor._storage import Array
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
     where = _indices("take", indices, shape[place], place)
-    return apply(_TAKE, lambda a: a.take(where, place), (x,), indices=where, axis=place, shape=shape)
+    return apply(_TAKE, lambda a: _take(leave(a), where, place), (x,), indices=where, axis=place, shape=shape)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -337,7 +340,7 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
                 f"{op}: index {high if high >= size else low} is out of range for dimension {place} of size "
                 f"{size}"
             )
-    return array.astype(np.intp)
+    return astype(array, np.intp)
 
 
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:

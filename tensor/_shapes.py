@@ -10,6 +10,7 @@ from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dims import dim_of, dims_of, fill_in, sizes_of
 from tensor._dispatch import apply, view
+from tensor._placing import reshape as _reshape
 from tensor._storage import Array
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _reshaped(x: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
         return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,), shape=before)
 
     def make(array: Array) -> Array:
-        out = array.reshape(sizes)
+        out = _reshape(array, sizes)
         if copy is False and out.base is not array.base:
             raise ValueError(
                 f"shape {before} with strides {x.stride()} has no view of shape {sizes}: its elements do not "

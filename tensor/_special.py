@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tensor._pooled import Pooled
 from tensor._storage import Array
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Mathematics of Computation 23 (1969):
@@ -52,13 +53,13 @@ _LARGE_Q = (
 _INVERSE_ROOT_PI = 0.56418958354775628695
 
 
-def _quotient(x: Array, leading: float, p: tuple[float, ...], q: tuple[float, ...]) -> Array:
+def _quotient(x: Array, leading: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     top = leading * x + p[0]
     bottom = x + q[0]
     for up, down in zip(p[1:], q[1:], strict=True):
         top = top * x + up
         bottom = bottom * x + down
-    return np.asarray(top / bottom)
+    return top / bottom
 
 
 def erfc(x: Array) -> Array:
@@ -71,13 +72,13 @@ def erf(x: Array) -> Array:
     return _in_float64(_erf64, x)
 
 
-def floating(x: Any) -> Array:
+def floating(x: Any) -> Any:
     """Return `x` where it is inexact, integers and bools in the floating dtype that holds them."""
-    array: Array = np.asarray(x)
+    array: Any = x if type(x) is Pooled else np.asarray(x)
     return array if array.dtype.kind in "fc" else array.astype(np.result_type(array.dtype, np.float32))
 
 
-def _real(name: str, x: Any) -> Array:
+def _real(name: str, x: Any) -> Any:
     array = floating(x)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} is defined for real tensors only: take x.real or x.abs() first")
@@ -86,10 +87,11 @@ def _real(name: str, x: Any) -> Array:
 
 def _in_float64(kernel: Any, x: Array) -> Array:
     x = _real("the error function", x)
-    return np.asarray(kernel(np.atleast_1d(x).astype(np.float64)).astype(x.dtype).reshape(x.shape))
+    out: Array = kernel(np.atleast_1d(x).astype(np.float64)).astype(x.dtype)
+    return out.reshape(x.shape)
 
 
-def _erf64(x: Array) -> Array:
+def _erf64(x: Array) -> Any:
     y = np.abs(x)
     small = y <= 0.46875
     s = np.where(small, y, 0.0) ** 2
@@ -97,7 +99,7 @@ def _erf64(x: Array) -> Array:
     return np.where(small, near, np.sign(x) * (1 - _tail(y)))
 
 
-def _erfc64(x: Array) -> Array:
+def _erfc64(x: Array) -> Any:
     y = np.abs(x)
     small = y <= 0.46875
     s = np.where(small, y, 0.0) ** 2
@@ -106,7 +108,7 @@ def _erfc64(x: Array) -> Array:
     return np.where(small, near, np.where(x < 0, 2 - tail, tail))
 
 
-def _tail(y: Array) -> Array:
+def _tail(y: Array) -> Any:
     """Return erfc(y) for y > 0.46875; other elements are of no use."""
     y = np.minimum(np.maximum(y, 0.46875), 27.0)  # erfc(27) is 0 in float64; nan stays nan
     # exp(-y*y) in two steps, since y*y loses digits that the exponential would magnify.
@@ -115,26 +117,26 @@ def _tail(y: Array) -> Array:
     middle = _quotient(y, _MIDDLE_LEADING, _MIDDLE_P, _MIDDLE_Q)
     s = 1 / (y * y)
     large = (_INVERSE_ROOT_PI - s * _quotient(s, _LARGE_LEADING, _LARGE_P, _LARGE_Q)) / y
-    return np.asarray(np.where(y <= 4, middle, large) * scale)
+    return np.where(y <= 4, middle, large) * scale
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Any:
     """Return 1 / (1 + exp(-x)), with full relative precision for negative `x`."""
     x = floating(x)
     # float16 would overflow, and be 0, where the result still is a number of that dtype.
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     with np.errstate(over="ignore", invalid="ignore"):
         out = np.reciprocal(np.exp(-wide) + 1)
-    return np.asarray(out, x.dtype)
+    return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
-def softplus(x: Array) -> Array:
+def softplus(x: Array) -> Any:
     """Return log(1 + exp(x)) without overflow."""
     x = _real("softplus", x)
-    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def logsigmoid(x: Array) -> Array:
+def logsigmoid(x: Array) -> Any:
     """Return log(sigmoid(x)) without overflow."""
     x = _real("logsigmoid", x)
-    return np.asarray(np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))

@@ -1,0 +1,273 @@
+"""NumPy's functions of plain arrays, with large results in memory of the pool.
+
+What they return is what NumPy would, in dtype, values and order of memory. Small results are NumPy's own.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tensor import _pool
+from tensor._pool import pool
+from tensor._storage import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Shape = tuple[int, ...]
+
+ndarray = np.ndarray
+
+
+def _order_of(shape: Shape, arrays: Sequence[Array]) -> Array | None:
+    """Return an array in the memory order of an elementwise op's result; None is C order."""
+    first = arrays[0]
+    strides = first.strides
+    if all(x.strides == strides and x.shape == shape for x in arrays):
+        return first
+    # Where orders mix, NumPy decides: by strides, so the corners of the arrays show it what it needs.
+    corners = [x[tuple([slice(2)] * x.ndim)] for x in arrays]
+    flags: Any = [*[["readonly"]] * len(corners), ["writeonly", "allocate"]]
+    corner = np.nditer((*corners, None), ["zerosize_ok"], flags, order="K").operands[-1]
+    found = [0] * len(shape)
+    step = 1
+    for axis in sorted(range(len(shape)), key=lambda i: corner.strides[i]):
+        found[axis] = step
+        step *= shape[axis]
+    return as_strided(np.empty(1, np.bool_), shape, found)
+
+
+# By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
+_dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
+
+
+def _dtype_of(*key: Any) -> np.dtype[Any] | None:
+    try:
+        return _dtypes[key]
+    except KeyError:
+        pass
+    ufunc, *operands = key
+    given = [np.dtype(np.bool_) if kind is bool else kind for kind in operands]
+    found = None
+    if ufunc.nout == 1 and ufunc.nin == len(given):
+        with suppress(TypeError):  # which the call says better
+            found = ufunc.resolve_dtypes((*given, None))[-1]
+    _dtypes[key] = found
+    return found
+
+
+def of_one(ufunc: np.ufunc, x: Array) -> Any:
+    """Return ``ufunc(x)`` of a plain array, in memory of the pool where it is large."""
+    dtype = _dtype_of(ufunc, x.dtype)
+    if dtype is None:
+        return ufunc(x)
+    return ufunc(x, out=_pool.empty(x.shape, dtype, x))
+
+
+def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """Return ``ufunc(a, b)`` of plain arrays, one of which may be a number, as ``of_one`` does."""
+    one, two = type(a) is ndarray, type(b) is ndarray
+    dtype = _dtype_of(ufunc, a.dtype if one else _key_of(a), b.dtype if two else _key_of(b))
+    if dtype is None or not (one or two):
+        return ufunc(a, b)
+    like = None
+    if one and two:
+        shape = a.shape
+        if b.shape != shape:
+            shape = _joint_shape(shape, b.shape)
+        if not (a.flags.c_contiguous and b.flags.c_contiguous):
+            like = _order_of(shape, (a, b))
+    else:
+        like = a if one else b
+        shape = like.shape
+    return ufunc(a, b, out=_pool.empty(shape, dtype, like))
+
+
+def _key_of(x: Any) -> Any:
+    return x.dtype if isinstance(x, (ndarray, np.generic)) else type(x)
+
+
+def _joint_shape(first: Shape, second: Shape) -> Shape:
+    """Return the shape of an elementwise op of two; where there is none, of the first: NumPy says why."""
+    try:
+        return np.broadcast_shapes(first, second)
+    except ValueError:
+        return first
+
+
+def matmul(a: Array, b: Array) -> Any:
+    """Return the product of matrices, vectors or batches: plain arrays, as ``of_one`` does."""
+    if a.size * b.size < 4096:  # so few that their product is small
+        return np.matmul(a, b)
+    dtype = _dtype_of(np.matmul, a.dtype, b.dtype)
+    if a.ndim == b.ndim == 2:
+        shape: Shape = (a.shape[0], b.shape[1])
+    else:
+        batch = _joint_shape(a.shape[:-2], b.shape[:-2])
+        shape = batch + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ())
+    if dtype is None or prod(shape) * dtype.itemsize < pool.min_pooled:
+        return np.matmul(a, b)
+    return np.matmul(a, b, out=_pool.empty(shape, dtype))
+
+
+# Ufuncs whose reductions of inexact numbers keep the dtype.
+_KEEP_DTYPE = frozenset({np.add, np.multiply, np.maximum, np.minimum})
+
+
+def room_to_reduce(
+    ufunc: np.ufunc, array: Array, axis: Any = 0, dtype: Any = None, keepdims: bool = False, **_: Any
+) -> Array | None:
+    """Return memory for ``ufunc.reduce``; None where the result is small, or NumPy has to make it."""
+    kept = dtype is None or dtype == array.dtype
+    if axis is None or ufunc not in _KEEP_DTYPE or array.dtype.kind not in "fc" or not kept:
+        return None
+    axes = [i % array.ndim for i in ((axis,) if isinstance(axis, int) else axis)]
+    left = [1 if i in axes else n for i, n in enumerate(array.shape)]
+    if prod(left) * array.itemsize < pool.min_pooled:
+        return None
+    if not array.flags.c_contiguous and sum([n > 1 for n in left]) > 1:
+        return None  # in an order of memory of its own
+    shape = left if keepdims else [n for i, n in enumerate(left) if i not in axes]
+    return _pool.empty(tuple(shape), array.dtype)
+
+
+def room_to_reduce_at(ufunc: np.ufunc, array: Array, places: Any, axis: int = 0, **_: Any) -> Array | None:
+    shape = (len(places), *array.shape[1:])
+    kept = ufunc in _KEEP_DTYPE and array.dtype.kind in "fc" and array.flags.c_contiguous
+    if axis != 0 or not kept or prod(shape) * array.itemsize < pool.min_pooled:
+        return None
+    return _pool.empty(shape, array.dtype)
+
+
+def reduce(ufunc: Any, array: Array, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    """Return ``ufunc.reduce`` of a plain array, in memory of the pool where it is large."""
+    if axis is None or array.nbytes < pool.min_pooled:
+        return ufunc.reduce(array, axis, dtype, None, keepdims)
+    return ufunc.reduce(array, axis, dtype, room_to_reduce(ufunc, array, axis, dtype, keepdims), keepdims)
+
+
+def laid_out(array: Array) -> Array:
+    """Return a copy in C order."""
+    out = _pool.empty(array.shape, array.dtype)
+    np.copyto(out, array)
+    return out
+
+
+def astype(array: Array, dtype: Any, *, copy: bool = True) -> Array:
+    """Return the values as `dtype`, in the same memory order; the array itself where nothing changes."""
+    dtype = np.dtype(dtype)
+    if array.size * dtype.itemsize < pool.min_pooled or (not copy and array.dtype == dtype):
+        return array.astype(dtype, copy=copy)
+    out = _pool.empty(array.shape, dtype, array)
+    np.copyto(out, array, casting="unsafe")
+    return out
+
+
+def reshape(array: Array, shape: int | Shape) -> Array:
+    """Return a view in another shape, else a copy; the array itself where nothing changes."""
+    if array.shape == shape:
+        return array
+    if array.nbytes < pool.min_pooled or array.flags.c_contiguous:
+        return array.reshape(shape)
+    try:
+        return array.reshape(shape, copy=False)
+    except ValueError:
+        pass  # which leaves a copy, or a shape that does not fit
+    sizes = np.broadcast_to(np.False_, array.size).reshape(shape).shape
+    out = _pool.empty(sizes, array.dtype)
+    np.copyto(out.reshape(array.shape), array)
+    return out
+
+
+def take(array: Array, indices: Array, axis: int) -> Array:
+    """Return the parts of `array` along `axis` that `indices` name, all of them known to be there."""
+    shape = array.shape[:axis] + indices.shape + array.shape[axis + 1 :]
+    if prod(shape) * array.itemsize < pool.min_pooled:
+        return array.take(indices, axis)
+    # Where indices may be wrong, NumPy gathers into memory of its own first.
+    return array.take(indices, axis, out=_pool.empty(shape, array.dtype), mode="wrap")
+
+
+def leaves(indices: Array, size: int) -> bool:
+    """Tell whether some index names no place among `size`."""
+    return bool(indices.size and (indices.min() < -size or indices.max() >= size))
+
+
+def where(condition: Any, x1: Any, x2: Any) -> Any:
+    """Return `x1` where `condition` is true, else `x2`."""
+    arrays = [x for x in (condition, x1, x2) if isinstance(x, ndarray)]
+    dtype = np.result_type(x1, x2)
+    shape = np.broadcast_shapes(*[x.shape for x in arrays])
+    if prod(shape) * dtype.itemsize < pool.min_pooled or not arrays:
+        return np.where(condition, x1, x2)
+    like = None if all(x.flags.c_contiguous for x in arrays) else _order_of(shape, arrays)
+    out = _pool.empty(shape, dtype, like)
+    condition = np.asarray(condition)
+    if condition.dtype.kind != "b":
+        condition = condition != 0
+    if dtype.itemsize in _BITS:
+        _select(condition, np.asarray(x1, dtype), np.asarray(x2, dtype), out, like)
+    else:
+        np.copyto(out, x2)
+        np.copyto(out, x1, where=condition)
+    return out
+
+
+_BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def _select(condition: Array, x1: Array, x2: Array, out: Array, like: Array | None) -> None:
+    """Write to `out` where() of three arrays, bit by bit: at 1,000,000 elements an eighth of NumPy's time."""
+    bits = _BITS[out.itemsize]
+    mask = _pool.empty(out.shape, bits, like)
+    np.negative(condition.view(np.int8), out=mask, dtype=bits, casting="unsafe")  # all bits or none
+    target, other = out.view(bits), x2.view(bits)
+    np.bitwise_xor(x1.view(bits), other, out=target)
+    target &= mask
+    target ^= other
+
+
+def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Return `arrays` one behind the other along `axis`."""
+    if sum([x.nbytes for x in arrays]) * 16 < pool.min_pooled:  # small, be they bytes that become complex
+        return np.concatenate(arrays, axis)
+    size = sum([x.shape[axis] for x in arrays])
+    first = arrays[0].shape
+    place = axis % len(first)
+    shape = (*first[:place], size, *first[place + 1 :])
+    dtype = np.result_type(*arrays)
+    if prod(shape) * dtype.itemsize < pool.min_pooled or not all(x.flags.c_contiguous for x in arrays):
+        return np.concatenate(arrays, axis)
+    return np.concatenate(arrays, axis, out=_pool.empty(shape, dtype))
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Return `arrays` along a new dimension at place `axis`."""
+    if sum([x.nbytes for x in arrays]) * 16 < pool.min_pooled:
+        return np.stack(arrays, axis)
+    key = (slice(None),) * (axis % (arrays[0].ndim + 1))
+    return concatenate([x[(*key, None)] for x in arrays], len(key))
+
+
+def zeros(shape: int | Shape, dtype: Any = np.float64) -> Any:
+    """Return zeros."""
+    return _pool.zeros((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
+
+
+def full(shape: int | Shape, value: Any, dtype: Any) -> Any:
+    """Return `value` in each place."""
+    out = _pool.empty((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
+    out.fill(value)
+    return out
+
+
+def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
+    """Return the running sums or products along `axis`."""
+    if array.nbytes < pool.min_pooled or array.dtype.kind not in "fc" or not array.flags.c_contiguous:
+        return np.cumsum(array, axis) if ufunc is np.add else np.cumprod(array, axis)
+    return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype))
