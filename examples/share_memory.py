@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensor
 from scopes import new_dispose_scope, statistics
-from tensor import Tensor
+from tensor import Tensor, memory
 
 HEIGHT, WIDTH = 240, 320
 FRAMES = 24
@@ -113,19 +113,22 @@ def main() -> None:
         other_end.close()  # so that recv() fails, rather than waits, if the other process ends early
         try:
             with new_dispose_scope():
-                board = over(shared)
+                with memory.measure() as sharing:
+                    board = over(shared)
+                borrowed = memory.statistics().bytes_external
                 board.counts.zero_()
                 film(board, line)
                 report = line.recv()
                 pixels = board.counts.sum().item()
                 print("  all counted:".ljust(40), bars(board.counts))
             print("pixels counted by the other process:", pixels, "of", FRAMES * HEIGHT * WIDTH)
-            print("bytes shared:", SHARED_BYTES)
+            print("bytes shared:", borrowed, " bytes copied to share them:", sharing.allocated_bytes)
             print(report)
         finally:
             line.close()
             counter.join(10)
             counter.kill()
+    print("bytes shared after the scope:", memory.statistics().bytes_external)
     print("in the process that drew:", statistics.snapshot() - before)
 
 

@@ -169,8 +169,8 @@ def from_address(
 
 
 def _over(loan: Loan, layout: _Layout, on_release: OnRelease) -> Tensor:
-    array = loan.array(layout.shape, layout.dtype, layout.byte_strides)
     loan.on_release = on_release
+    array = loan.array(layout.shape, layout.dtype, layout.byte_strides)
     x = wrap(array)
     borrow(x)
     return x

@@ -18,6 +18,7 @@ import pytest
 import tensor
 from scopes import new_dispose_scope
 from tensor import _blobs, memory
+from tensor._loans import Loan
 
 
 class Calls:
@@ -350,12 +351,12 @@ def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
     source.clear()
 
 
-@pytest.mark.parametrize("step", ["wrap", "borrow"])
-def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, step):
+@pytest.mark.parametrize(("where", "step"), [(Loan, "array"), (_blobs, "borrow")])
+def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, where, step):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(_blobs, step, fail)
+    monkeypatch.setattr(where, step, fail)
     released = Calls()
     source = numbers()
     with pytest.raises(MemoryError) as caught:
