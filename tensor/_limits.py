@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensor._accounting import books, leases, look_at_each, pinned, set_floor, small, take_stock
 from tensor._sizes import format_bytes
 
@@ -58,7 +60,8 @@ def make_room(asked: int, trim: Callable[[int], int]) -> None:
         if taken + books.cached <= limit:
             return
     look_at_each()
-    raise OutOfMemoryError(asked, taken - asked, books.cached, limit)
+    # From None: the KeyErrors and IndexErrors on the way here are nobody's business.
+    raise OutOfMemoryError(asked, taken - asked, books.cached, limit) from None
 
 
 class OutOfMemoryError(MemoryError):
@@ -127,27 +130,33 @@ def _groups() -> list[tuple[str, int, list[Array]]]:
 
 
 def _largest_holders() -> Iterable[str]:
-    for kind, nbytes, arrays in _groups()[:5]:
-        held_by = _held_by(arrays[:3])
-        yield f"{len(arrays)} x {kind}, {format_bytes(nbytes)}" + (f" (held by {held_by})" if held_by else "")
+    groups = _groups()[:5]
+    holders = _classes_that_hold([array for _, _, arrays in groups for array in arrays])
+    for kind, nbytes, arrays in groups:
+        names = sorted(set().union(*[holders[id(array)] for array in arrays]))
+        held_by = f" (held by {', '.join(names)})" if names else ""
+        yield f"{len(arrays)} x {kind}, {format_bytes(nbytes)}{held_by}"
     counts = small()
     nbytes = sum(n * count for n, count in counts.items())
     if nbytes:
-        yield f"{sum(counts.values())} small buffers, {format_bytes(nbytes)}"
+        many = sum(counts.values())
+        yield f"{many} small buffer{'s' * (many > 1)}, {format_bytes(nbytes)}"
 
 
-def _held_by(arrays: list[Array]) -> str:
-    """Say what classes of ours hold `arrays`: Tensor, Parameter, Node of the tape."""
-    referrers = gc.get_referrers(*arrays)
-    # What the tape saves it keeps in tuples.
-    tuples = [holder for holder in referrers if type(holder) is tuple]
-    further = gc.get_referrers(*tuples) if tuples else []
-    names = {type(holder).__name__ for holder in (*referrers, *further) if _is_ours(type(holder))}
-    # They may hold each other and this frame, which would keep the arrays alive.
-    for found in (further, tuples, referrers, arrays):
-        found.clear()
-    return ", ".join(sorted(names))
-
-
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in {"tensor", "nn"}
+def _classes_that_hold(arrays: list[Array]) -> dict[int, set[str]]:
+    """Return the names of the classes of ours whose objects hold each of `arrays`, by its id."""
+    found: dict[int, set[str]] = {id(array): set() for array in arrays}
+    # Not gc.get_referrers(): it does not see tuples of arrays, in which the graph saves them.
+    things = gc.get_objects()
+    ours = {kind for kind in set(map(type, things)) if str(kind.__module__).startswith(("tensor.", "nn."))}
+    things[:] = [thing for thing in things if type(thing) in ours]
+    for thing in things:
+        name = type(thing).__name__
+        for held in gc.get_referents(thing):
+            for value in held if type(held) is tuple else (held,):
+                owner = value
+                while isinstance(owner, np.ndarray):
+                    if id(owner) in found:
+                        found[id(owner)].add("the graph" if name == "Node" else name)
+                    owner = owner.base
+    return found

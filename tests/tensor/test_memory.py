@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nn
+import tensor
 from tensor import _pool, memory
 from tensor._sizes import format_bytes, parse
 from tests.tensor.test_pool import Held
@@ -312,7 +314,7 @@ def test_then_an_error_says_who_holds_what_and_the_state_is_as_before() -> None:
         assert 4 * N <= error.asked <= 4 * N * 17 / 16
         assert (error.live, error.cached, error.limit) == (start + 16 * N + 100, 0, most)
         assert any(f"2 x uint8[{8 * N}], {format_bytes(16 * N)}" in holder for holder in error.holders)
-        assert any("small buffers" in holder for holder in error.holders)
+        assert any("1 small buffer, 100 bytes" in holder for holder in error.holders)
         assert "raise the limit" in str(error)
         assert memory.statistics() == before
         del x
@@ -321,6 +323,21 @@ def test_then_an_error_says_who_holds_what_and_the_state_is_as_before() -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.holders, copy.limit) == (str(error), error.holders, error.limit)
     del x, y, z
+
+
+def test_the_error_says_whether_tensors_or_the_graph_hold_memory() -> None:
+    x = tensor.ones((200, 200), requires_grad=True)
+    y = (x * 2).exp()
+    layer = nn.Linear(300, 200)
+    view = tensor.ones((99, 1000))[5:, ::2]
+    gc.collect()
+    with memory.limit(live()), pytest.raises(memory.OutOfMemoryError) as caught:
+        y + 1
+    holders = "; ".join(caught.value.holders)
+    assert "float32[200, 200], 312.5 KiB (held by Tensor, the graph)" in holders
+    assert "1 x float32[200, 300], 234.4 KiB (held by Parameter)" in holders
+    assert "1 x float32[99, 1000], 386.7 KiB (held by" in holders
+    del x, y, layer, view
 
 
 def test_small_blocks_meet_the_limit_too() -> None:
@@ -471,6 +488,8 @@ def test_trim_gives_back_what_is_over_and_says_how_much() -> None:
 def test_memory_that_was_trimmed_is_the_systems_again() -> None:
     program = """
 import numpy as np
+import nn
+import tensor
 from tensor import _pool, memory
 
 def resident():
