@@ -143,8 +143,8 @@ def charge(n: int) -> None:
         take_stock()
 
 
-def lease(owner: Array, block: Block | None = None, shelf: Shelf | None = None) -> None:
-    """Count `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`.
+def lease(owner: Array, n: int, block: Block | None = None, shelf: Shelf | None = None) -> None:
+    """Count the `n` bytes of `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def lease(owner: Array, block: Block | None = None, shelf: Shelf | None = None) 
         When more is live than the limit allows.
     """
     new = Lease(owner, _leave)
-    n = new.nbytes = owner.nbytes
+    new.nbytes = n
     new.block = block
     new.shelf = shelf
     new.is_pinned = False
@@ -180,13 +180,15 @@ def drain() -> None:
         except IndexError:  # another thread was quicker
             return
         leases.discard(gone)
+        n = gone.nbytes
         if gone.is_pinned:
-            books.pinned -= gone.nbytes
+            books.pinned -= n
         else:
-            books.lives -= gone.nbytes
-            books.room += gone.nbytes
-        if gone.shelf is not None and gone.block is not None:
-            gone.shelf.put(gone.block)
+            books.lives -= n
+            books.room += n
+        shelf, block = gone.shelf, gone.block
+        if shelf is not None and block is not None:
+            shelf.put(block)
 
 
 def settle() -> None:

@@ -131,7 +131,8 @@ def copy(array: Array) -> Array:
 
 def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Array, bool]:
     """Return an array that nobody has written to, and whether it is known to hold zeros."""
-    dtype = np.dtype(dtype)
+    if not isinstance(dtype, np.dtype):
+        dtype = np.dtype(dtype)
     n = prod(shape) * dtype.itemsize
     if n < pool.min_pooled or n > maxsize:
         if like is None or like.shape != shape:
@@ -139,7 +140,10 @@ def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Arra
         return np.empty_like(like, dtype, order="K", subok=False), False
     if released:
         drain()
-    shelf = pool.by_nbytes.get(n) or pool.shelf_for(n)
+    try:
+        shelf = pool.by_nbytes[n]
+    except KeyError:
+        shelf = pool.shelf_for(n)
     try:
         block = shelf.blocks.pop()
     except IndexError:
@@ -153,14 +157,11 @@ def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Arra
         is_zero = False
         if books.limit is not None:
             set_floor()
-    memory, offset = block
-    strides = (
-        None
-        if like is None or like.shape != shape or like.flags.c_contiguous
-        else _strides(like, dtype.itemsize)
-    )
-    array = _ndarray(shape, dtype, memory, offset, strides)
-    lease(array, block, shelf)
+    if like is None or like.flags.c_contiguous or like.shape != shape:
+        array = _ndarray(shape, dtype, *block)
+    else:
+        array = _ndarray(shape, dtype, *block, _strides(like, dtype.itemsize))
+    lease(array, n, block, shelf)
     return array, is_zero
 
 
@@ -285,7 +286,7 @@ def hold_of(array: Array) -> Size | None:
             books.leased_small += 1
         else:
             books.miss += 1
-        lease(owner)
+        lease(owner, n)
     return None
 
 
