@@ -46,7 +46,8 @@ def _order_of(shape: Shape, arrays: Sequence[Array]) -> Array | None:
 _dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
 
 
-def _dtype_of(*key: Any) -> np.dtype[Any] | None:
+def dtype_of(*key: Any) -> np.dtype[Any] | None:
+    """Return the dtype of a result; `key` is the ufunc, and the dtypes or number types of its operands."""
     try:
         return _dtypes[key]
     except KeyError:
@@ -63,7 +64,7 @@ def _dtype_of(*key: Any) -> np.dtype[Any] | None:
 
 def of_one(ufunc: np.ufunc, x: Array) -> Any:
     """Return ``ufunc(x)`` of a plain array, in memory of the pool where it is large."""
-    dtype = _dtype_of(ufunc, x.dtype)
+    dtype = dtype_of(ufunc, x.dtype)
     if dtype is None:
         return ufunc(x)
     return ufunc(x, out=_pool.empty(x.shape, dtype, x))
@@ -72,7 +73,7 @@ def of_one(ufunc: np.ufunc, x: Array) -> Any:
 def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     """Return ``ufunc(a, b)`` of plain arrays, one of which may be a number, as ``of_one`` does."""
     one, two = type(a) is ndarray, type(b) is ndarray
-    dtype = _dtype_of(ufunc, a.dtype if one else _key_of(a), b.dtype if two else _key_of(b))
+    dtype = dtype_of(ufunc, a.dtype if one else key_of(a), b.dtype if two else key_of(b))
     if dtype is None or not (one or two):
         return ufunc(a, b)
     like = None
@@ -88,7 +89,8 @@ def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     return ufunc(a, b, out=_pool.empty(shape, dtype, like))
 
 
-def _key_of(x: Any) -> Any:
+def key_of(x: Any) -> Any:
+    """Return the dtype of an array, the type of a number."""
     return x.dtype if isinstance(x, (ndarray, np.generic)) else type(x)
 
 
@@ -104,7 +106,7 @@ def matmul(a: Array, b: Array) -> Any:
     """Return the product of matrices, vectors or batches: plain arrays, as ``of_one`` does."""
     if a.size * b.size < 4096:  # so few that their product is small
         return np.matmul(a, b)
-    dtype = _dtype_of(np.matmul, a.dtype, b.dtype)
+    dtype = dtype_of(np.matmul, a.dtype, b.dtype)
     if a.ndim == b.ndim == 2:
         shape: Shape = (a.shape[0], b.shape[1])
     else:
@@ -149,6 +151,17 @@ def reduce(ufunc: Any, array: Array, axis: Any, dtype: Any, keepdims: bool) -> A
     if axis is None or array.nbytes < pool.min_pooled:
         return ufunc.reduce(array, axis, dtype, None, keepdims)
     return ufunc.reduce(array, axis, dtype, room_to_reduce(ufunc, array, axis, dtype, keepdims), keepdims)
+
+
+def mean(array: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """Return the mean of a plain array over `axis`, in memory of the pool where it is large."""
+    # Of integers and half precision NumPy adds up something wider; and of nothing it warns.
+    if array.dtype.kind not in "fc" or array.dtype == np.float16 or not array.size:
+        return np.mean(array, axis, dtype, keepdims=keepdims)
+    total = reduce(np.add, array, axis, dtype, keepdims)
+    if not isinstance(total, ndarray):
+        return total / total.dtype.type(array.size)
+    return np.divide(total, total.dtype.type(array.size // total.size), out=total)
 
 
 def laid_out(array: Array) -> Array:
@@ -268,6 +281,6 @@ def full(shape: int | Shape, value: Any, dtype: Any) -> Any:
 
 def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
     """Return the running sums or products along `axis`."""
-    if array.nbytes < pool.min_pooled or array.dtype.kind not in "fc" or not array.flags.c_contiguous:
+    if array.nbytes < pool.min_pooled or array.dtype.kind not in "fc":
         return np.cumsum(array, axis) if ufunc is np.add else np.cumprod(array, axis)
-    return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype))
+    return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype, array))

@@ -23,6 +23,7 @@ from tensor._placing import (
     laid_out,
     leaves,
     matmul,
+    mean,
     of_one,
     of_two,
     reduce,
@@ -178,6 +179,9 @@ class Pooled:
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         return _wrapped(reduce(np.add, self._array, axis, dtype, keepdims))
 
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return _wrapped(mean(self._array, axis, dtype, keepdims))
+
     def max(self, axis: Any = None, keepdims: bool = False) -> Any:
         return _wrapped(reduce(np.maximum, self._array, axis, None, keepdims))
 
@@ -275,6 +279,7 @@ _functions: dict[Any, Callable[..., Any]] = {
     np.cumulative_sum: lambda x, axis: _wrapped(running(np.add, plain(x), axis)),
     np.empty_like: _like(None),
     np.max: _reducing(np.maximum),
+    np.mean: _pooling(mean),
     np.min: _reducing(np.minimum),
     np.ones_like: _like(1),
     np.prod: _reducing(np.multiply),

@@ -9,6 +9,7 @@ import numpy as np
 import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
+from nn._memory import enter, leave
 from tensor import _special
 from tensor.lowlevel import overwrite
 
@@ -23,7 +24,7 @@ def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **para
     floating_array_of(name, "input", input)
 
     def write(array: Array) -> None:
-        array[...] = kernel(array)
+        array[...] = leave(kernel(enter(array)))
 
     return overwrite(RULES[name], input, write, (input,), **parameters)
 
@@ -87,7 +88,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0]
     """
     if inplace:
-        gate = _special.sigmoid(floating_array_of("silu", "input", input))
+        gate = leave(_special.sigmoid(enter(floating_array_of("silu", "input", input))))
         return _in_place("silu", input, lambda x: x * gate, gate=gate)
     floating_array_of("silu", "input", input)
     return tn.silu(input)

@@ -8,6 +8,7 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
+from nn._memory import enter, leave, xp
 from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _plain(input: Tensor, x: Array, y: Array) -> Tensor | None:
     if y.shape != (count,) or y.dtype != np.int64 or not x.size or y.view(np.uint64).max() >= classes:
         return None
     rows = np.arange(count)
-    exps = x - np.maximum.reduce(x, axis=1, keepdims=True)
+    exps = enter(x) - np.maximum.reduce(x, axis=1, keepdims=True)
     picked = exps[rows, y]
     np.exp(exps, out=exps)
     sums = np.add.reduce(exps, axis=1, keepdims=True)
@@ -204,13 +205,13 @@ def _plain(input: Tensor, x: Array, y: Array) -> Tensor | None:
         return wrap(out)
     exps /= sums * x.dtype.type(count)
     exps[rows, y] -= x.dtype.type(1 / count)
-    return wrap(out, record(_RULE, (input,), out, {"slope": exps, "axis": None}))
+    return wrap(out, record(_RULE, (input,), out, {"slope": leave(exps), "axis": None}))
 
 
 def _softmax_parts(x: Array) -> tuple[Array, Array, Array]:
     """Return x less each row's largest, its exp, and each row's sum of that."""
-    rows = _as_rows(x)
-    shifted = np.asarray(rows - rows.max(axis=1, keepdims=True))
+    rows = enter(_as_rows(x))
+    shifted = xp.asarray(rows - rows.max(axis=1, keepdims=True))
     exps = np.exp(shifted)
     return shifted, exps, exps.sum(axis=1, keepdims=True)
 
@@ -225,8 +226,8 @@ def _recorded(
     target_slope: Array | None = None,
 ) -> Tensor:
     parameters = {
-        "slope": _from_rows(slope, shape),
-        "target_slope": None if target_slope is None else _from_rows(target_slope, shape),
+        "slope": _from_rows(leave(slope), shape),
+        "target_slope": None if target_slope is None else _from_rows(leave(target_slope), shape),
         "axis": (1 if len(shape) > 1 else 0) if reduction == "none" else None,
     }
     return wrap(out, record(RULES[name], inputs, out, parameters))
@@ -244,11 +245,11 @@ def _with_probabilities(
         )
     w = _weight_of(name, weight, x.shape[1 if x.ndim > 1 else 0])
     shifted, exps, sums = _softmax_parts(x)
-    aims = _as_rows(y).astype(x.dtype, copy=False)
+    aims = enter(_as_rows(y)).astype(x.dtype, copy=False)
     if label_smoothing:
         aims = aims * (1 - label_smoothing) + label_smoothing / aims.shape[1]
     if w is not None:
-        aims = np.asarray(aims * w, x.dtype)
+        aims = xp.asarray(aims * w, x.dtype)
     surprise = np.log(sums) - shifted
     losses = (aims * surprise).sum(axis=1)
     share: float | None = None
@@ -267,7 +268,7 @@ def _with_probabilities(
     if is_wanted(target):
         target_slope = surprise * (1 - label_smoothing)
         if w is not None:
-            target_slope = np.asarray(target_slope * w, x.dtype)
+            target_slope = xp.asarray(target_slope * w, x.dtype)
     if share is not None:
         for each in (slope, target_slope):
             if each is not None:
@@ -333,7 +334,7 @@ def nll_loss(
     out, share = classes.reduce(losses, reduction)
     if not is_wanted(input):
         return wrap(out)
-    slope = np.zeros_like(rows)
+    slope = np.zeros_like(enter(rows))
     slope[classes.rows, classes.indices] = -1 if classes.weights is None else -classes.weights
     if share is not None:
         slope *= share

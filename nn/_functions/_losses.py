@@ -15,6 +15,7 @@ from nn._functions._checks import (
     is_wanted,
     reduced,
 )
+from nn._memory import enter, leave, xp
 from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:
@@ -27,19 +28,19 @@ def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Arr
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     check_same_shape(name, x, y)
-    return x, y
+    return enter(x), enter(y)
 
 
 def _finish(
     name: str, input: Tensor, target: Tensor, values: Array, reduction: str, slope: Array, factor: float = 1.0
 ) -> Tensor:
     """Reduce `values`; their derivative by the input is `factor` times `slope`, which is written over."""
-    out, share = reduced(values, reduction)
+    out, share = reduced(leave(values), reduction)
     if not (is_wanted(input) or is_wanted(target)):
         return wrap(out)
     if factor * share != 1:
         slope *= factor * share
-    return wrap(out, record(RULES[name], (input, target), out, {"slope": slope}))
+    return wrap(out, record(RULES[name], (input, target), out, {"slope": leave(slope)}))
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -64,7 +65,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     2.0
     """
     x, y = _pair("mse_loss", input, target, reduction)
-    difference = np.asarray(x - y)
+    difference = xp.asarray(x - y)
     return _finish("mse_loss", input, target, difference * difference, reduction, difference, 2.0)
 
 
@@ -78,7 +79,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     1.0
     """
     x, y = _pair("l1_loss", input, target, reduction)
-    difference = np.asarray(x - y)
+    difference = xp.asarray(x - y)
     return _finish("l1_loss", input, target, np.abs(difference), reduction, np.sign(difference))
 
 
@@ -94,7 +95,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be above 0, not {delta!r}")
     x, y = _pair("huber_loss", input, target, reduction)
-    difference = np.asarray(x - y)
+    difference = xp.asarray(x - y)
     distance = np.abs(difference)
     values = np.where(distance <= delta, 0.5 * difference * difference, delta * (distance - 0.5 * delta))
     return _finish("huber_loss", input, target, values, reduction, np.clip(difference, -delta, delta))
@@ -114,7 +115,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, y = _pair("smooth_l1_loss", input, target, reduction)
-    difference = np.asarray(x - y)
+    difference = xp.asarray(x - y)
     distance = np.abs(difference)
     values = np.where(distance < beta, 0.5 / beta * difference * difference, distance - 0.5 * beta)
     slope = np.clip(difference / beta, -1, 1)
@@ -158,10 +159,10 @@ def binary_cross_entropy(
         )
     with np.errstate(divide="ignore"):
         yes, no = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
-    values = np.asarray(-(y * yes + (1 - y) * no), x.dtype)
+    values = xp.asarray(-(y * yes + (1 - y) * no), x.dtype)
     # The 1e-12 is PyTorch's: the slope at 0 and 1 stays finite.
-    slope = np.asarray((x - y) / np.maximum((1 - x) * x, 1e-12), x.dtype)
-    return _weighed(name, input, target, values, slope, np.asarray(no - yes, x.dtype), weight, reduction)
+    slope = xp.asarray((x - y) / np.maximum((1 - x) * x, 1e-12), x.dtype)
+    return _weighed(name, input, target, values, slope, xp.asarray(no - yes, x.dtype), weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -202,12 +203,12 @@ def binary_cross_entropy_with_logits(
     x, y = _pair(name, input, target, reduction)
     # log(1 + exp(-x)), and with x on top log(1 + exp(x)): neither overflows.
     loss_of_yes = np.logaddexp(0, -x)
-    loss_of_no = np.asarray(loss_of_yes + x)
+    loss_of_no = xp.asarray(loss_of_yes + x)
     chance_of_no = np.exp(-loss_of_no)
     yes_counts = 1 if pos_weight is None else _broadcast(name, "pos_weight", pos_weight, x)
-    values = np.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
-    slope = np.asarray((1 - y) * (1 - chance_of_no) - yes_counts * y * chance_of_no, x.dtype)
-    target_slope = np.asarray(yes_counts * loss_of_yes - loss_of_no, x.dtype)
+    values = xp.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
+    slope = xp.asarray((1 - y) * (1 - chance_of_no) - yes_counts * y * chance_of_no, x.dtype)
+    target_slope = xp.asarray(yes_counts * loss_of_yes - loss_of_no, x.dtype)
     return _weighed(name, input, target, values, slope, target_slope, weight, reduction)
 
 
@@ -233,9 +234,9 @@ def _weighed(
 ) -> Tensor:
     if weight is not None:
         counts = _broadcast(name, "weight", weight, values)
-        values, slope, target_slope = (np.asarray(x * counts, x.dtype) for x in (values, slope, target_slope))
-    out, share = reduced(values, reduction)
+        values, slope, target_slope = (xp.asarray(x * counts, x.dtype) for x in (values, slope, target_slope))
+    out, share = reduced(leave(values), reduction)
     if share != 1:
-        slope, target_slope = np.asarray(slope * share), np.asarray(target_slope * share)
-    parameters = {"slope": slope, "target_slope": target_slope}
+        slope, target_slope = xp.asarray(slope * share), xp.asarray(target_slope * share)
+    parameters = {"slope": leave(slope), "target_slope": leave(target_slope)}
     return wrap(out, record(RULES[name], (input, target), out, parameters))

@@ -8,6 +8,7 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_probability, floating_array_of
+from nn._memory import astype, copy, empty, enter, leave, matmul, of_two, take, xp, zeros
 from tensor import Generator
 from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, wrap
 
@@ -24,7 +25,7 @@ def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
             f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's last "
             "dimension must be in_features; reshape the input, or build the layer with other sizes"
         )
-    out = np.matmul(x, weight.T)
+    out = matmul(x, weight.T)
     if bias is None:
         return np.asarray(out)
     if bias.shape != weight.shape[:1]:
@@ -114,9 +115,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     # A copy: the indices may be overwritten before backward reads them.
     return apply(
         RULES["embedding"],
-        lambda rows: rows.take(indices, axis=0),
+        lambda rows: take(leave(rows), indices, 0),
         (weight,),
-        indices=indices.copy() if weight.requires_grad else indices,
+        indices=copy(indices) if weight.requires_grad else indices,
         shape=rows.shape,
         padding_idx=padding_idx,
     )
@@ -150,7 +151,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         )
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
     require_in_range("one_hot: a class", indices, size)
-    return wrap((indices[..., None] == np.arange(size)).astype(np.int64))
+    return wrap(astype(of_two(np.equal, indices[..., None], np.arange(size)), np.int64))
 
 
 def dropout(
@@ -186,13 +187,13 @@ def dropout(
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
         return input
-    mask = numbers_of(generator).random(x.shape, np.float32) >= p if p < 1 else np.zeros(x.shape, np.bool_)
+    mask = _mask(x.shape, p, numbers_of(generator))
     scale = 1 / (1 - p) if p < 1 else 0.0
 
     def kernel(x: Array) -> Array:
-        out: Array = np.asarray(x * mask)
+        out = xp.asarray(enter(x) * mask)
         out *= scale
-        return out
+        return leave(out)  # type: ignore[no-any-return]  # an array, as it came
 
     if not inplace:
         return apply(RULES["dropout"], kernel, (input,), mask=mask, scale=scale)
@@ -203,3 +204,11 @@ def dropout(
         np.multiply(array, scale, out=array)
 
     return overwrite(RULES["dropout"], input, write, (input,), mask=mask, scale=scale)
+
+
+def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Array:
+    """Return False with probability `p`."""
+    if p == 1:
+        return zeros(shape, np.bool_)
+    chances = numbers.random(dtype=np.float32, out=empty(shape, np.float32))
+    return np.greater_equal(chances, p, out=empty(shape, np.bool_))

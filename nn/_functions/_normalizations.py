@@ -8,6 +8,7 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
+from nn._memory import enter, leave, xp
 from tensor.lowlevel import record, wrap, writable
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def _affine(
     return arrays[0], arrays[1], [1.0 if weight is None else weight, 0.0 if bias is None else bias]
 
 
-def _scaled(normal: Array, weight: Array | None, bias: Array | None, like: tuple[int, ...] | None) -> Array:
+def _scaled(normal: Array, weight: Array | None, bias: Array | None, like: tuple[int, ...] | None) -> Any:
     out = normal if weight is None else normal * (weight if like is None else weight.reshape(like))
     if bias is None:
         return out
-    return np.asarray(out + (bias if like is None else bias.reshape(like)))
+    return xp.asarray(out + (bias if like is None else bias.reshape(like)))
 
 
 def _normalised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array, Array]:
@@ -86,13 +87,14 @@ def layer_norm(
     >>> [round(v, 3) for v in y[0].tolist()]
     [-1.0, 1.0]
     """
-    x = floating_array_of("layer_norm", "input", input)
+    x = enter(floating_array_of("layer_norm", "input", input))
     sizes = _sizes("layer_norm", x, normalized_shape)
     w, b, affine = _affine("layer_norm", sizes, weight, bias)
     axes = tuple(range(-len(sizes), 0))
     normal, inverse, _, _ = _normalised(x, axes, eps)
     out = _scaled(normal, w, b, None)
-    parameters = {"normal": normal, "inverse": inverse, "axes": axes, "like": None}
+    parameters = {"normal": leave(normal), "inverse": leave(inverse), "axes": axes, "like": None}
+    out = leave(out)
     return wrap(out, record(RULES["normalize"], (input, *affine), out, parameters))
 
 
@@ -121,15 +123,16 @@ def rms_norm(
     >>> nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()
     [1.0, 1.0]
     """
-    x = floating_array_of("rms_norm", "input", input)
+    x = enter(floating_array_of("rms_norm", "input", input))
     sizes = _sizes("rms_norm", x, normalized_shape)
     w, _, affine = _affine("rms_norm", sizes, weight, None)
     axes = tuple(range(-len(sizes), 0))
     small = float(np.finfo(x.dtype).eps) if eps is None else eps
     inverse = 1 / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + small)
-    normal = np.asarray(x * inverse)
+    normal = xp.asarray(x * inverse)
     out = _scaled(normal, w, None, None)
-    parameters = {"normal": normal, "inverse": inverse, "axes": axes}
+    parameters = {"normal": leave(normal), "inverse": leave(inverse), "axes": axes}
+    out = leave(out)
     return wrap(out, record(RULES["rms_norm"], (input, affine[0]), out, parameters))
 
 
@@ -173,7 +176,7 @@ def batch_norm(
     >>> [round(v, 3) for v in nn.functional.batch_norm(x, None, None, training=True)[:, 0].tolist()]
     [-1.0, 1.0]
     """
-    x = floating_array_of("batch_norm", "input", input)
+    x = enter(floating_array_of("batch_norm", "input", input))
     if x.ndim < 2:
         raise ValueError(
             f"batch_norm: input has shape (batch, channels) or (batch, channels, *), not {x.shape}"
@@ -201,10 +204,11 @@ def batch_norm(
         mean = array_of("batch_norm", "running_mean", running_mean).reshape(like)
         variance = array_of("batch_norm", "running_var", running_var).reshape(like)
         inverse = 1 / np.sqrt(variance + eps)
-        normal = np.asarray((x - mean) * inverse)
+        normal = xp.asarray((x - mean) * inverse)
         rule = RULES["scale_and_shift"]
     out = _scaled(normal, w, b, like)
-    parameters |= {"normal": normal, "inverse": inverse}
+    parameters |= {"normal": leave(normal), "inverse": leave(inverse)}
+    out = leave(out)
     return wrap(out, record(rule, (input, *affine), out, parameters))
 
 

@@ -100,13 +100,15 @@ class Adam(Optimizer):
         averages = [state["exp_avg"], state["exp_avg_sq"]]
         if group["amsgrad"]:
             averages.append(state["max_exp_avg_sq"])
-        for p, g, m, v, *largest, t in self._pieces(x, grad, *averages):
+        sign = -1 if group["maximize"] else 1
+        for p, g, m, v, *largest, t, own in self._pieces(x, grad, *averages, temporaries=2):
             if shrink != 1:
                 p *= shrink
-            if group["maximize"]:
-                g = -g
+            if sign != 1 or decay:
+                g = np.multiply(g, sign, out=own)
             if decay:
-                g = g + decay * p
+                np.multiply(p, decay, out=t)
+                g += t
             np.subtract(g, m, out=t)
             t *= 1 - beta1
             m += t

@@ -96,12 +96,15 @@ class RMSprop(Optimizer):
             if name not in state:
                 state[name] = self._new_state(x)
         alpha, decay, lr = group["alpha"], group["weight_decay"], group["lr"]
-        for p, g, *held, t in self._pieces(x, grad, *[state[name] for name in names]):
+        sign = -1 if group["maximize"] else 1
+        pieces = self._pieces(x, grad, *[state[name] for name in names], temporaries=2)
+        for p, g, *held, t, own in pieces:
             averages = dict(zip(names, held, strict=True))
-            if group["maximize"]:
-                g = -g
+            if sign != 1 or decay:
+                g = np.multiply(g, sign, out=own)
             if decay:
-                g = g + decay * p
+                np.multiply(p, decay, out=t)
+                g += t
             square = averages["square_avg"]
             np.multiply(g, g, out=t)
             t *= 1 - alpha

@@ -93,7 +93,7 @@ class SGD(Optimizer):
                 buffer = state["momentum_buffer"] = self._new_state(x)
                 keeps = 1  # the first gradient goes in whole
             buffers = (buffer,)
-        for p, g, *held, t in self._pieces(x, grad, *buffers):
+        for p, g, *held, t, more in self._pieces(x, grad, *buffers, temporaries=2):
             if decay:
                 np.multiply(p, decay, out=t)
                 np.add(t, g, out=t)
@@ -104,11 +104,7 @@ class SGD(Optimizer):
                 if keeps == 1:
                     m += g
                 else:
-                    m += g * keeps
-                if group["nesterov"]:
-                    np.add(g, m * momentum, out=t)
-                    g = t
-                else:
-                    g = m
+                    m += np.multiply(g, keeps, out=more)
+                g = np.add(g, np.multiply(m, momentum, out=more), out=t) if group["nesterov"] else m
             np.multiply(g, lr, out=t)
             p -= t
