@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from scopes._statistics import accounts_of
+from scopes._tallies import accounts_of
 
 if TYPE_CHECKING:
     from scopes._scope import DisposeScope

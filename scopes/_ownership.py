@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary, ref
 
 from scopes._containers import Closable, Disposable, is_closable, is_disposable
 from scopes._scoped import Scoped
-from scopes._statistics import Account, accounts_of
+from scopes._tallies import Account, accounts_of
 
 if TYPE_CHECKING:
     from scopes._scope import DisposeScope

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from scopes._statistics import nowhere
+from scopes._tallies import nowhere
 
 if TYPE_CHECKING:
     from weakref import ref
 
     from scopes._scope import DisposeScope
-    from scopes._statistics import Tally
+    from scopes._tallies import Tally
 
 
 class Scoped:

@@ -7,7 +7,7 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 from scopes._current import current, register
 from scopes._ownership import owner_of
 from scopes._scoped import Scoped
-from scopes._statistics import Account, Accounts, Tally, accounts_of, nowhere
+from scopes._tallies import Account, Accounts, Tally, accounts_of, nowhere
 from scopes._tracebacks import clear_frames_of
 
 __all__ = [

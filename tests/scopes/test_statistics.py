@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scopes import DisposeStatistics, Statistics, StatisticsView, new_dispose_scope, statistics
-from scopes import _statistics as internals
+from scopes import _tallies as internals
 from tests.things import Channel, SpecialThing, Thing
 
 # What the figures look like.
@@ -104,7 +104,7 @@ def test_threads_that_ended_are_folded_and_still_count(window) -> None:
     assert window() == DisposeStatistics(
         created_in_scope_count=300, disposed_in_scope_count=300, finalized_count=300
     )
-    assert len(internals._ledger._entries) < 250
+    assert len(internals.ledger._entries) < 250
 
 
 def test_a_view_of_a_thread_outlives_the_thread_and_the_folding() -> None:
@@ -117,7 +117,7 @@ def test_a_view_of_a_thread_outlives_the_thread_and_the_folding() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    internals._ledger._retire()
+    internals.ledger._retire()
     assert views[0].created_outside_scope_count == 1
 
 
