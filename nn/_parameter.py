@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scopes import DisposeScope
 from tensor import Tensor
-from tensor.lowlevel import Leaf, TensorCore, claim, claim_for_tensor, is_inexact, wrap
+from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap, wrap_claim
 
 if TYPE_CHECKING:
     from tensor.lowlevel import Array
@@ -70,7 +70,7 @@ class Parameter(Tensor):
         if isinstance(known, Parameter):
             return known
         self._raise_if_disposed()
-        copied = memo[id(self)] = type(self)(wrap(claim_for_tensor(self)), self._node is not None)
+        copied = memo[id(self)] = type(self)(wrap_claim(self), self._node is not None)
         return copied
 
     def __copy__(self) -> Parameter:

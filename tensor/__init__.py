@@ -18,6 +18,7 @@ from tensor._creation import (
     zeros,
     zeros_like,
 )
+from tensor._donation import Donated as _Donated  # noqa: F401  # imported, it is there for donate()
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
     can_cast,
@@ -168,10 +169,12 @@ from tensor._sorting import (
     unique_values,
 )
 from tensor._tensor import Tensor
+from tensor.memory import OutOfMemoryError
 
 __all__ = [
     "Generator",
     "Handle",
+    "OutOfMemoryError",
     "SafetensorsError",
     "Tensor",
     "TensorDisposedError",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tensor._core import wrap
+from tensor._core import wrap_with
 from tensor._creation import shape_of
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype
@@ -171,7 +171,7 @@ def from_address(
 def _over(loan: Loan, layout: _Layout, on_release: OnRelease) -> Tensor:
     loan.on_release = on_release
     array = loan.array(layout.shape, layout.dtype, layout.byte_strides)
-    x = wrap(array)
+    x = wrap_with(array, None, None)
     borrow(x)
     return x
 

@@ -10,12 +10,16 @@ from weakref import ref
 import numpy as np
 
 from scopes.lowlevel import Account, Accounts, Scoped, Tally, current, nowhere, register
+from tensor._accounting import charge, sizes
+from tensor._books import Size
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
-from tensor._storage import Array, Seat, join, leave, owner_of
+from tensor._pool import hold_of
+from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave, owner_of
 
 if TYPE_CHECKING:
     from scopes import DisposeScope
+    from tensor._donation import Donated
     from tensor._tensor import Tensor
 
 _new = object.__new__
@@ -27,11 +31,15 @@ _NOBODY = (0, Account())
 
 
 class Plain:
-    """The class of the tensors that operations make, set once by `tensor._tensor`, and its accounts."""
+    """The class of the tensors that operations make, set once by `tensor._tensor`, and its accounts.
 
-    __slots__ = ("accounts", "kind", "recent")
+    Beside it the class of donated ones, set by `tensor._donation`.
+    """
+
+    __slots__ = ("accounts", "donated", "kind", "recent")
 
     kind: type[Tensor]
+    donated: type[Donated]
     accounts: Accounts
 
     def __init__(self) -> None:
@@ -65,12 +73,14 @@ _farewell = _ThreadsFarewell()
 class TensorCore(Scoped):
     """What every tensor is made of; `Tensor` adds the operations."""
 
-    __slots__ = ("_array", "_ending", "_node", "_seat")
+    __slots__ = ("_array", "_ending", "_hold", "_node", "_seat")
 
     # None once the tensor is empty.
     _array: Array | None
     # The place in its storage. None while no view, alias or export of this tensor was ever made.
     _seat: Seat | None
+    # What counts a small buffer as live memory; also None once the tensor is empty.
+    _hold: Hold
     # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
     _node: Node | None
     # Set when the handle moves away: where to.
@@ -102,6 +112,7 @@ class TensorCore(Scoped):
             if scope is not None:
                 self._leave()  # emptied by move_handle(), it kept its place
             return
+        self._hold = None
         if self._seat is not None or self._node is not None:
             self._forget_memory()
         # From here on without a call, but for the last: on another thread the tensor may be moved.
@@ -161,6 +172,7 @@ class TensorCore(Scoped):
     def _take_over(self, handle: Handle) -> None:
         array, seat = handle._take()
         self._array = array
+        self._hold, handle._hold = handle._hold, None
         self._node = None
         self._scope = None
         self._place = None
@@ -176,7 +188,8 @@ class TensorCore(Scoped):
             self._raise_disposed()
         handle = Handle(array)
         seat = self._seat
-        self._array = None
+        handle._hold = hold_under(self)
+        self._array = self._hold = None
         self._ending = ending
         self._forget_memory()
         if seat is not None:
@@ -200,7 +213,7 @@ class TensorCore(Scoped):
 
     def _clear(self) -> bool:
         empty = self._array is None
-        self._array = None
+        self._array = self._hold = None
         if not empty:
             self._forget_memory()
         return not empty
@@ -250,10 +263,11 @@ class Handle:
     True
     """
 
-    __slots__ = ("__weakref__", "_array", "_seat", "_tally")
+    __slots__ = ("__weakref__", "_array", "_hold", "_seat", "_tally")
 
     def __init__(self, array: Array) -> None:
         self._array: Array | None = array
+        self._hold: Hold = None
         self._seat: Seat | None = None
         self._tally: Tally = nowhere
 
@@ -265,7 +279,7 @@ class Handle:
     def dispose(self) -> None:
         """Give the memory back; counts as the disposal of the tensor whose handle this was."""
         array = self._array
-        self._array = None
+        self._array = self._hold = None
         if array is None:
             return
         leave(self)
@@ -286,10 +300,43 @@ class Handle:
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:
-    """Return a new tensor over `array`, registered with the current scope and counted."""
-    # The same lines stand in _dispatch.binary and _dispatch.unary, where the call would cost 60 ns of 1,000.
+    """Return a new tensor over the new `array`, registered with the current scope and counted."""
+    hold: Hold = hold_for(array)
+    if node is not None and node.plan.saves_out:
+        hold = hold_with(node, hold)
+    return wrap_with(array, node, hold)
+
+
+def hold_with(node: Node, hold: Hold) -> Hold:
+    """Return what an op's output and its `node`, which saves it, hold in common."""
+    if hold is None:
+        return None
+    shared = (hold,) if hold.__class__ is Size else hold
+    node.holds = (*node.holds, shared)
+    return shared
+
+
+def hold_for(array: Array) -> Hold:
+    """Count the buffer of a new array."""
+    if array.base is not None:
+        return hold_of(array)
+    n = array.nbytes
+    try:
+        hold = sizes[n]
+    except KeyError:
+        return hold_of(array)
+    left = hold.left = hold.left - 1
+    if left < 0:
+        charge(n)
+    return hold
+
+
+def wrap_with(array: Array, node: Node | None, hold: Hold) -> Tensor:
+    """Return a new tensor over `array`, whose buffer `hold` counts already."""
+    # The same lines stand in _dispatch.binary and _dispatch.unary, where the calls would cost 100 ns of 900.
     x = _new(plain.kind)
     x._array = array
+    x._hold = hold
     x._seat = None
     x._node = node
     ident, account = plain.recent
@@ -314,18 +361,31 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     return x
 
 
-def wrap_unowned(array: Array, node: Node | None = None) -> Tensor:
-    """Return a new tensor that no scope owns, for what belongs to another object (gradients, state)."""
+def wrap_unowned(array: Array, *, hold: Hold = None) -> Tensor:
+    """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
     x = _new(plain.kind)
     x._array = array
+    x._hold = hold_for(array) if hold is None else hold
     x._seat = None
-    x._node = node
+    x._node = None
     x._scope = None
     x._place = None
     account = plain.accounts.mine
     x._tally = account.outside
     x._tally.created += 1
     return x
+
+
+def wrap_claim(x: TensorCore) -> Tensor:
+    """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
+    array, hold = claim_for_tensor(x)
+    return wrap_with(array, None, hold)
+
+
+def wrap_claim_unowned(x: TensorCore) -> Tensor:
+    """Return what ``wrap_claim`` does, owned by no scope."""
+    array, hold = claim_for_tensor(x)
+    return wrap_unowned(array, hold=hold)
 
 
 def as_array(result: Any) -> Array:

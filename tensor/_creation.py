@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._core import TensorCore, wrap
+from tensor import _pool as pool
+from tensor._core import TensorCore, hold_for, wrap, wrap_with
 from tensor._data import as_data
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
@@ -46,7 +47,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     >>> tensor.tensor([1.0, 2.0]).dtype
     dtype('float32')
     """
-    return finish(np.array(as_data(data, dtype), copy=True), requires_grad)
+    return finish(pool.copy(as_data(data, dtype)), requires_grad)
 
 
 def finish(array: Array, requires_grad: bool) -> Tensor:
@@ -58,7 +59,7 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
             "dtype=tensor.float32, or leave requires_grad out"
         )
-    return wrap(array, Leaf(array.shape, array.dtype))
+    return wrap_with(array, Leaf(array.shape, array.dtype), hold_for(array))
 
 
 def as_tensor(x: object) -> Tensor:
@@ -136,8 +137,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             f"from_numpy() can't share memory of byte order {array.dtype.str!r}: write tensor.tensor(array) "
             "to copy it"
         )
-    x = wrap(array.view(np.ndarray))
-    borrow(x)
+    x = wrap_with(array.view(np.ndarray), None, None)
+    borrow(x, array.nbytes)
     return x
 
 
@@ -195,6 +196,12 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def _filled(shape: tuple[int, ...], value: Any, dtype: Dtype) -> Array:
+    array = pool.empty(shape, dtype)
+    array.fill(value)
+    return array
+
+
 def _or_default(dtype: DtypeLike | None) -> Dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
@@ -213,7 +220,7 @@ def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.empty((2, 3)).shape
     (2, 3)
     """
-    return finish(np.empty(shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(pool.empty(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -225,7 +232,7 @@ def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.zeros((2,)).tolist()
     [0.0, 0.0]
     """
-    return finish(np.zeros(shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(pool.zeros(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -237,7 +244,7 @@ def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = 
     >>> tensor.ones((2,)).tolist()
     [1.0, 1.0]
     """
-    return finish(np.ones(shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(_filled(shape_of(shape), 1, _or_default(dtype)), requires_grad)
 
 
 def full(
@@ -252,7 +259,7 @@ def full(
     [7, 7]
     """
     value = as_data(fill_value, dtype)
-    return finish(np.full(shape_of(shape), value, value.dtype), requires_grad)
+    return finish(_filled(shape_of(shape), value, value.dtype), requires_grad)
 
 
 def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -264,7 +271,7 @@ def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.empty_like(tensor.zeros((2, 3))).shape
     (2, 3)
     """
-    return finish(np.empty(*_dtype_like(x, dtype)), requires_grad)
+    return finish(pool.empty(*_dtype_like(x, dtype)), requires_grad)
 
 
 def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -276,7 +283,7 @@ def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
     [0, 0]
     """
-    return finish(np.zeros(*_dtype_like(x, dtype)), requires_grad)
+    return finish(pool.zeros(*_dtype_like(x, dtype)), requires_grad)
 
 
 def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -288,7 +295,8 @@ def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bo
     >>> tensor.ones_like(tensor.tensor([3, 4])).tolist()
     [1, 1]
     """
-    return finish(np.ones(*_dtype_like(x, dtype)), requires_grad)
+    shape, wanted = _dtype_like(x, dtype)
+    return finish(_filled(shape, 1, wanted), requires_grad)
 
 
 def full_like(
@@ -303,4 +311,4 @@ def full_like(
     [7.0, 7.0]
     """
     shape, wanted = _dtype_like(x, dtype)
-    return finish(np.full(shape, as_data(fill_value, wanted), wanted), requires_grad)
+    return finish(_filled(shape, as_data(fill_value, wanted), wanted), requires_grad)

@@ -1,26 +1,35 @@
 """The one road from a call to a new tensor: NumPy kernel, tape, tensor.
 
-``binary`` and ``unary`` make the functions of whole families of elementwise ops, with the way of a small op
-written out in one piece; ``apply`` serves all other ops, ``view`` those that share memory, ``overwrite``
-those that write in place.
+``apply`` serves most ops, ``view`` those that share memory, ``overwrite`` those that write in place;
+``tensor._elementary`` makes the functions of elementwise ops.
 """
 
 from __future__ import annotations
 
-from _thread import get_ident
 from typing import TYPE_CHECKING, Any, cast
-from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import current, register
-from tensor._core import TensorCore, as_array, plain, wrap
-from tensor._data import as_data
+from tensor import _pool as pool
+from tensor._core import TensorCore, as_array, hold_for, plain, wrap, wrap_with
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule, grad_enabled
-from tensor._storage import Array, Holder, claim, family_of, join, owner_of, relatives, share, writable
+from tensor._pooled import enter, leave
+from tensor._storage import (
+    Array,
+    Hold,
+    Holder,
+    claim_and_hold,
+    family_of,
+    join,
+    owner_of,
+    relatives,
+    share,
+    shared_hold,
+    writable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +37,6 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 _new = object.__new__
-_current_scope = current.get
 _is_recording = grad_enabled.get
 ndarray = np.ndarray
 
@@ -64,18 +72,23 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
         return None
     plan = rule.plan(tuple([node is not None for node in nodes]))
     saved: list[Any] = []
+    holds: list[Hold] = []
     for source in plan.saves:
         if isinstance(source, str):
-            saved.append(parameters[source])
+            value = parameters[source]
+            hold = hold_for(value) if isinstance(value, ndarray) else None
         elif source == len(inputs):
-            saved.append(out)
+            value, hold = out, None  # whoever wraps it counts it
         else:
-            saved.append(_claim_operand(inputs[source], inputs[source]))
+            value, hold = _claim_operand(inputs[source], inputs[source])
+        saved.append(value)
+        holds.append(hold)
     node = _new(Node)
     node.rule = rule
     node.plan = plan
     node.next = nodes
     node.saved = tuple(saved)
+    node.holds = tuple(holds)
     node.shape = out.shape
     node.dtype = out.dtype
     return node
@@ -100,22 +113,31 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
     pick = plan.pick
     if pick is None:
         node.saved = ()
+        node.holds = ()
     else:
         # Arrays that nobody outside sees are shared with the node; others are copied.
-        if type(x1) is not plain.kind or x1._seat is not None:
-            a = _claim_operand(x1, a)
-        if type(x2) is not plain.kind or x2._seat is not None:
-            b = _claim_operand(x2, b)
+        if type(x1) is plain.kind and x1._seat is None:
+            a_hold = shared_hold(x1)
+        else:
+            a, a_hold = _claim_operand(x1, a)
+        if type(x2) is plain.kind and x2._seat is None:
+            b_hold = shared_hold(x2)
+        else:
+            b, b_hold = _claim_operand(x2, b)
         node.saved = pick((a, b, out))
+        node.holds = pick((a_hold, b_hold, None))
     node.shape = out.shape
     node.dtype = dtype
     return node
 
 
-def _claim_operand(x: object, array: Any) -> Any:
+def _claim_operand(x: object, array: Any) -> tuple[Any, Hold]:
     if isinstance(x, TensorCore):
-        return claim(x)
-    return array.copy() if isinstance(array, ndarray) else array
+        return claim_and_hold(x)
+    if isinstance(array, ndarray):
+        array = pool.copy(array)
+        return array, hold_for(array)
+    return array, None
 
 
 def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, **parameters: Any) -> Tensor:
@@ -125,10 +147,14 @@ def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, *
         if array is NotImplemented:
             raise foreign(rule.name, x)
     try:
-        out = as_array(kernel(*arrays))
+        out = as_array(leave(kernel(*[enter(array) for array in arrays])))
     except (TypeError, ValueError, OverflowError) as error:
         raise explain(rule.name, error, arrays) from None
-    return wrap(out, record(rule, inputs, out, parameters))
+    y = wrap(out, record(rule, inputs, out, parameters))
+    for x in inputs:
+        if type(x) is plain.donated:
+            x._release()
+    return y
 
 
 def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameters: Any) -> Tensor:
@@ -147,9 +173,11 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
     if array.flags.writeable and not out.flags.writeable:
         # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`writable`).
         out.flags.writeable = True
-    result = wrap(out, None if x._node is None else record(rule, (x,), out, parameters))
-    if out.base is array.base and out.base is not None:
-        join(storage, result, family_of(x))
+    node = None if x._node is None else record(rule, (x,), out, parameters)
+    if out.base is not array.base or out.base is None:
+        return wrap(out, node)  # the way that the elements were asked for needed a copy
+    result = wrap_with(out, node, shared_hold(x))
+    join(storage, result, family_of(x))
     return result
 
 
@@ -187,9 +215,10 @@ def _save_output(node: Node, x: TensorCore | None) -> None:
     """Put the values of `x` where the node of a write saves its output."""
     place = len(node.next)
     if place in node.plan.saves:
-        out = None if x is None else claim(x)
+        out, hold = (None, None) if x is None else claim_and_hold(x)
         saved = zip(node.plan.saves, node.saved or (), strict=True)
         node.saved = tuple([out if source == place else value for source, value in saved])
+        node.holds = (*node.holds, hold)
 
 
 def _overlay(whole: TensorCore, part: TensorCore) -> None:
@@ -267,127 +296,3 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     if isinstance(error, TypeError):
         return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
     return ValueError(f"{name} of {shapes}: {text}")
-
-
-def binary(
-    rule: Rule, kernel: Callable[[Any, Any], Any], *, swapped: bool = False, operator: bool = True
-) -> Callable[[Any, Any], Tensor]:
-    """Return the function of two arguments that `kernel` is; `swapped` for reflected operators.
-
-    An operator answers NotImplemented to foreign types, any other function raises a ``TypeError``.
-    """
-
-    def function(x1: Any, x2: Any, /) -> Any:
-        try:
-            a = x1._array
-            a_node = x1._node
-        except AttributeError:
-            a = operand(x1)
-            a_node = None
-            if a is NotImplemented:
-                raise foreign(rule.name, x1) from None
-        try:
-            b = x2._array
-            b_node = x2._node
-        except AttributeError:
-            b = operand(x2)
-            b_node = None
-            if b is NotImplemented:
-                if operator:
-                    return NotImplemented
-                raise foreign(rule.name, x2) from None
-            if a is not None and type(a) is not ndarray:  # two numbers become what tensors of them are
-                a = as_data(a, None)
-        if a is None:
-            x1._raise_disposed()
-        if b is None:
-            x2._raise_disposed()
-        try:
-            out = kernel(b, a) if swapped else kernel(a, b)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise explain(rule.name, error, (b, a) if swapped else (a, b)) from None
-        if type(out) is not ndarray:
-            out = as_array(out)
-        x = _new(plain.kind)
-        x._array = out
-        x._seat = None
-        if a_node is None and b_node is None:
-            x._node = None
-        else:
-            x._node = (
-                record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
-            )
-        ident, account = plain.recent
-        if ident != get_ident():
-            account = plain.turn_to_this_thread()
-        scope = x._scope = _current_scope()
-        if scope is None:
-            x._place = None
-            tally = x._tally = account.outside
-            tally.created += 1
-            return x
-        place = ref(x, scope._forget)
-        members = scope._members
-        if members is not None:
-            members[place] = None
-            x._place = place
-            tally = x._tally = account.inside
-            tally.created += 1
-            return x
-        register(x)
-        return x
-
-    if not swapped and isinstance(kernel, np.ufunc):
-        function_of.setdefault(kernel, function)
-    return function
-
-
-def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
-    """Return the function of one argument that `kernel` is."""
-
-    def function(x: Any, /) -> Any:
-        try:
-            a = x._array
-            node = x._node
-        except AttributeError:
-            a = operand(x)
-            node = None
-            if a is NotImplemented:
-                raise foreign(rule.name, x) from None
-            if type(a) is not ndarray:
-                a = as_data(a, None)
-        if a is None:
-            x._raise_disposed()
-        try:
-            out = kernel(a)
-        except (TypeError, ValueError) as error:
-            raise explain(rule.name, error, (a,)) from None
-        if type(out) is not ndarray:
-            out = as_array(out)
-        y = _new(plain.kind)
-        y._array = out
-        y._seat = None
-        y._node = None if node is None else record(rule, (x,), out, {})
-        ident, account = plain.recent
-        if ident != get_ident():
-            account = plain.turn_to_this_thread()
-        scope = y._scope = _current_scope()
-        if scope is None:
-            y._place = None
-            tally = y._tally = account.outside
-            tally.created += 1
-            return y
-        place = ref(y, scope._forget)
-        members = scope._members
-        if members is not None:
-            members[place] = None
-            y._place = place
-            tally = y._tally = account.inside
-            tally.created += 1
-            return y
-        register(y)
-        return y
-
-    if isinstance(kernel, np.ufunc):
-        function_of.setdefault(kernel, function)
-    return function

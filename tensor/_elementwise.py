@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
 import numpy as np
 
 from tensor._core import as_array, wrap
 from tensor._data import as_data
 from tensor._derivatives import RULES
-from tensor._dispatch import Operand, apply, binary, explain, foreign, function_of, operand, record, unary
+from tensor._dispatch import Operand, apply, explain, foreign, function_of, operand, record
+from tensor._elementary import binary, unary
+from tensor._outputs import run_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tensor._tensor import Tensor
 
-    Unary = Callable[[Operand], Tensor]
-    Binary = Callable[[Operand, Operand], Tensor]
+    # They also take `out`, by name.
+    Unary = Callable[Concatenate[Operand, ...], Tensor]
+    Binary = Callable[Concatenate[Operand, Operand, ...], Tensor]
+
+
+_INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
 
 
 def _example(call: str, result: str) -> str:
@@ -25,21 +31,29 @@ def _example(call: str, result: str) -> str:
 
 
 def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, result: str) -> Unary:
-    function = unary(RULES[name], kernel)
+    run = unary(RULES[name], kernel)
+
+    def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+        return run(x) if out is None else run_into(name, kernel, (x,), out)
+
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    function.__doc__ = summary + _example(f"{name}(tensor.tensor({data}))", result)
+    function.__doc__ = f"{summary}\n\n{_INTO}" + _example(f"{name}(tensor.tensor({data}))", result)
     return function
 
 
 def _binary(
     name: str, kernel: Callable[[Any, Any], Any], summary: str, x1: str, x2: str, result: str
 ) -> Binary:
-    function = binary(RULES[name], kernel, operator=False)
+    run = binary(RULES[name], kernel, operator=False)
+
+    def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+        return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
+
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = (
-        f"{summary}\n\nShapes broadcast; the dtype is NumPy's for the two operands."
+        f"{summary}\n\nShapes broadcast; the dtype is NumPy's for the two operands. {_INTO}"
         + _example(f"{name}(tensor.tensor({x1}), {x2})", result)
     )
     return function

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor._core import TensorCore, wrap
+from tensor._core import TensorCore, wrap, wrap_with
 from tensor._dtypes import require_supported
 from tensor._storage import borrow, lend
 
@@ -193,6 +193,6 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     require_supported(array.dtype)
     if copy:
         return wrap(array.copy(order="K"))
-    y = wrap(array)
-    borrow(y)
+    y = wrap_with(array, None, None)
+    borrow(y, array.nbytes)
     return y

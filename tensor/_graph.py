@@ -28,7 +28,7 @@ _FREE = {"i": -1, "to_shape": -2}
 class Plan:
     """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
 
-    __slots__ = ("pick", "saves", "steps")
+    __slots__ = ("pick", "saves", "saves_out", "steps")
 
     def __init__(self, rule: Rule, wanted: tuple[bool, ...]) -> None:
         derivatives = [(i, rule.of_input(i)) for i in range(len(wanted)) if wanted[i]]
@@ -46,6 +46,7 @@ class Plan:
             steps.append((i, function, tuple(places)))
         # Where each saved value comes from: an input's or the output's place, or a parameter's name.
         self.saves = tuple((names.index(name) if name in names else name) for name in needed)
+        self.saves_out = len(wanted) in self.saves
         self.steps = tuple(steps)
         # For ops without parameters: picks what is saved from the tuple (*inputs, out).
         self.pick = _picker([source for source in self.saves if isinstance(source, int)])
@@ -100,13 +101,15 @@ def _no_gradient(_xp: Any, _g: Any) -> None:
 class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
 
-    __slots__ = ("__weakref__", "dtype", "next", "plan", "rule", "saved", "shape")
+    __slots__ = ("__weakref__", "dtype", "holds", "next", "plan", "rule", "saved", "shape")
 
     rule: Rule
     plan: Plan
     next: tuple[Node | None, ...]
     # The values that `plan.saves` names, in its order; None once backward has used them.
     saved: tuple[Any, ...] | None
+    # What counts the small ones of them as live memory; in the last place that of the output, if it is saved.
+    holds: tuple[object, ...]
     shape: tuple[int, ...]
     dtype: Dtype
 
@@ -130,6 +133,7 @@ class Leaf(Node):
         self.dtype = dtype
         self.next = ()
         self.saved = ()
+        self.holds = ()
         self.grad = None
         # Its tensor is gone, though graphs may still reach here: nothing gathers any more.
         self.is_closed = False

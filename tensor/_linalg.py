@@ -11,7 +11,8 @@ from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dims import dim_of, dims_of
-from tensor._dispatch import Operand, binary
+from tensor._dispatch import Operand
+from tensor._elementary import binary
 from tensor._elementwise import conj, multiply
 from tensor._expanding import broadcast_tensors
 from tensor._reductions import sum

@@ -10,7 +10,7 @@ from tensor import _activations as nn
 from tensor import _elementwise as f
 from tensor._core import TensorCore
 from tensor._derivatives import RULES
-from tensor._dispatch import binary
+from tensor._elementary import binary
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor._core import TensorCore, wrap, wrap_unowned
+from tensor._core import TensorCore, hold_for, wrap_claim, wrap_claim_unowned, wrap_with
 from tensor._dtypes import Dtype
 from tensor._graph import Leaf
-from tensor._storage import Array, Storage, claim_for_tensor, join
+from tensor._storage import Array, Hold, Storage, join, shared_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +49,11 @@ class Pickling(TensorCore):
                 f"only leaves can be copied by deepcopy(), and this tensor was computed by {node.name()}: "
                 "use x.clone(), which keeps its history, or copy x.detach()"
             )
-        copied = memo[id(self)] = wrap(claim_for_tensor(self))
+        copied = memo[id(self)] = wrap_claim(self)
         if node is not None:
             leaf = copied._node = Leaf(node.shape, node.dtype)
             if node.grad is not None and node.grad._array is not None:
-                leaf.grad = wrap_unowned(claim_for_tensor(node.grad))
+                leaf.grad = wrap_claim_unowned(node.grad)
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -72,7 +72,11 @@ class Pickling(TensorCore):
 
 
 def _rebuilt(array: Array, requires_grad: bool) -> Tensor:
-    return wrap(array, Leaf(array.shape, array.dtype) if requires_grad else None)
+    return _leaf(array, requires_grad, hold_for(array))
+
+
+def _leaf(array: Array, requires_grad: bool, hold: Hold) -> Tensor:
+    return wrap_with(array, Leaf(array.shape, array.dtype) if requires_grad else None, hold)
 
 
 def _rebuilt_view(
@@ -83,6 +87,8 @@ def _rebuilt_view(
     offset: int,
     requires_grad: bool,
 ) -> Tensor:
-    x = _rebuilt(np.ndarray(shape, dtype, storage.block, offset, strides), requires_grad)
+    array: Array = np.ndarray(shape, dtype, storage.block, offset, strides)
+    other = next(storage.holders(), None)
+    x = _leaf(array, requires_grad, hold_for(array) if other is None else shared_hold(other))
     join(storage, x)
     return x

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensor._core import TensorCore, wrap
+from scopes import DisposeScope
+from tensor._core import TensorCore, plain, wrap_with
 from tensor._derivatives import RULES
 from tensor._dispatch import record, view
-from tensor._storage import claim_for_tensor, join, share
+from tensor._storage import claim_for_tensor, join, share, shared_hold
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -52,8 +53,8 @@ class Sharing(TensorCore):
         [0.0, 0.0]
         """
         self._raise_if_disposed()
-        array = claim_for_tensor(self)
-        return wrap(array, record(RULES["clone"], (self,), array, {}))
+        array, hold = claim_for_tensor(self)
+        return wrap_with(array, record(RULES["clone"], (self,), array, {}), hold)
 
     def detach(self) -> Tensor:
         """Return a new leaf on the same storage, without gradient history.
@@ -70,6 +71,35 @@ class Sharing(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        x = wrap(array.view())
+        x = wrap_with(array.view(), None, shared_hold(self))
         join(storage, x, family=id(x))
         return x
+
+    def donate(self) -> Tensor:
+        """Hand the memory to a new tensor, whose block the next op may use for its result.
+
+        It does when the result has the same shape and dtype and nobody else looks at the memory: no view,
+        alias, clone, exported array, and no derivative. If not, the op allocates, and lets the donated memory
+        go all the same: never a wrong result, nor an error. ``memory.statistics()`` counts both. This
+        tensor is empty from now on; the new one has its place in its scope and its gradient history.
+
+        Elementwise functions and operators use donated memory; the others let it go.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((100, 100))
+        >>> before = tensor.memory.statistics()
+        >>> y = x.donate() * 2 + 1
+        >>> (tensor.memory.statistics() - before).donation_reuse_count
+        1
+        >>> x.is_invalid
+        True
+        """
+        self._raise_if_disposed()
+        node, self._node = self._node, None
+        handle = self._move_handle("its memory was donated by donate()")
+        donated = object.__new__(plain.donated)
+        donated._take_over(handle)
+        donated._node = node
+        return DisposeScope.replace_with(self, donated)

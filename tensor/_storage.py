@@ -19,10 +19,19 @@ from weakref import ref
 
 import numpy as np
 
+from tensor import _pool as pool
+from tensor._accounting import forget_export, give_back, note_borrowed, note_export
+from tensor._books import Size
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+# What counts a small buffer as live: the size itself for one tensor alone; a tuple of it, one and the same
+# for all of them, for several sharers. None where the buffer is large, and has a lease, or is borrowed.
+Hold = Size | tuple[Size | None] | None
 
 
 class Holder(Protocol):
@@ -30,6 +39,7 @@ class Holder(Protocol):
 
     _array: Array | None
     _seat: Seat | None
+    _hold: Hold
 
 
 class Seat(ref[Holder]):
@@ -55,7 +65,7 @@ class Storage:
         self.members: dict[Seat, None] = {}
         # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
         self.lent = False
-        self.borrowed = False
+        self.borrowed: Borrowed | None = None
 
     def holders(self) -> Iterator[Holder]:
         """Yield the members that are alive and hold an array."""
@@ -71,6 +81,19 @@ class Storage:
     def __reduce__(self) -> tuple[Callable[..., Storage], tuple[Array]]:
         # As bytes in the order of memory, in which strides and offsets stay what they are.
         return _stored, (self.block.ravel(order="K").view(np.uint8),)
+
+
+class Borrowed:
+    """Counts somebody else's memory for as long as a storage lies over it."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        note_borrowed(nbytes)
+
+    def __del__(self) -> None:
+        give_back(self.nbytes)
 
 
 def _stored(block: Array) -> Storage:
@@ -90,11 +113,12 @@ def _references_to_block(storage: Storage) -> int:
 
 
 class _Probe:
-    __slots__ = ("__weakref__", "_array", "_seat")
+    __slots__ = ("__weakref__", "_array", "_hold", "_seat")
 
     def __init__(self, array: Array) -> None:
         self._array: Array | None = array
         self._seat: Seat | None = None
+        self._hold: Hold = None
 
 
 # What an interpreter counts when nobody else is there; versions differ in how they count their own.
@@ -123,6 +147,23 @@ def share(x: Holder) -> Storage:
     x._array = array.view()
     join(storage, x)
     return storage
+
+
+def hold_under(x: Holder) -> Hold:
+    """Return the hold of `x`, which a donated tensor keeps elsewhere."""
+    hold = x._hold
+    return getattr(x, "_kept", None) if hold is None else hold
+
+
+def shared_hold(x: Holder) -> Hold:
+    """Return the hold of `x` for another holder of the same buffer."""
+    hold = x._hold
+    if hold is None:
+        hold = getattr(x, "_kept", None)
+    # Without a call: two threads must not make two of it.
+    if hold.__class__ is Size:
+        hold = x._hold = (hold,)
+    return hold
 
 
 def join(storage: Storage, x: Holder, family: int = 0) -> None:
@@ -159,6 +200,11 @@ def relatives(x: Holder) -> list[Holder]:
 
 def claim(x: Holder) -> Array:
     """Return an array with the values that `x` has now, whatever is written later. O(1) unless lent."""
+    return claim_and_hold(x)[0]
+
+
+def claim_and_hold(x: Holder) -> tuple[Array, Hold]:
+    """Return what ``claim`` does, and what counts it as live memory."""
     storage = None if x._seat is None else x._seat.storage
     array = x._array
     if array is None:
@@ -166,17 +212,23 @@ def claim(x: Holder) -> Array:
     if storage is not None and storage.lent:
         del array
         if storage.borrowed or _has_outsiders(storage):
-            return x._array.copy(order="K")  # type: ignore[union-attr]  # seen above
+            return _copied(x._array)  # type: ignore[arg-type]  # seen above
         storage.lent = False
-        return x._array  # type: ignore[return-value]  # seen above
-    return array
+        forget_export(storage.block)
+        return x._array, shared_hold(x)  # type: ignore[return-value]  # seen above
+    return array, shared_hold(x)
 
 
-def claim_for_tensor(x: Holder) -> Array:
-    """Return what ``claim`` does, for another tensor to write to: an expanded view is laid out at once."""
-    array = claim(x)
+def _copied(array: Array) -> tuple[Array, Hold]:
+    new = pool.copy(array)
+    return new, pool.hold_of(new)
+
+
+def claim_for_tensor(x: Holder) -> tuple[Array, Hold]:
+    """Return what ``claim_and_hold`` does, for another tensor to write to: an expanded view is laid out."""
+    array, hold = claim_and_hold(x)
     # Each element needs a place of its own before a view of the new tensor can write to it.
-    return array.copy(order="K") if array.base is not None and _is_expanded(array) else array
+    return _copied(array) if array.base is not None and _is_expanded(array) else (array, hold)
 
 
 def lend(x: Holder) -> Array:
@@ -186,16 +238,22 @@ def lend(x: Holder) -> Array:
         if _has_outsiders(storage):
             _separate(storage)
         storage.lent = True
+        shared_hold(x)
+        note_export(storage.block, storage)
     array = x._array.view()  # type: ignore[union-attr]  # share() has seen the array
     if _is_expanded(array):
         array.flags.writeable = False  # as NumPy has it: one write would show in several places
     return array
 
 
-def borrow(x: Holder) -> None:
-    """Mark the memory of `x` as somebody else's: writes go through, values are never shared lazily."""
+def borrow(x: Holder, nbytes: int = 0) -> None:
+    """Mark the memory of `x` as somebody else's: writes go through, values are never shared lazily.
+
+    While the storage lasts, `nbytes` bytes are counted as borrowed (a loan counts its own).
+    """
     storage = share(x)
-    storage.lent = storage.borrowed = True
+    storage.lent = True
+    storage.borrowed = Borrowed(nbytes)
 
 
 def writable(x: Holder) -> Array:
@@ -205,7 +263,7 @@ def writable(x: Holder) -> Array:
     """
     if x._seat is None:
         if not _is_sole(x):
-            x._array = x._array.copy(order="K")  # type: ignore[union-attr]  # callers hold an array
+            x._array, x._hold = _copied(x._array)  # type: ignore[arg-type]  # callers hold an array
     else:
         storage = x._seat.storage
         _require_one_place_per_element(x)
@@ -214,15 +272,32 @@ def writable(x: Holder) -> Array:
     return x._array  # type: ignore[return-value]  # callers hold an array
 
 
+def is_unshared(x: Holder) -> bool:
+    """Tell whether `x` alone looks at its memory, all of it: nobody would see a write."""
+    seat = x._seat
+    if seat is None:
+        return _is_sole(x) and owner_of(x._array) is x._array  # type: ignore[arg-type]  # _is_sole() has seen it
+    storage = seat.storage
+    return (
+        not storage.lent
+        and not storage.is_shared()
+        and not _has_outsiders(storage)
+        and x._array.nbytes == storage.block.nbytes  # type: ignore[union-attr]  # the holder of its seat has one
+        and x._array.flags.forc  # type: ignore[union-attr]
+        and x._array.flags.writeable  # type: ignore[union-attr]
+    )
+
+
 def _is_sole(x: Holder) -> bool:
     if _references_to_array(x) != _SOLE_ARRAY:
         return False
     array = x._array
     if array is None or not array.flags.writeable:
         return False
-    if array.base is None:
+    owner = owner_of(array)
+    if owner is array:
         return True
-    if array.base is not owner_of(array) or _references_to_base(x) != _SOLE_BASE:
+    if array.base is not owner or _references_to_base(x) != _SOLE_BASE + 1:  # `owner` refers to it too
         return False
     return not _is_expanded(array)
 
@@ -257,11 +332,14 @@ def _separate(storage: Storage) -> None:
     old = storage.block
     if len(holders) == 1:
         (holder,) = holders
-        storage.block = holder._array.copy(order="K")  # type: ignore[union-attr]  # holders() has seen it
+        storage.block, holder._hold = _copied(holder._array)  # type: ignore[arg-type]  # holders() has seen it
         holder._array = storage.block.view()
     else:
         start = old.__array_interface__["data"][0]
-        block = np.empty(old.nbytes, np.uint8)
+        block = pool.empty((old.nbytes,), np.uint8)
+        hold = pool.hold_of(block)
+        shared: Hold = None if hold is None else (hold,)
+        del hold
         # Byte for byte, so that each member finds its elements at the same offsets.
         np.ndarray(old.shape, old.dtype, block, strides=old.strides)[...] = old
         for holder in holders:
@@ -270,5 +348,7 @@ def _separate(storage: Storage) -> None:
                 continue
             offset = view.__array_interface__["data"][0] - start
             holder._array = np.ndarray(view.shape, view.dtype, block, offset, view.strides)
+            holder._hold = shared
         storage.block = block
-    storage.lent = storage.borrowed = False
+    storage.lent = False
+    storage.borrowed = None

@@ -5,14 +5,14 @@ Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned`
 them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
 """
 
-from tensor._core import TensorCore, wrap, wrap_unowned
+from tensor._core import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor._derivatives import RULES
 from tensor._derivatives._table import define
 from tensor._dispatch import apply, explain, overwrite, record
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._graph import Leaf, is_recording
 from tensor._random import default_generator, numbers_of
-from tensor._storage import Array, claim, claim_for_tensor, owner_of, writable
+from tensor._storage import Array, claim, owner_of, writable
 
 __all__ = [
     "RULES",
@@ -24,7 +24,6 @@ __all__ = [
     "apply",
     "as_dtype",
     "claim",
-    "claim_for_tensor",
     "default_generator",
     "define",
     "explain",
@@ -36,6 +35,8 @@ __all__ = [
     "record",
     "require_supported",
     "wrap",
+    "wrap_claim",
+    "wrap_claim_unowned",
     "wrap_unowned",
     "writable",
 ]

@@ -49,6 +49,7 @@ def test_a_hundred_stored_exceptions_hold_no_tensor_and_no_memory(window):
                     kept.append(error)
             del x
         assert window().live_count == live
+        tensor.memory.trim()
         # One 100 x 100 float32 tensor has 40,000 bytes; a traceback itself holds less than 5,000.
         assert traced_bytes() - before < 100 * 5_000
         assert all(error.__traceback__ is not None for error in kept)

@@ -9,7 +9,7 @@ import numpy as np
 from nn._gradients import clear_gradients
 from nn._memory import empty, laid_out
 from tensor import Tensor, TensorDisposedError, enable_grad
-from tensor.lowlevel import Leaf, TensorCore, claim, claim_for_tensor, wrap, wrap_unowned, writable
+from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -238,7 +238,7 @@ class Optimizer:
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
             numbers[id(x)]: {
-                key: wrap(claim_for_tensor(value)) if isinstance(value, TensorCore) else value
+                key: wrap_claim(value) if isinstance(value, TensorCore) else value
                 for key, value in held.items()
             }
             for x, held in self.state.items()

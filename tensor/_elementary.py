@@ -1,0 +1,295 @@
+"""Elementwise ops: the way of a small one written out in one piece, and that of a large one.
+
+A small op is paid for call by call, so ``binary`` and ``unary`` repeat what ``_core.wrap`` does. A large one
+is paid for in memory: its result goes into the block of a donated operand, or comes from the pool.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from scopes.lowlevel import current, register
+from tensor._accounting import charge, sizes
+from tensor._core import TensorCore, as_array, hold_with, plain, wrap, wrap_with
+from tensor._data import as_data
+from tensor._dispatch import explain, foreign, function_of, operand, record, record_pair
+from tensor._graph import Rule, grad_enabled
+from tensor._placing import dtype_of, key_of, matmul, of_one, of_two
+from tensor._pool import hold_of, pool
+from tensor._pooled import enter, leave
+from tensor._storage import is_unshared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor._donation import Donated
+    from tensor._tensor import Tensor
+
+_new = object.__new__
+_current_scope = current.get
+_is_recording = grad_enabled.get
+ndarray = np.ndarray
+
+
+def binary(
+    rule: Rule, kernel: Callable[[Any, Any], Any], *, swapped: bool = False, operator: bool = True
+) -> Callable[[Any, Any], Tensor]:
+    """Return the function of two arguments that `kernel` is; `swapped` for reflected operators.
+
+    An operator answers NotImplemented to foreign types, any other function raises a ``TypeError``.
+    """
+    # Small operands have once given a large result: from then on it is looked for.
+    grows = False
+    place = _place_for(kernel)
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        nonlocal grows
+        try:
+            a = x1._array
+            a_node = x1._node
+            is_small = x1._hold is not None
+        except AttributeError:
+            a = operand(x1)
+            a_node = None
+            is_small = type(a) is not ndarray
+            if a is NotImplemented:
+                raise foreign(rule.name, x1) from None
+        try:
+            b = x2._array
+            b_node = x2._node
+            if x2._hold is None:
+                is_small = False
+        except AttributeError:
+            b = operand(x2)
+            b_node = None
+            if b is NotImplemented:
+                if operator:
+                    return NotImplemented
+                raise foreign(rule.name, x2) from None
+            if type(b) is ndarray:
+                is_small = False
+            elif type(a) is not ndarray and a is not None:  # two numbers become what tensors of them are
+                a = as_data(a, None)
+        if not is_small or grows:
+            del a, b
+            return (
+                _spacious(rule, kernel, place, x2, x1) if swapped else _spacious(rule, kernel, place, x1, x2)
+            )
+        try:
+            out = kernel(b, a) if swapped else kernel(a, b)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise explain(rule.name, error, (b, a) if swapped else (a, b)) from None
+        if type(out) is not ndarray:
+            out = as_array(out)
+        n = out.nbytes
+        hold: Any  # a Size, which no other variable may hold; or what `hold_with` makes of it
+        try:
+            hold = sizes[n]
+        except KeyError:
+            hold = hold_of(out)
+            grows = n >= pool.min_pooled
+        else:
+            left = hold.left = hold.left - 1
+            if left < 0:
+                charge(n)
+        x = _new(plain.kind)
+        x._array = out
+        x._seat = None
+        if a_node is None and b_node is None:
+            x._node = None
+        else:
+            node = x._node = (
+                record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
+            )
+            if node is not None and node.plan.saves_out:
+                hold = hold_with(node, hold)
+        ident, account = plain.recent
+        if ident != get_ident():
+            account = plain.turn_to_this_thread()
+        scope = x._scope = _current_scope()
+        if scope is None:
+            x._place = None
+            x._hold = hold
+            tally = x._tally = account.outside
+            tally.created += 1
+            return x
+        mark = ref(x, scope._forget)
+        members = scope._members
+        if members is not None:
+            members[mark] = None
+            x._place = mark
+            x._hold = hold
+            tally = x._tally = account.inside
+            tally.created += 1
+            return x
+        x._hold = hold
+        register(x)
+        return x
+
+    if not swapped and isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, function)
+    return function
+
+
+def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
+    """Return the function of one argument that `kernel` is."""
+    place = _place_for(kernel)
+
+    def function(x: Any, /) -> Any:
+        try:
+            a = x._array
+            node = x._node
+            is_small = x._hold is not None
+        except AttributeError:
+            a = operand(x)
+            node = None
+            if a is NotImplemented:
+                raise foreign(rule.name, x) from None
+            is_small = type(a) is not ndarray
+            if is_small:
+                a = as_data(a, None)
+        if not is_small:
+            del a, node
+            return _spacious(rule, kernel, place, x)
+        try:
+            out = kernel(a)
+        except (TypeError, ValueError) as error:
+            raise explain(rule.name, error, (a,)) from None
+        if type(out) is not ndarray:
+            out = as_array(out)
+        n = out.nbytes
+        hold: Any  # a Size, which no other variable may hold; or what `hold_with` makes of it
+        try:
+            hold = sizes[n]
+        except KeyError:
+            hold = hold_of(out)
+        else:
+            left = hold.left = hold.left - 1
+            if left < 0:
+                charge(n)
+        y = _new(plain.kind)
+        y._array = out
+        y._seat = None
+        if node is not None:
+            node = record(rule, (x,), out, {})
+            if node is not None and node.plan.saves_out:
+                hold = hold_with(node, hold)
+        y._node = node
+        ident, account = plain.recent
+        if ident != get_ident():
+            account = plain.turn_to_this_thread()
+        scope = y._scope = _current_scope()
+        if scope is None:
+            y._place = None
+            y._hold = hold
+            tally = y._tally = account.outside
+            tally.created += 1
+            return y
+        mark = ref(y, scope._forget)
+        members = scope._members
+        if members is not None:
+            members[mark] = None
+            y._place = mark
+            y._hold = hold
+            tally = y._tally = account.inside
+            tally.created += 1
+            return y
+        y._hold = hold
+        register(y)
+        return y
+
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, function)
+    return function
+
+
+def _place_for(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what runs `kernel` on plain arrays, its large results in memory of the pool."""
+    if kernel is np.matmul:
+        return matmul
+    if isinstance(kernel, np.ufunc):
+        return partial(of_one if kernel.nin == 1 else of_two, kernel)
+    return lambda *arrays: leave(kernel(*[enter(array) for array in arrays]))
+
+
+def _spacious(rule: Rule, kernel: Callable[..., Any], place: Callable[..., Any], *operands: Any) -> Tensor:
+    """Run an op whose result may be large, or whose operands may be donated."""
+    arrays: list[Any] = []
+    recorded = False
+    for x in operands:
+        if isinstance(x, TensorCore):
+            if x._array is None:
+                x._raise_disposed()
+            if x.__class__ is plain.donated:
+                del arrays
+                return _with_donated(rule, kernel, place, operands)
+            recorded = recorded or x._node is not None
+            arrays.append(x._array)
+        else:
+            arrays.append(operand(x))
+    try:
+        out = as_array(place(*arrays))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(rule.name, error, arrays) from None
+    if not recorded:
+        node = None
+    elif len(operands) == 2:
+        node = record_pair(rule, operands[0], operands[1], arrays[0], arrays[1], out)
+    else:
+        node = record(rule, operands, out, {})
+    return wrap(out, node)
+
+
+def _with_donated(
+    rule: Rule, kernel: Callable[..., Any], place: Callable[..., Any], operands: tuple[Any, ...]
+) -> Tensor:
+    """Run an op, in the block of a donated operand if it can be; let the donated ones go."""
+    hold = None
+    donor = _donor(rule, kernel, operands)
+    arrays = [operand(x) for x in operands]
+    try:
+        out = as_array(place(*arrays) if donor is None else kernel(*arrays, out=donor._array))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(rule.name, error, arrays) from None
+    node = record(rule, operands, out, {})
+    if donor is not None:
+        hold = donor._hand_over()
+    for x in operands:
+        if x.__class__ is plain.donated and x._array is not None:
+            x._release()
+    if donor is None:
+        return wrap(out, node)
+    return wrap_with(out, node, hold if node is None or not node.plan.saves_out else hold_with(node, hold))
+
+
+def _donor(rule: Rule, kernel: Callable[..., Any], operands: Sequence[Any]) -> Donated | None:
+    """Return a donated operand into whose block the result may be written."""
+    if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
+        return None
+    shapes = [x.shape for x in operands if hasattr(x, "shape")]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None  # for which the op itself finds words
+    dtype = dtype_of(kernel, *[key_of(x._array if isinstance(x, TensorCore) else x) for x in operands])
+    for place, x in enumerate(operands):
+        if (
+            x.__class__ is plain.donated
+            and x.shape == shape
+            and x.dtype == dtype
+            and is_unshared(x)
+            and not _is_saved(rule, operands, place)
+        ):
+            return x
+    return None
+
+
+def _is_saved(rule: Rule, operands: Sequence[Any], place: int) -> bool:
+    """Tell whether the derivative of the op will need the value of the operand at `place`."""
+    wanted = tuple([getattr(x, "_node", None) is not None for x in operands])
+    return any(wanted) and rule.is_differentiable and _is_recording() and place in rule.plan(wanted).saves

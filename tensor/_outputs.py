@@ -1,0 +1,94 @@
+"""Results that go where the caller says: ``out=``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import TensorCore, as_array
+from tensor._dispatch import explain, foreign, operand
+from tensor._graph import is_recording
+from tensor._storage import writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor._storage import Array
+    from tensor._tensor import Tensor
+
+
+def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:
+    """Write what `kernel` makes of `operands` into `out`, and return `out`.
+
+    An elementwise ufunc writes there itself, also where `out` is one of the operands or overlaps one. Others
+    compute first.
+    """
+    for x in operands:
+        if operand(x) is NotImplemented:
+            raise foreign(name, x)
+    require_out(name, operands, out)
+    if not isinstance(kernel, np.ufunc) or kernel.signature is not None:
+        return put(name, _run(name, kernel, operands), out)
+    try:
+        shape = np.broadcast_shapes(*[getattr(operand(x), "shape", ()) for x in operands])
+    except ValueError as error:
+        raise explain(name, error, [operand(x) for x in operands]) from None
+    _require_shape(name, shape, out)
+    target = writable(out)
+    # The operands only now: making room for the write may have moved them.
+    arrays = [operand(x) for x in operands]
+    try:
+        kernel(*arrays, out=target)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(found := getattr(error, "from_", None), np.dtype):
+            raise _of_other_dtype(name, found, target.dtype) from None
+        raise explain(name, error, arrays) from None
+    return out
+
+
+def put(name: str, result: Array, out: Tensor) -> Tensor:
+    """Write `result` into `out`, and return `out`."""
+    _require_shape(name, result.shape, out)
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise _of_other_dtype(name, result.dtype, out.dtype)
+    np.copyto(writable(out), result, casting="same_kind")
+    return out
+
+
+def require_out(name: str, operands: Sequence[Any], out: object) -> None:
+    """Raise unless `out` is a tensor that an op on `operands` may write to."""
+    if not isinstance(out, TensorCore):
+        raise TypeError(
+            f"{name}: out= takes a tensor, not {type(out).__name__}: write out=tensor.empty(shape), or leave "
+            "it away"
+        )
+    out._raise_if_disposed()
+    if is_recording() and any(getattr(x, "_node", None) is not None for x in (*operands, out)):
+        raise RuntimeError(
+            f"{name}: out= keeps no gradient history, and one of the tensors requires grad: leave out= away, "
+            "or write inside `with tensor.no_grad():`"
+        )
+
+
+def _run(name: str, kernel: Callable[..., Any], operands: Sequence[Any]) -> Array:
+    arrays = [operand(x) for x in operands]
+    try:
+        return as_array(kernel(*arrays))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(name, error, arrays) from None
+
+
+def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
+    if out.shape != shape:
+        raise ValueError(
+            f"{name}: the result has shape {shape}, and out= has {out.shape}: pass one of the result's shape "
+            f"(tensor.empty({shape}, dtype=...)), or a view of it (out.view({', '.join(map(str, shape))}))"
+        )
+
+
+def _of_other_dtype(name: str, found: Any, wanted: Any) -> TypeError:
+    return TypeError(
+        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass one of {found}, or leave "
+        "out= away and write result.to(dtype)"
+    )
