@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tensor import _pool as pool
 from tensor._core import TensorCore, wrap, wrap_with
 from tensor._dtypes import require_supported
 from tensor._storage import borrow, lend
@@ -192,7 +193,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         ) from None
     require_supported(array.dtype)
     if copy:
-        return wrap(array.copy(order="K"))
+        return wrap(pool.copy(array))
     y = wrap_with(array, None, None)
     borrow(y, array.nbytes)
     return y

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tensor._core import TensorCore, wrap
+from tensor._core import TensorCore, wrap, wrap_with
 from tensor._loans import Loan, address_of
 from tensor._safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor._storage import Array
@@ -73,7 +73,7 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
         mapping = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     # Not marked as borrowed: nobody writes here, so clones and the tape may share the values without a copy.
     start = address_of(mapping)
-    return {name: wrap(_mapped(mapping, start, entry)) for name, entry in entries.items()}
+    return {name: wrap_with(_mapped(mapping, start, entry), None, None) for name, entry in entries.items()}
 
 
 def _mapped(mapping: memoryview, start: int, entry: Entry) -> Array:

@@ -7,6 +7,7 @@ import pytest
 
 import tensor
 from scopes import new_dispose_scope
+from tensor import memory
 
 
 def has_lazy_clones(x: tensor.Tensor) -> bool:
@@ -69,6 +70,19 @@ def test_what_was_exported_survives_the_tensor():
     x.dispose()
     array += 1
     assert array.tolist() == [2.0, 2.0]
+
+
+def test_what_a_consumer_looks_at_is_no_other_tensors_memory_until_it_is_gone():
+    before = memory.statistics()
+    x = tensor.zeros((100, 1_000))
+    array = np.from_dlpack(x)
+    x.dispose()
+    assert (memory.statistics() - before).bytes_pinned == 400_000
+    others = [tensor.ones((100, 1_000)) for _ in range(4)]
+    assert not array.any()
+    assert len(others) == 4
+    del array
+    assert (memory.statistics() - before).bytes_pinned == 0
 
 
 def test_once_the_consumer_is_gone_clones_are_lazy_again():
@@ -288,6 +302,20 @@ def test_our_memory_lives_while_pytorch_looks_and_goes_with_its_last_tensor(torc
     del view
     assert released == [1]
     source.clear()
+
+
+def test_what_pytorch_looks_at_is_no_other_tensors_memory_until_it_is_gone(torch):
+    before = memory.statistics()
+    x = tensor.zeros((100, 1_000))
+    theirs = torch.from_dlpack(x)
+    x.dispose()
+    others = [tensor.ones((100, 1_000)) for _ in range(4)]
+    assert (memory.statistics() - before).bytes_pinned == 400_000
+    assert not theirs.any()
+    theirs.fill_(7.0)
+    assert all(other.mean().item() == 1.0 for other in others)
+    del theirs
+    assert (memory.statistics() - before).bytes_pinned == 0
 
 
 def test_pytorchs_memory_lives_while_a_tensor_of_ours_looks_and_goes_with_the_last(torch):
