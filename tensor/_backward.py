@@ -120,6 +120,7 @@ def _step(node: Node, g: Array, gradients: dict[Node, Array], sums: set[Node], *
             _gather(gradients, sums, after, _fit(leave(gradient), after))
     if not retain_graph and saved:
         node.saved = None
+        node.holds = ()
 
 
 def _fit(gradient: Any, node: Node) -> Array:

@@ -132,7 +132,8 @@ def room_to_reduce(
     left = [1 if i in axes else n for i, n in enumerate(array.shape)]
     if prod(left) * array.itemsize < pool.min_pooled:
         return None
-    if not array.flags.c_contiguous and sum([n > 1 for n in left]) > 1:
+    steps = [abs(step) for step, n in zip(array.strides, left, strict=True) if n > 1]
+    if 0 in steps[:-1] or steps != sorted(steps, reverse=True):
         return None  # in an order of memory of its own
     shape = left if keepdims else [n for i, n in enumerate(left) if i not in axes]
     return _pool.empty(tuple(shape), array.dtype)
@@ -155,8 +156,9 @@ def reduce(ufunc: Any, array: Array, axis: Any, dtype: Any, keepdims: bool) -> A
 
 def mean(array: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """Return the mean of a plain array over `axis`, in memory of the pool where it is large."""
-    # Of integers and half precision NumPy adds up something wider; and of nothing it warns.
-    if array.dtype.kind not in "fc" or array.dtype == np.float16 or not array.size:
+    # Of integers and half precision NumPy adds up something wider, complex sums it divides by something
+    # wider, and of nothing it warns.
+    if array.dtype.kind != "f" or array.dtype == np.float16 or dtype is not None or not array.size:
         return np.mean(array, axis, dtype, keepdims=keepdims)
     total = reduce(np.add, array, axis, dtype, keepdims)
     if not isinstance(total, ndarray):

@@ -113,11 +113,16 @@ class Pooled:
 
     def __getattr__(self, name: str) -> Any:
         # Attributes (shape, dtype), views (T, real), and methods that need no large memory.
+        if name.startswith("__"):
+            raise AttributeError(name)  # protocols by which NumPy would look past __array__
         found = getattr(self._array, name)
         return _wrapped(found) if type(found) is ndarray else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self._array, dtype, copy=copy)
+        array = self._array
+        if not copy and (dtype is None or dtype == array.dtype):
+            return array
+        return np.array(array, dtype, copy=copy)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -190,7 +195,9 @@ class Pooled:
 
     def __pow__(self, other: Any) -> Any:
         # As NumPy does it: a product for a square takes a quarter of the time.
-        if type(other) in _NUMBERS and other in _POWERS and self._array.dtype.kind in "fc":
+        if self._array.dtype.kind not in "fc":
+            return _wrapped(self._array ** plain(other))
+        if type(other) in _NUMBERS and other in _POWERS:
             return _wrapped(of_one(_POWERS[other], self._array))
         return _wrapped(of_two(np.power, self._array, plain(other)))
 
