@@ -11,7 +11,7 @@ many are alive. The way of a small new array `out`, written out where every nano
         hold = hold_of(out)  # of tensor._pool: the first of its size, or a large one
     else:
         left = hold.left = hold.left - 1
-        if left < 0:
+        if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
             charge(n)
     x._hold = hold
 
@@ -21,7 +21,9 @@ memory is let go; the next allocation or reading finds the lease in `released`.
 ``books.room`` is what may still be taken before a peak rises or the limit is met. It is cautious, for the end
 of a small buffer is not seen. Each size has room for as many buffers as its `high` says, and as long as no
 more are alive at once, nothing needs to be done but now and then to look at one reference count (`charge`).
-When the room is used up, ``take_stock`` counts what is really alive, and peaks rise by that alone.
+When there is no room to give in advance, each new buffer looks at the reference count itself, and every 256th
+asks for room again. When the room is used up, ``take_stock`` counts what is really alive, and peaks rise by
+that alone.
 
 No lock is needed, so finalizers may allocate at any point. As in `scopes._statistics`: CPython hands the GIL
 over at calls and backward jumps only, and a call into C that makes no container and runs no Python is one
@@ -143,7 +145,9 @@ def charge(n: int) -> None:
         take_stock()
 
 
-def lease(owner: Array, n: int, block: Block | None = None, shelf: Shelf | None = None) -> None:
+def lease(
+    owner: Array, n: int, block: Block | None = None, shelf: Shelf | None = None, *, is_small: bool = False
+) -> None:
     """Count the `n` bytes of `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`.
 
     Raises
@@ -156,6 +160,7 @@ def lease(owner: Array, n: int, block: Block | None = None, shelf: Shelf | None 
     new.block = block
     new.shelf = shelf
     new.is_pinned = False
+    new.is_small = is_small
     leases.add(new)
     books.lives += n
     books.leased += n
@@ -320,10 +325,14 @@ def made() -> tuple[int, int]:
 
 
 def small() -> dict[int, int]:
-    """Return how many buffers of each size are alive, counted by their size."""
+    """Return how many small buffers of each size are alive."""
     counts: list[int] = []
     counts.extend(map(getrefcount, _tokens))
-    return dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(MAPPED_OF_NONE)), strict=False))
+    found = dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(MAPPED_OF_NONE)), strict=False))
+    for lease in list(leases):
+        if lease.is_small and lease() is not None:
+            found[lease.nbytes] = found.get(lease.nbytes, 0) + 1
+    return found
 
 
 def note_export(block: Array, storage: Any) -> None:

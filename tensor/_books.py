@@ -51,7 +51,7 @@ class Shelf(Protocol):
 class Lease(ref[Array]):
     """A large buffer, for as long as its owner array is alive."""
 
-    __slots__ = ("block", "is_pinned", "nbytes", "shelf")
+    __slots__ = ("block", "is_pinned", "is_small", "nbytes", "shelf")
 
     nbytes: int
     # None for memory that is NumPy's.
@@ -59,6 +59,8 @@ class Lease(ref[Array]):
     shelf: Shelf | None
     # Only outsiders see it.
     is_pinned: bool
+    # Too small for the pool, and of one size too many to be counted by it.
+    is_small: bool
 
     # Those of `ref` ask the referent.
     __hash__ = object.__hash__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from _thread import get_ident
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
@@ -326,7 +327,7 @@ def hold_for(array: Array) -> Hold:
     except KeyError:
         return hold_of(array)
     left = hold.left = hold.left - 1
-    if left < 0:
+    if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
         charge(n)
     return hold
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from functools import partial
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -51,35 +52,18 @@ def binary(
         nonlocal grows
         try:
             a = x1._array
-            a_node = x1._node
-            is_small = x1._hold is not None
-        except AttributeError:
-            a = operand(x1)
-            a_node = None
-            is_small = type(a) is not ndarray
-            if a is NotImplemented:
-                raise foreign(rule.name, x1) from None
-        try:
             b = x2._array
-            b_node = x2._node
-            if x2._hold is None:
-                is_small = False
+            is_recorded = x1._node is not None or x2._node is not None
+            is_small = x1._hold is not None and x2._hold is not None
         except AttributeError:
-            b = operand(x2)
-            b_node = None
-            if b is NotImplemented:
-                if operator:
-                    return NotImplemented
-                raise foreign(rule.name, x2) from None
-            if type(b) is ndarray:
-                is_small = False
-            elif type(a) is not ndarray and a is not None:  # two numbers become what tensors of them are
-                a = as_data(a, None)
+            found = _pair(rule, operator, x1, x2)
+            if found is NotImplemented:
+                return NotImplemented
+            a, b, is_recorded, is_small = found
+            del found
         if not is_small or grows:
             del a, b
-            return (
-                _spacious(rule, kernel, place, x2, x1) if swapped else _spacious(rule, kernel, place, x1, x2)
-            )
+            return _spacious(rule, kernel, place, *((x2, x1) if swapped else (x1, x2)))
         try:
             out = kernel(b, a) if swapped else kernel(a, b)
         except (TypeError, ValueError, OverflowError) as error:
@@ -95,14 +79,13 @@ def binary(
             grows = n >= pool.min_pooled
         else:
             left = hold.left = hold.left - 1
-            if left < 0:
+            if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
                 charge(n)
         x = _new(plain.kind)
         x._array = out
         x._seat = None
-        if a_node is None and b_node is None:
-            x._node = None
-        else:
+        x._node = None
+        if is_recorded:
             node = x._node = (
                 record_pair(rule, x2, x1, b, a, out) if swapped else record_pair(rule, x1, x2, a, b, out)
             )
@@ -134,6 +117,30 @@ def binary(
     if not swapped and isinstance(kernel, np.ufunc):
         function_of.setdefault(kernel, function)
     return function
+
+
+def _pair(rule: Rule, is_operator: bool, x1: Any, x2: Any) -> Any:
+    """Return what a kernel takes for operands that are not both tensors; whether it is recorded, and small.
+
+    Returns NotImplemented for an operator's foreign operand.
+    """
+    found: list[Any] = []
+    for x in (x1, x2):
+        array = operand(x)
+        if array is NotImplemented:
+            if is_operator and x is x2:
+                return NotImplemented
+            raise foreign(rule.name, x)
+        found.append(array)
+    a, b = found
+    is_tensor = isinstance(x1, TensorCore)
+    x = x1 if is_tensor else x2
+    if not isinstance(x, TensorCore):
+        if type(a) is not ndarray and type(b) is not ndarray:
+            return as_data(a, None), b, False, True  # two numbers become what tensors of them are
+        return a, b, False, False
+    other = b if is_tensor else a
+    return a, b, x._node is not None, x._hold is not None and type(other) is not ndarray
 
 
 def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
@@ -170,7 +177,7 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             hold = hold_of(out)
         else:
             left = hold.left = hold.left - 1
-            if left < 0:
+            if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
                 charge(n)
         y = _new(plain.kind)
         y._array = out

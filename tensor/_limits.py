@@ -121,7 +121,7 @@ def _groups() -> list[tuple[str, int, list[Array]]]:
     groups: dict[str, list[Array]] = {}
     for lease in list(leases):
         array = lease()
-        if array is not None:
+        if array is not None and not lease.is_small:
             pinned = ", pinned" if lease.is_pinned else ""
             groups.setdefault(f"{array.dtype}{list(array.shape)}{pinned}", []).append(array)
     rows = [(kind, sum(array.nbytes for array in arrays), arrays) for kind, arrays in groups.items()]

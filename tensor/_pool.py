@@ -282,11 +282,12 @@ def hold_of(array: Array) -> Size | None:
             charge(n)
         return hold
     if lease_of(owner) is None:
-        if n < pool.min_pooled:
+        is_small = n < pool.min_pooled
+        if is_small:
             books.leased_small += 1
         else:
             books.miss += 1
-        lease(owner, n)
+        lease(owner, n, is_small=is_small)
     return None
 
 
