@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
@@ -12,10 +14,11 @@ from tensor._dispatch import apply
 from tensor._expanding import broadcast_to
 from tensor._placing import concatenate
 from tensor._placing import stack as _stack
+from tensor._pool import pool
 from tensor._pooled import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tensor._tensor import Tensor
 
@@ -55,7 +58,13 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
                 f"{first} and tensor {i} has {shape}"
             )
         ends.append(ends[-1] + shape[place])
-    return apply(_CONCAT, lambda *given: concatenate(plain(given), place), xs, axis=place, ends=tuple(ends))
+    return apply(
+        _CONCAT,
+        lambda *given: _joined(np.concatenate, concatenate, given, place),
+        xs,
+        axis=place,
+        ends=tuple(ends),
+    )
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -92,7 +101,13 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
                 f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
             )
     place = dim_of("stack", axis, len(first) + 1)
-    return apply(_STACK, lambda *given: _stack(plain(given), place), xs, axis=place)
+    return apply(_STACK, lambda *given: _joined(np.stack, _stack, given, place), xs, axis=place)
+
+
+def _joined(small: Callable[..., Any], large: Callable[..., Any], given: Sequence[Any], axis: int) -> Any:
+    # Below that the result is small in any dtype.
+    is_small = sum([x.size for x in given]) * 16 < pool.min_pooled
+    return small(given, axis) if is_small else large(plain(given), axis)
 
 
 def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:

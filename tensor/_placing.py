@@ -104,14 +104,14 @@ def _joint_shape(first: Shape, second: Shape) -> Shape:
 
 def matmul(a: Array, b: Array) -> Any:
     """Return the product of matrices, vectors or batches: plain arrays, as ``of_one`` does."""
-    if a.size * b.size < 4096:  # so few that their product is small
-        return np.matmul(a, b)
-    dtype = dtype_of(np.matmul, a.dtype, b.dtype)
     if a.ndim == b.ndim == 2:
         shape: Shape = (a.shape[0], b.shape[1])
+        if shape[0] * shape[1] * 16 < pool.min_pooled:  # small in any dtype: here in 150 ns
+            return np.matmul(a, b)
     else:
         batch = _joint_shape(a.shape[:-2], b.shape[:-2])
         shape = batch + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ())
+    dtype = dtype_of(np.matmul, a.dtype, b.dtype)
     if dtype is None or prod(shape) * dtype.itemsize < pool.min_pooled:
         return np.matmul(a, b)
     return np.matmul(a, b, out=_pool.empty(shape, dtype))
@@ -175,6 +175,8 @@ def laid_out(array: Array) -> Array:
 
 def astype(array: Array, dtype: Any, *, copy: bool = True) -> Array:
     """Return the values as `dtype`, in the same memory order; the array itself where nothing changes."""
+    if array.size * 16 < pool.min_pooled:
+        return array.astype(dtype, copy=copy)
     dtype = np.dtype(dtype)
     if array.size * dtype.itemsize < pool.min_pooled or (not copy and array.dtype == dtype):
         return array.astype(dtype, copy=copy)
@@ -201,6 +203,8 @@ def reshape(array: Array, shape: int | Shape) -> Array:
 
 def take(array: Array, indices: Array, axis: int) -> Array:
     """Return the parts of `array` along `axis` that `indices` name, all of them known to be there."""
+    if indices.size * array.nbytes < pool.min_pooled:
+        return array.take(indices, axis)
     shape = array.shape[:axis] + indices.shape + array.shape[axis + 1 :]
     if prod(shape) * array.itemsize < pool.min_pooled:
         return array.take(indices, axis)
@@ -249,8 +253,6 @@ def _select(condition: Array, x1: Array, x2: Array, out: Array, like: Array | No
 
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Return `arrays` one behind the other along `axis`."""
-    if sum([x.nbytes for x in arrays]) * 16 < pool.min_pooled:  # small, be they bytes that become complex
-        return np.concatenate(arrays, axis)
     size = sum([x.shape[axis] for x in arrays])
     first = arrays[0].shape
     place = axis % len(first)
@@ -263,8 +265,6 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Return `arrays` along a new dimension at place `axis`."""
-    if sum([x.nbytes for x in arrays]) * 16 < pool.min_pooled:
-        return np.stack(arrays, axis)
     key = (slice(None),) * (axis % (arrays[0].ndim + 1))
     return concatenate([x[(*key, None)] for x in arrays], len(key))
 

@@ -101,7 +101,7 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             averages.append(state["max_exp_avg_sq"])
         sign = -1 if group["maximize"] else 1
-        for p, g, m, v, *largest, t, own in self._pieces(x, grad, *averages, temporaries=2):
+        for p, g, m, v, *largest, t, own in self._pieces(x, grad, *averages):
             if shrink != 1:
                 p *= shrink
             if sign != 1 or decay:

@@ -53,7 +53,7 @@ class Optimizer:
         self.param_groups = []
         self.state = {}
         self._is_disposed = False
-        self._scratch: dict[tuple[tuple[int, ...], np.dtype[Any]], list[Array]] = {}
+        self._scratch: dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[Array, Array]] = {}
         if isinstance(params, TensorCore):
             raise TypeError(
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
@@ -184,36 +184,34 @@ class Optimizer:
     def _check_options(self, group: Group) -> None:
         """Raise a ``ValueError`` when an option is out of its range."""
 
-    def _pieces(
-        self, x: Tensor, grad: Tensor, *state: Tensor, temporaries: int = 1
-    ) -> Iterator[tuple[Array, ...]]:
-        """Yield arrays to write in place: of `x`, its gradient (to read), the `state`, and temporaries."""
+    def _pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
+        """Yield arrays: of `x`, its gradient (to read), the `state`, and two temporaries."""
         g = grad._array
         if g is None:
             return
         arrays = [writable(x), g, *(writable(s) for s in state)]
         size = g.size
         if size <= PIECE and g.dtype.kind != "c":
-            yield (*arrays, *self._temporaries(temporaries, g.shape, g.dtype))
+            yield (*arrays, *self._temporaries(g.shape, g.dtype))
             return
         if not all(a.flags.c_contiguous for a in arrays):
-            yield (*arrays, *[empty(g.shape, g.dtype) for _ in range(temporaries)])
+            yield (*arrays, empty(g.shape, g.dtype), empty(g.shape, g.dtype))
             return
         flat = [a.reshape(-1) for a in arrays]
         if g.dtype.kind == "c":
             # Real and imaginary parts are numbers of their own, as in PyTorch.
             flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
             size *= 2
-        scratch = self._temporaries(temporaries, (min(size, PIECE),), flat[1].dtype)
+        scratch = self._temporaries((min(size, PIECE),), flat[1].dtype)
         for start in range(0, size, PIECE):
             end = min(start + PIECE, size)
             yield (*[a[start:end] for a in flat], *[t[: end - start] for t in scratch])
 
-    def _temporaries(self, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> list[Array]:
-        scratch = self._scratch.setdefault((shape, dtype), [])
-        while len(scratch) < count:
-            scratch.append(empty(shape, dtype))
-        return scratch if len(scratch) == count else scratch[:count]
+    def _temporaries(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        scratch = self._scratch.get((shape, dtype))
+        if scratch is None:
+            scratch = self._scratch[shape, dtype] = (empty(shape, dtype), empty(shape, dtype))
+        return scratch
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters as numbers in the order in which they were given.

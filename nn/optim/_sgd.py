@@ -93,7 +93,7 @@ class SGD(Optimizer):
                 buffer = state["momentum_buffer"] = self._new_state(x)
                 keeps = 1  # the first gradient goes in whole
             buffers = (buffer,)
-        for p, g, *held, t, more in self._pieces(x, grad, *buffers, temporaries=2):
+        for p, g, *held, t, more in self._pieces(x, grad, *buffers):
             if decay:
                 np.multiply(p, decay, out=t)
                 np.add(t, g, out=t)
