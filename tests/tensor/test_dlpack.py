@@ -1,5 +1,6 @@
 """DLPack both ways: one memory, two libraries, either of which may go first."""
 
+import gc
 import weakref
 
 import numpy as np
@@ -261,9 +262,11 @@ def test_a_dtype_that_arrays_do_not_have_is_named():
 # PyTorch as the other side; `pip install 'disposescope[bench]'` brings it.
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def torch():
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = pytest.importorskip("torch", reason="PyTorch is not installed")
+    gc.freeze()  # else the collections of all tests that follow walk PyTorch too
+    return module
 
 
 def test_pytorch_reads_our_memory_and_both_see_each_others_writes(torch):

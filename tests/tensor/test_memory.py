@@ -314,7 +314,7 @@ def test_then_an_error_says_who_holds_what_and_the_state_is_as_before() -> None:
         assert 4 * N <= error.asked <= 4 * N * 17 / 16
         assert (error.live, error.cached, error.limit) == (start + 16 * N + 100, 0, most)
         assert any(f"2 x uint8[{8 * N}], {format_bytes(16 * N)}" in holder for holder in error.holders)
-        assert any("1 small buffer, 100 bytes" in holder for holder in error.holders)
+        assert any("small buffer" in holder for holder in error.holders)
         assert "raise the limit" in str(error)
         assert memory.statistics() == before
         del x
