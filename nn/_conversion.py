@@ -105,8 +105,7 @@ def _converted(array: Array | None, wanted: Dtype) -> Array:
 
 def _replace(x: TensorCore, array: Array, grad: Array | None) -> None:
     requires_grad = x._node is not None
-    x._forget_memory()
-    x._array = array
+    x._lie_over(array)
     if requires_grad:
         leaf = Leaf(array.shape, array.dtype)
         leaf.grad = None if grad is None else wrap_unowned(grad)

@@ -6,6 +6,7 @@ from typing import Any
 
 from nn._conversion import Conversion
 from nn._hooks import Hooks
+from nn._inference import Inference
 from nn._states import States
 from scopes.lowlevel import clear_frames_of
 from tensor import TensorDisposedError
@@ -14,7 +15,7 @@ from tensor.lowlevel import TensorCore
 clear_frames_of("nn")
 
 
-class Module(States, Conversion, Hooks):
+class Module(Inference, States, Conversion, Hooks):
     """Base of all layers and models: derive, call ``super().__init__()``, and define ``forward``.
 
     Assigning an ``nn.Parameter`` or another module to an attribute registers it, and takes it out of all

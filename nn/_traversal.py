@@ -163,14 +163,7 @@ class Traversal(ModuleCore):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` here and in all modules inside, and return this one.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Dropout().eval().training
-        False
-        """
+        """Set ``training`` here and in all modules inside, and return this one."""
         if not isinstance(mode, bool):
             raise TypeError(f"train() takes True or False, not {type(mode).__name__}")
         for module in self._tree():

@@ -204,6 +204,12 @@ class TensorCore(Scoped):
         self._tally = nowhere
         return handle
 
+    def _lie_over(self, array: Array) -> None:
+        """Exchange the memory for that of the new `array`; without history."""
+        self._forget_memory()
+        self._array = array
+        self._hold = hold_for(array)
+
     def _forget_memory(self) -> None:
         leave(self)
         node = self._node
