@@ -12,6 +12,8 @@ from tensor._derivatives import RULES
 from tensor._dispatch import Operand, apply, explain, foreign, function_of, operand, record
 from tensor._elementary import binary, unary
 from tensor._outputs import run_into
+from tensor._placing import where as place_where
+from tensor._pooled import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,14 +239,15 @@ def where(condition: Operand, x1: Operand, x2: Operand, /) -> Tensor:
     return apply(RULES["where"], _where, (condition, x1, x2))
 
 
-def _where(condition: Any, x1: Any, x2: Any) -> Any:
+def _where(*operands: Any) -> Any:
+    condition, x1, x2 = plain(operands)
     if np.asarray(condition).dtype.kind != "b":
         raise TypeError("the condition must be bool: write x != 0, or x > 0")
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):
         x1 = as_data(x1, None)
     # np.where would wrap a number that its other operand's dtype can't hold.
     dtype = np.result_type(x1, x2)
-    return np.where(condition, np.asarray(x1, dtype), np.asarray(x2, dtype))
+    return place_where(np.asarray(condition), np.asarray(x1, dtype), np.asarray(x2, dtype))
 
 
 def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:

@@ -74,9 +74,9 @@ def test_each_package_imports_only_what_is_above_it(package: str) -> None:
 @pytest.mark.parametrize("package", ALLOWED)
 def test_no_package_imports_the_private_modules_of_another(package: str) -> None:
     for path in files(package).values():
-        for module, _, _, types in imports(path):
+        for module, names, _, types in imports(path):
             top = module.partition(".")[0]
-            private = any(part.startswith("_") for part in module.split(".")[1:])
+            private = any(part.startswith("_") for part in [*module.split(".")[1:], *names])
             assert types or top == package or top not in OWN or not private, f"{path} imports {module}"
 
 

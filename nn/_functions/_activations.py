@@ -9,8 +9,8 @@ import numpy as np
 import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
-from nn._memory import enter, leave
-from tensor import _special
+from tensor.kernels import enter, leave
+from tensor.kernels import sigmoid as gate_of
 from tensor.lowlevel import overwrite
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0]
     """
     if inplace:
-        gate = leave(_special.sigmoid(enter(floating_array_of("silu", "input", input))))
+        gate = leave(gate_of(enter(floating_array_of("silu", "input", input))))
         return _in_place("silu", input, lambda x: x * gate, gate=gate)
     floating_array_of("silu", "input", input)
     return tn.silu(input)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
-from nn._memory import enter, leave, xp
+from tensor.kernels import enter, leave, xp
 from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from nn._functions._checks import (
     is_wanted,
     reduced,
 )
-from nn._memory import enter, leave, xp
+from tensor.kernels import enter, leave, xp
 from tensor.lowlevel import record, wrap
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_probability, floating_array_of
-from nn._memory import astype, copy, empty, enter, leave, matmul, of_two, take, xp, zeros
 from tensor import Generator
+from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, take, xp, zeros
 from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, wrap
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
-from nn._memory import enter, leave, xp
+from tensor.kernels import enter, leave, xp
 from tensor.lowlevel import record, wrap, writable
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nn._gradients import clear_gradients
-from nn._memory import empty, laid_out
 from tensor import Tensor, TensorDisposedError, enable_grad
+from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
 
 if TYPE_CHECKING:

@@ -1,0 +1,26 @@
+"""For kernels of one's own: NumPy's functions, whose large results lie in the memory pool.
+
+``empty``, ``zeros`` and ``copy`` give plain arrays, as do NumPy's own functions under their names. A kernel
+that is written in operators gets its operands by ``enter``, and its result is what ``leave`` gives back: all
+that is large between the two lies in the pool. ``xp`` is NumPy for plain arrays and for what ``enter`` gave.
+"""
+
+from tensor._placing import astype, laid_out, matmul, of_two, take
+from tensor._pool import copy, empty, zeros
+from tensor._pooled import enter, leave, xp
+from tensor._special import sigmoid
+
+__all__ = [
+    "astype",
+    "copy",
+    "empty",
+    "enter",
+    "laid_out",
+    "leave",
+    "matmul",
+    "of_two",
+    "sigmoid",
+    "take",
+    "xp",
+    "zeros",
+]
