@@ -15,8 +15,8 @@ many are alive. The way of a small new array `out`, written out where every nano
             charge(n)
     x._hold = hold
 
-A large one has a `Lease`, a weak reference whose callback is a method of C: nothing of ours runs while
-memory is let go; the next allocation or reading finds the lease in `released`.
+A large one has a `Lease` of a `Block`, a weak reference whose callback is a method of C: nothing of ours runs
+while memory is let go; the next allocation or reading finds the lease in `released`.
 
 ``books.room`` is what may still be taken before a peak rises or the limit is met. It is cautious, for the end
 of a small buffer is not seen. Each size has room for as many buffers as its `high` says, and as long as no
@@ -38,7 +38,7 @@ from itertools import repeat
 from operator import attrgetter, mul, sub
 from sys import getrefcount
 from typing import Any
-from weakref import getweakrefs, ref
+from weakref import ref
 
 from tensor._books import (
     MAPPED_OF_NONE,
@@ -51,7 +51,8 @@ from tensor._books import (
     Peak,
     Pinned,
     Seen,
-    Shelf,
+    array_in,
+    block_of,
     run,
     set_highs,
 )
@@ -69,7 +70,8 @@ _known: dict[int, Size] = {}
 _tokens: list[Size] = []
 _withdrawn: dict[int, Size] = {}
 
-leases: set[Lease] = set()
+# All of the pool, in use or free; and those that stand for memory of NumPy's, while it is alive.
+blocks: set[Block] = set()
 released: deque[Lease] = deque()
 # Storages over exported blocks, by the ids of those; such storages when they are gone.
 seen: dict[int, Seen] = {}
@@ -80,7 +82,7 @@ books = Books()
 process_peak = Peak(0)
 books.peaks[id(process_peak)] = process_peak
 
-_leave = released.append
+leave = released.append
 _orphan = orphaned.append
 _unpin = pinned_small.discard
 _nbytes_of = attrgetter("nbytes")
@@ -145,23 +147,17 @@ def charge(n: int) -> None:
         take_stock()
 
 
-def lease(
-    owner: Array, n: int, block: Block | None = None, shelf: Shelf | None = None, *, is_small: bool = False
-) -> None:
-    """Count the `n` bytes of `owner` for as long as it is alive. Then `block`, if any, goes back to `shelf`.
+def lease(owner: Array, n: int, block: Block) -> None:
+    """Count the `n` bytes of `owner`, which lies in `block`, for as long as it is alive.
 
     Raises
     ------
     OutOfMemoryError
         When more is live than the limit allows.
     """
-    new = Lease(owner, _leave)
-    new.nbytes = n
+    new = block.lease = Lease(owner, leave)
     new.block = block
-    new.shelf = shelf
-    new.is_pinned = False
-    new.is_small = is_small
-    leases.add(new)
+    block.nbytes = n
     books.lives += n
     books.leased += n
     room = books.room = books.room - n
@@ -169,12 +165,10 @@ def lease(
         settle()
 
 
-def lease_of(owner: Array) -> Lease | None:
-    """Return the lease of `owner`, if it has one."""
-    for reference in getweakrefs(owner):
-        if type(reference) is Lease:
-            return reference
-    return None
+def forget(block: Block) -> None:
+    """Let go of a block that is not in use."""
+    blocks.discard(block)
+    block.lease = None  # which refers to the block
 
 
 def drain() -> None:
@@ -184,16 +178,23 @@ def drain() -> None:
             gone = released.popleft()
         except IndexError:  # another thread was quicker
             return
-        leases.discard(gone)
-        n = gone.nbytes
-        if gone.is_pinned:
-            books.pinned -= n
-        else:
-            books.lives -= n
-            books.room += n
-        shelf, block = gone.shelf, gone.block
-        if shelf is not None and block is not None:
-            shelf.put(block)
+        strike(gone.block)
+
+
+def strike(block: Block) -> None:
+    """Count the buffer in `block`, whose array is gone, no longer, and put the block back."""
+    n = block.nbytes
+    if block.is_pinned:
+        block.is_pinned = False
+        books.pinned -= n
+    else:
+        books.lives -= n
+        books.room += n
+    shelf = block.shelf
+    if shelf is None:
+        forget(block)
+    else:
+        shelf.put(block)
 
 
 def settle() -> None:
@@ -329,21 +330,20 @@ def small() -> dict[int, int]:
     counts: list[int] = []
     counts.extend(map(getrefcount, _tokens))
     found = dict(zip(map(_nbytes_of, _tokens), map(sub, counts, repeat(MAPPED_OF_NONE)), strict=False))
-    for lease in list(leases):
-        if lease.is_small and lease() is not None:
-            found[lease.nbytes] = found.get(lease.nbytes, 0) + 1
+    for block in list(blocks):
+        if block.is_small and array_in(block) is not None:
+            found[block.nbytes] = found.get(block.nbytes, 0) + 1
     return found
 
 
 def note_export(block: Array, storage: Any) -> None:
     """Remember that outsiders look at `block`, the owner under `storage`: without `storage` it is pinned."""
-    lease = lease_of(block)
-    if block.base is not None and lease is None:
+    leased = block_of(block)
+    if block.base is not None and leased is None:
         return  # somebody else's memory
     new = Seen(storage, _orphan)
     new.block = ref(block)
     new.key = id(block)
-    new.lease = lease
     new.nbytes = block.nbytes
     seen[new.key] = new
 
@@ -362,18 +362,19 @@ def _pin() -> None:
             return
         if seen.pop(gone.key, None) is not gone:
             continue
-        block, lease = gone.block(), gone.lease
+        block = gone.block()
         if block is None:
             continue
-        if lease is None:
+        leased = block_of(block)
+        if leased is None:
             small = Pinned(block, _unpin)
             small.nbytes = gone.nbytes
             pinned_small.add(small)
-        elif not lease.is_pinned:
-            lease.is_pinned = True
-            books.lives -= lease.nbytes
-            books.pinned += lease.nbytes
-            books.room += lease.nbytes
+        elif not leased.is_pinned:
+            leased.is_pinned = True
+            books.lives -= leased.nbytes
+            books.pinned += leased.nbytes
+            books.room += leased.nbytes
         del block  # else it would live on to the next step
 
 

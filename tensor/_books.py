@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import add
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import ref
+from weakref import getweakrefs, ref
 
 import numpy as np
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# The pool's memory, and where in it the first byte at a multiple of 64 is.
-Block = tuple[Any, int]
 
 
 class Size:
@@ -43,38 +41,64 @@ class Peak:
 
 
 class Shelf(Protocol):
-    """Where the block of a lease goes back to."""
+    """Where a block that is free waits."""
+
+    last_use: int
 
     def put(self, block: Block) -> None: ...
 
 
+class Block:
+    """The memory of one buffer after another; without a shelf it is NumPy's, and of one buffer only."""
+
+    __slots__ = ("is_pinned", "is_small", "lease", "memory", "nbytes", "offset", "shelf")
+
+    def __init__(self, memory: Any, offset: int, shelf: Shelf | None, *, is_small: bool = False) -> None:
+        # Where in the memory the first byte at a multiple of 64 is.
+        self.memory = memory
+        self.offset = offset
+        self.shelf = shelf
+        # Too small for the pool, and of one size too many to be counted by it.
+        self.is_small = is_small
+        # The buffer that lies in it, or lay in it last: its bytes, and whether outsiders alone see it.
+        self.lease: Lease | None = None
+        self.nbytes = 0
+        self.is_pinned = False
+
+
 class Lease(ref[Array]):
-    """A large buffer, for as long as its owner array is alive."""
+    """The owner array of a large buffer; its end is the end of the buffer."""
 
-    __slots__ = ("block", "is_pinned", "is_small", "nbytes", "shelf")
+    __slots__ = ("block",)
 
-    nbytes: int
-    # None for memory that is NumPy's.
-    block: Block | None
-    shelf: Shelf | None
-    # Only outsiders see it.
-    is_pinned: bool
-    # Too small for the pool, and of one size too many to be counted by it.
-    is_small: bool
+    block: Block
 
     # Those of `ref` ask the referent.
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
 
+def block_of(owner: Array) -> Block | None:
+    """Return the block that `owner` lies in, if any."""
+    for reference in getweakrefs(owner):
+        if type(reference) is Lease:
+            return reference.block
+    return None
+
+
+def array_in(block: Block) -> Array | None:
+    """Return the owner array that lies in `block`, if there is one."""
+    lease = block.lease
+    return None if lease is None else lease()
+
+
 class Seen(ref[Any]):
     """A storage whose block outsiders were given, for as long as it is alive."""
 
-    __slots__ = ("block", "key", "lease", "nbytes")
+    __slots__ = ("block", "key", "nbytes")
 
     block: ref[Array]
     key: int
-    lease: Lease | None
     nbytes: int
 
     __hash__ = object.__hash__

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._accounting import books, leases, look_at_each, pinned, set_floor, small, take_stock
+from tensor._accounting import blocks, books, look_at_each, pinned, set_floor, small, take_stock
+from tensor._books import array_in
 from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -119,10 +120,10 @@ def holders() -> list[tuple[str, int, int]]:
 
 def _groups() -> list[tuple[str, int, list[Array]]]:
     groups: dict[str, list[Array]] = {}
-    for lease in list(leases):
-        array = lease()
-        if array is not None and not lease.is_small:
-            pinned = ", pinned" if lease.is_pinned else ""
+    for block in list(blocks):
+        array = array_in(block)
+        if array is not None and not block.is_small:
+            pinned = ", pinned" if block.is_pinned else ""
             groups.setdefault(f"{array.dtype}{list(array.shape)}{pinned}", []).append(array)
     rows = [(kind, sum(array.nbytes for array in arrays), arrays) for kind, arrays in groups.items()]
     rows.sort(key=lambda row: -row[1])

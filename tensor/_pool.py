@@ -16,32 +16,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._accounting import (
+    blocks,
     books,
     charge,
     drain,
+    forget,
     lease,
-    lease_of,
+    leave,
     offer_size,
     pinned,
     released,
     set_floor,
+    settle,
     sizes,
+    strike,
     take_stock,
     withdraw_sizes,
 )
+from tensor._books import Block, Lease, block_of
 from tensor._limits import OutOfMemoryError, make_room
 
 if TYPE_CHECKING:
-    from tensor._books import Array, Block, Size
+    from tensor._books import Array, Size
 
 _ALIGNMENT = 64
 # A huge page of the usual systems. A fresh block of them is there 17 times sooner than one of small pages.
 _HUGE = 2**21
 _ndarray = np.ndarray
 
+# Where in it the first byte at a multiple of 64 is.
+_Memory = tuple[bytearray | mmap.mmap, int]
+
 
 class Shelf:
-    """The blocks of one capacity that wait for the next array; the last one put is the first one taken."""
+    """The blocks of one capacity that wait for the next array; the last one put is the first one taken.
+
+    Its last use is told in bytes that were leased until then.
+    """
 
     __slots__ = ("blocks", "capacity", "last_use")
 
@@ -53,8 +64,9 @@ class Shelf:
     def put(self, block: Block) -> None:
         """Keep `block`, and let others go when there are too many."""
         if self.capacity > pool.max_cached:
+            forget(block)
             return
-        self.last_use = pool.clock = pool.clock + 1
+        self.last_use = books.leased
         books.cached += self.capacity
         self.blocks.append(block)
         if books.cached > pool.max_cached:
@@ -66,7 +78,7 @@ class Shelf:
 class Pool:
     """The shelves and the settings."""
 
-    __slots__ = ("by_nbytes", "clock", "fill", "max_cached", "min_pooled", "shelves")
+    __slots__ = ("by_nbytes", "fill", "max_cached", "min_pooled", "shelves")
 
     def __init__(self) -> None:
         self.max_cached = 2**30
@@ -76,7 +88,6 @@ class Pool:
         self.shelves: dict[int, Shelf] = {}
         # The same shelves, by the sizes that were asked for.
         self.by_nbytes: dict[int, Shelf] = {}
-        self.clock = 0
 
     def shelf_for(self, n: int) -> Shelf:
         """Return the shelf of the blocks for `n` bytes."""
@@ -103,7 +114,7 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Array | None = None) -> Arra
     In the order of memory of `like`, when it has the same shape. From `min_pooled` bytes on it comes from
     the pool and is counted; a smaller one is counted by whoever wraps it.
     """
-    array = _place(shape, dtype, like)[0]
+    array = _place(shape, dtype, like)
     if pool.fill is not None and array.size:
         array.ravel(order="K").view(np.uint8).fill(pool.fill)
     return array
@@ -112,9 +123,12 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Array | None = None) -> Arra
 def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return what ``empty`` does, filled with zeros."""
     dtype = np.dtype(dtype)
-    if prod(shape) * dtype.itemsize < pool.min_pooled:
+    n = prod(shape) * dtype.itemsize
+    if n < pool.min_pooled or n > maxsize:
         return np.zeros(shape, dtype)
-    array, is_zero = _place(shape, dtype, None)
+    drain()
+    block, is_zero = _take(n)
+    array = _lay_in(block, n, shape, dtype, None)
     if not is_zero:
         array.fill(0)
     return array
@@ -124,22 +138,56 @@ def copy(array: Array) -> Array:
     """Return a copy of `array` in the same order of memory; from the pool when it is large."""
     if array.nbytes < pool.min_pooled:
         return array.copy(order="K")
-    out, _ = _place(array.shape, array.dtype, array)
+    out = _place(array.shape, array.dtype, array)
     np.copyto(out, array)
     return out
 
 
-def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Array, bool]:
-    """Return an array that nobody has written to, and whether it is known to hold zeros."""
+def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> Array:
     if not isinstance(dtype, np.dtype):
         dtype = np.dtype(dtype)
     n = prod(shape) * dtype.itemsize
     if n < pool.min_pooled or n > maxsize:
         if like is None or like.shape != shape:
-            return np.empty(shape, dtype), False
-        return np.empty_like(like, dtype, order="K", subok=False), False
+            return np.empty(shape, dtype)
+        return np.empty_like(like, dtype, order="K", subok=False)
+    if like is None or like.flags.c_contiguous or like.shape != shape:
+        return room(n, shape, dtype)
+    return room(n, shape, dtype, _strides(like, dtype.itemsize))
+
+
+def room(n: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> Array:
+    """Return a new array of `n` bytes from the pool, for those who know that this is large."""
     if released:
-        drain()
+        try:
+            block = released.pop().block
+        except IndexError:
+            pass  # another thread was quicker
+        else:
+            shelf = block.shelf
+            if block.nbytes == n and shelf is not None and not block.is_pinned:
+                # As much comes as went: what is live, and what is cached, stays as it is.
+                try:
+                    array = _ndarray(shape, dtype, block.memory, block.offset, strides)
+                except BaseException:
+                    strike(block)
+                    raise
+                new = block.lease = Lease(array, leave)
+                new.block = block
+                books.reuse += 1
+                shelf.last_use = books.leased = books.leased + n
+                if released:
+                    drain()
+                if books.room < 0:
+                    settle()
+                return array
+            strike(block)
+            drain()
+    return _lay_in(_take(n)[0], n, shape, dtype, strides)
+
+
+def _take(n: int) -> tuple[Block, bool]:
+    """Return a block for `n` bytes that nobody uses, and whether it is known to hold zeros."""
     try:
         shelf = pool.by_nbytes[n]
     except KeyError:
@@ -147,22 +195,27 @@ def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> tuple[Arra
     try:
         block = shelf.blocks.pop()
     except IndexError:
-        block = _fresh_block(shelf.capacity)
+        block = Block(*_fresh_memory(shelf.capacity), shelf)
+        blocks.add(block)
         books.miss += 1
-        is_zero = True
-    else:
-        shelf.last_use = pool.clock = pool.clock + 1
-        books.cached -= shelf.capacity
-        books.reuse += 1
-        is_zero = False
-        if books.limit is not None:
-            set_floor()
-    if like is None or like.flags.c_contiguous or like.shape != shape:
-        array = _ndarray(shape, dtype, *block)
-    else:
-        array = _ndarray(shape, dtype, *block, _strides(like, dtype.itemsize))
-    lease(array, n, block, shelf)
-    return array, is_zero
+        return block, True
+    books.cached -= shelf.capacity
+    books.reuse += 1
+    shelf.last_use = books.leased + n
+    if books.limit is not None:
+        set_floor()
+    return block, False
+
+
+def _lay_in(block: Block, n: int, shape: tuple[int, ...], dtype: Any, strides: Any) -> Array:
+    try:
+        array: Array = _ndarray(shape, dtype, block.memory, block.offset, strides)
+    except BaseException:
+        if block.shelf is not None:
+            block.shelf.put(block)
+        raise
+    lease(array, n, block)
+    return array
 
 
 def _strides(like: Array, itemsize: int) -> tuple[int, ...]:
@@ -174,7 +227,7 @@ def _strides(like: Array, itemsize: int) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _fresh_block(capacity: int) -> Block:
+def _fresh_memory(capacity: int) -> _Memory:
     if books.limit is not None:
         books.make_room(capacity)
     try:
@@ -190,7 +243,7 @@ def _fresh_block(capacity: int) -> Block:
         raise OutOfMemoryError(capacity, take_stock() + pinned(), books.cached, None) from None
 
 
-def _take_from_system(capacity: int) -> Block:
+def _take_from_system(capacity: int) -> _Memory:
     if capacity >= _HUGE:
         try:
             return _mapped(capacity)
@@ -201,7 +254,7 @@ def _take_from_system(capacity: int) -> Block:
     return memory, -_address(memory) % _ALIGNMENT
 
 
-def _mapped(capacity: int) -> Block:
+def _mapped(capacity: int) -> _Memory:
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return _map(capacity), 0
     # What is mapped beyond the block is never touched, and takes no memory.
@@ -236,7 +289,7 @@ def trim(to_bytes: int) -> int:
             break
         shelf = min(full, key=_last_use)
         try:
-            shelf.blocks.pop(0)
+            forget(shelf.blocks.pop(0))
         except IndexError:
             continue  # another thread took it
         books.cached -= shelf.capacity
@@ -270,7 +323,7 @@ def hold_of(array: Array) -> Size | None:
     """
     owner = array
     base = owner.base
-    while isinstance(base, np.ndarray):
+    while isinstance(base, _ndarray):
         owner, base = base, base.base
     if base is not None:
         return None  # from the pool, which has leased it, or borrowed
@@ -281,13 +334,15 @@ def hold_of(array: Array) -> Size | None:
         if left < 0:
             charge(n)
         return hold
-    if lease_of(owner) is None:
+    if block_of(owner) is None:
         is_small = n < pool.min_pooled
         if is_small:
             books.leased_small += 1
         else:
             books.miss += 1
-        lease(owner, n, is_small=is_small)
+        block = Block(None, 0, None, is_small=is_small)
+        blocks.add(block)
+        lease(owner, n, block)
     return None
 
 
@@ -296,7 +351,7 @@ def is_pooled(array: Array) -> bool:
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    return owner.base is not None and lease_of(owner) is not None
+    return owner.base is not None and block_of(owner) is not None
 
 
 def pool_from(nbytes: int) -> None:

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tensor import _accounting as accounting
 from tensor import _pool, memory
 from tensor._accounting import books, charge, sizes
+from tensor._books import Block
 from tensor._pool import capacity_for, empty, hold_of, pool, zeros
 from tests.tensor.arrays import Array
 
@@ -200,6 +201,65 @@ def test_what_is_cached_stays_below_its_maximum_and_the_size_unused_longest_goes
     empty((80_000,), np.uint8)
     accounting.drain()
     assert _pool.cached() == {capacities[40_000]: 1}
+
+
+def test_the_block_that_just_came_back_is_handed_on_and_the_figures_tell() -> None:
+    first, second = Held(empty((LARGE,), np.float64)), Held(empty((2 * LARGE,), np.float64))
+    where = address(first.array)
+    memory.reset_peak()
+    before = memory.statistics()
+    del second, first
+    first = Held(empty((LARGE,), np.float64))
+    assert address(first.array) == where
+    change = memory.statistics() - before
+    assert (change.bytes_live, change.bytes_peak) == (-LARGE * 16, 0)
+    assert (change.bytes_allocated, change.bytes_freed) == (LARGE * 8, LARGE * 24)
+    assert (change.allocation_count, change.reuse_count, change.reuse_miss_count) == (1, 1, 0)
+    assert change.bytes_cached == capacity_for(LARGE * 16)
+
+
+def test_a_pinned_block_is_live_again_when_it_is_handed_on() -> None:
+    before = memory.statistics()
+    x = Held(empty((LARGE,), np.float64))
+    storage = Storage(x.array)
+    accounting.note_export(x.array, storage)
+    exported = x.array[:]
+    del x, storage
+    assert memory.statistics().bytes_pinned == before.bytes_pinned + LARGE * 8
+    del exported
+    x = Held(empty((LARGE,), np.float64))
+    change = memory.statistics() - before
+    assert (change.bytes_live, change.bytes_pinned, change.reuse_count) == (LARGE * 8, 0, 1)
+    del x
+
+
+@pytest.mark.parametrize("has_just_come_back", [True, False])
+def test_a_shape_that_no_array_has_takes_no_block_away(has_just_come_back: bool) -> None:
+    empty((LARGE,), np.float64)
+    if not has_just_come_back:
+        accounting.drain()
+    before = live()
+    with pytest.raises(ValueError, match="dimension"):
+        empty((-LARGE, -1), np.float64)
+    assert live() == before
+    assert _pool.cached() == {capacity_for(LARGE * 8): 1}
+
+
+@pytest.mark.parametrize("most", [0, 2**20])
+def test_a_block_that_is_let_go_is_gone_without_a_collection(most: int) -> None:
+    blocks = len(accounting.blocks)
+    memory.configure(max_cached_bytes=most)
+    gc.disable()
+    try:
+        x, y = Held(empty((LARGE,), np.float64)), Held(np.ones(LARGE))
+        assert len(accounting.blocks) == blocks + 2
+        before = sum(type(thing) is Block for thing in gc.get_objects())
+        del x, y
+        memory.trim()
+        assert len(accounting.blocks) == blocks
+        assert sum(type(thing) is Block for thing in gc.get_objects()) == before - 2
+    finally:
+        gc.enable()
 
 
 def test_an_array_that_numpy_allocated_is_counted_and_given_back_to_numpy() -> None:
