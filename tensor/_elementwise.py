@@ -11,9 +11,9 @@ from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dispatch import Operand, apply, explain, foreign, function_of, operand, record
 from tensor._elementary import binary, unary
-from tensor._outputs import run_into
+from tensor._outputs import deliver, run_into
 from tensor._placing import where as place_where
-from tensor._pooled import plain
+from tensor._pooled import enter, leave, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,11 +187,14 @@ bitwise_right_shift = _binary(
 bitwise_invert = _unary("bitwise_invert", np.invert, "Return the bits flipped.", "[0, 1]", "[-1, -2]")
 
 
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+def clip(
+    x: Operand, /, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """Return `x` with each element raised to `min` and lowered to `max`; None leaves that side open.
 
     Bounds broadcast; where they cross, `max` is the result. The gradient goes to `x` within the bounds, these
-    included, and to the bound elsewhere.
+    included, and to the bound elsewhere. With `out` the result is written there, a tensor of its shape;
+    without recording gradients.
 
     Examples
     --------
@@ -199,19 +202,20 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
     >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    out = _number_or_array("clip", x)
+    array = enter(_number_or_array("clip", x))
     try:
         # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
         if min is not None:
-            out = np.maximum(out, _number_or_array("clip", min))
+            array = np.maximum(array, _number_or_array("clip", min))
         if max is not None:
-            out = np.minimum(out, _number_or_array("clip", max))
+            array = np.minimum(array, _number_or_array("clip", max))
     except (TypeError, ValueError, OverflowError) as error:
         raise explain("clip", error, [operand(a) for a in (x, min, max) if a is not None]) from None
     if min is None and max is None:
-        return positive(x)
-    out = as_array(out)
-    return wrap(out, record(RULES["clip"], (x, min, max), out, {}))
+        return positive(x, out=out)
+    array = as_array(leave(array))
+    result = wrap(array, record(RULES["clip"], (x, min, max), array, {}))
+    return result if out is None else deliver("clip", (x, min, max), result, out)
 
 
 def _number_or_array(name: str, x: object) -> Any:
@@ -221,8 +225,10 @@ def _number_or_array(name: str, x: object) -> Any:
     return found
 
 
-def where(condition: Operand, x1: Operand, x2: Operand, /) -> Tensor:
+def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return `x1` where `condition` is true and `x2` elsewhere; the three shapes broadcast.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -236,7 +242,8 @@ def where(condition: Operand, x1: Operand, x2: Operand, /) -> Tensor:
     >>> tensor.where(x > 0, x, 0.0).tolist()
     [1.0, 0.0]
     """
-    return apply(RULES["where"], _where, (condition, x1, x2))
+    result = apply(RULES["where"], _where, (condition, x1, x2))
+    return result if out is None else deliver("where", (condition, x1, x2), result, out)
 
 
 def _where(*operands: Any) -> Any:

@@ -12,6 +12,7 @@ from tensor._derivatives import RULES
 from tensor._dims import dim_of
 from tensor._dispatch import apply
 from tensor._expanding import broadcast_to
+from tensor._outputs import deliver
 from tensor._placing import concatenate
 from tensor._placing import stack as _stack
 from tensor._pool import pool
@@ -26,8 +27,10 @@ _CONCAT = RULES["concat"]
 _STACK = RULES["stack"]
 
 
-def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays` one behind the other along `axis`; None: the elements of all in one dimension.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -58,13 +61,14 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
                 f"{first} and tensor {i} has {shape}"
             )
         ends.append(ends[-1] + shape[place])
-    return apply(
+    result = apply(
         _CONCAT,
         lambda *given: _joined(np.concatenate, concatenate, given, place),
         xs,
         axis=place,
         ends=tuple(ends),
     )
+    return result if out is None else deliver("concat", xs, result, out)
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -79,8 +83,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return concat(tensors, axis=dim)
 
 
-def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays`, all of one shape, along a new dimension at place `axis`.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -101,7 +107,8 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
                 f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
             )
     place = dim_of("stack", axis, len(first) + 1)
-    return apply(_STACK, lambda *given: _joined(np.stack, _stack, given, place), xs, axis=place)
+    result = apply(_STACK, lambda *given: _joined(np.stack, _stack, given, place), xs, axis=place)
+    return result if out is None else deliver("stack", xs, result, out)
 
 
 def _joined(small: Callable[..., Any], large: Callable[..., Any], given: Sequence[Any], axis: int) -> Any:

@@ -15,6 +15,7 @@ from tensor._dispatch import Operand
 from tensor._elementary import binary
 from tensor._elementwise import conj, multiply
 from tensor._expanding import broadcast_tensors
+from tensor._outputs import run_into
 from tensor._reductions import sum
 from tensor._shapes import expand_dims, matrix_transpose, permute_dims, reshape
 
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
 _matmul = binary(RULES["matmul"], np.matmul, operator=False)
 
 
-def matmul(x1: Operand, x2: Operand, /) -> Tensor:
+def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, `x1` of shape (..., n, k) and `x2` of shape (..., k, m).
 
     The leading dimensions broadcast. A vector of shape (k,) counts as a row on the left, as a column on the
-    right, and its dimension is gone in the result.
+    right, and its dimension is gone in the result. With `out` the product is written there, a tensor of its
+    shape; without recording gradients.
 
     Raises
     ------
     ValueError
-        If the sizes k differ, or an operand is a number.
+        If the sizes k differ, an operand is a number, or `out` has another shape.
 
     Examples
     --------
@@ -43,7 +45,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tensor:
     >>> tensor.matmul(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
     [3.0, 3.0]
     """
-    return _matmul(x1, x2)
+    return _matmul(x1, x2) if out is None else run_into("matmul", np.matmul, (x1, x2), out)
 
 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:

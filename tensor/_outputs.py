@@ -9,7 +9,8 @@ import numpy as np
 from tensor._core import TensorCore, as_array
 from tensor._dispatch import explain, foreign, operand
 from tensor._graph import is_recording
-from tensor._storage import writable
+from tensor._placing import shape_of_product
+from tensor._storage import claim, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,17 +22,18 @@ if TYPE_CHECKING:
 def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:
     """Write what `kernel` makes of `operands` into `out`, and return `out`.
 
-    An elementwise ufunc writes there itself, also where `out` is one of the operands or overlaps one. Others
-    compute first.
+    A ufunc writes there itself, also where `out` is one of the operands or overlaps one. Others compute
+    first.
     """
     for x in operands:
         if operand(x) is NotImplemented:
             raise foreign(name, x)
     require_out(name, operands, out)
-    if not isinstance(kernel, np.ufunc) or kernel.signature is not None:
-        return put(name, _run(name, kernel, operands), out)
+    if not isinstance(kernel, np.ufunc):
+        return _put(name, _run(name, kernel, operands), out)
     try:
-        shape = np.broadcast_shapes(*[getattr(operand(x), "shape", ()) for x in operands])
+        shapes = [getattr(operand(x), "shape", ()) for x in operands]
+        shape = shape_of_product(*shapes) if kernel is np.matmul else np.broadcast_shapes(*shapes)
     except ValueError as error:
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
@@ -47,7 +49,16 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     return out
 
 
-def put(name: str, result: Array, out: Tensor) -> Tensor:
+def deliver(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
+    """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
+    try:
+        require_out(name, operands, out)
+        return _put(name, claim(result), out)
+    finally:
+        result.dispose()
+
+
+def _put(name: str, result: Array, out: Tensor) -> Tensor:
     """Write `result` into `out`, and return `out`."""
     _require_shape(name, result.shape, out)
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tensor import _pool
-from tensor._pool import pool
+from tensor._pool import pool, room
 from tensor._storage import Array
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def of_one(ufunc: np.ufunc, x: Array) -> Any:
     dtype = dtype_of(ufunc, x.dtype)
     if dtype is None:
         return ufunc(x)
+    n = x.size * dtype.itemsize
+    if n < pool.min_pooled:
+        return ufunc(x)
+    if x.flags.c_contiguous:
+        return ufunc(x, out=room(n, x.shape, dtype))
     return ufunc(x, out=_pool.empty(x.shape, dtype, x))
 
 
@@ -76,16 +81,18 @@ def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     dtype = dtype_of(ufunc, a.dtype if one else key_of(a), b.dtype if two else key_of(b))
     if dtype is None or not (one or two):
         return ufunc(a, b)
-    like = None
-    if one and two:
-        shape = a.shape
-        if b.shape != shape:
-            shape = _joint_shape(shape, b.shape)
-        if not (a.flags.c_contiguous and b.flags.c_contiguous):
-            like = _order_of(shape, (a, b))
-    else:
-        like = a if one else b
-        shape = like.shape
+    array = a if one else b
+    shape = array.shape
+    is_alike = not (one and two) or b.shape == shape
+    if not is_alike:
+        shape = _joint_shape(shape, b.shape)
+    n = (array.size if is_alike else prod(shape)) * dtype.itemsize
+    if n < pool.min_pooled:
+        return ufunc(a, b)
+    is_ordered = array.flags.c_contiguous and (array is b or not two or b.flags.c_contiguous)
+    if is_alike and is_ordered:
+        return ufunc(a, b, out=room(n, shape, dtype))
+    like = None if is_ordered else _order_of(shape, (a, b)) if one and two else array
     return ufunc(a, b, out=_pool.empty(shape, dtype, like))
 
 
@@ -109,12 +116,17 @@ def matmul(a: Array, b: Array) -> Any:
         if shape[0] * shape[1] * 16 < pool.min_pooled:  # small in any dtype: here in 150 ns
             return np.matmul(a, b)
     else:
-        batch = _joint_shape(a.shape[:-2], b.shape[:-2])
-        shape = batch + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ())
+        shape = shape_of_product(a.shape, b.shape)
     dtype = dtype_of(np.matmul, a.dtype, b.dtype)
     if dtype is None or prod(shape) * dtype.itemsize < pool.min_pooled:
         return np.matmul(a, b)
     return np.matmul(a, b, out=_pool.empty(shape, dtype))
+
+
+def shape_of_product(first: Shape, second: Shape) -> Shape:
+    """Return the shape of a product of matrices, vectors or batches; the inner sizes are NumPy's to check."""
+    batch = _joint_shape(first[:-2], second[:-2])
+    return batch + first[-2:-1] + (second[-1:] if len(second) > 1 else ())
 
 
 # Ufuncs whose reductions of inexact numbers keep the dtype.

@@ -13,6 +13,7 @@ from tensor._derivatives import RULES
 from tensor._dims import dim_of, dims_of
 from tensor._dispatch import explain, record
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
+from tensor._outputs import deliver
 from tensor._placing import room_to_reduce
 from tensor._pool import pool
 from tensor._pooled import enter, leave
@@ -169,12 +170,20 @@ def _count_nonzero(a: Array, axis: Any, keepdims: bool) -> Any:
 
 
 def sum(
-    x: Operand, /, *, axis: Axis = None, dtype: DtypeLike | None = None, keepdims: bool = False
+    x: Operand,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DtypeLike | None = None,
+    keepdims: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return the sum over `axis` (an int, several, or None for all), in `dtype`.
 
     Bools and small integers are summed as int64, unsigned ones as uint64. The result has the dimensions that
     are left, or size 1 in place of each summed one with `keepdims`.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -187,11 +196,14 @@ def sum(
     >>> tensor.sum(tensor.ones((2, 3)), axis=0).tolist()
     [2.0, 2.0, 2.0]
     """
-    return reduce("sum", _sum, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
+    result = reduce("sum", _sum, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
+    return result if out is None else deliver("sum", (x,), result, out)
 
 
-def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the mean over `axis`, nan where there is no element; integers give float64.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
@@ -199,13 +211,22 @@ def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     >>> tensor.mean(tensor.tensor([1.0, 3.0])).item()
     2.0
     """
-    return reduce("mean", _mean, x, axis, keepdims)
+    result = reduce("mean", _mean, x, axis, keepdims)
+    return result if out is None else deliver("mean", (x,), result, out)
 
 
 def prod(
-    x: Operand, /, *, axis: Axis = None, dtype: DtypeLike | None = None, keepdims: bool = False
+    x: Operand,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DtypeLike | None = None,
+    keepdims: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return the product over `axis`, in `dtype`, else as wide as ``sum``.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
@@ -213,7 +234,8 @@ def prod(
     >>> tensor.prod(tensor.tensor([2.0, 3.0])).item()
     6.0
     """
-    return reduce("prod", _prod, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
+    result = reduce("prod", _prod, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
+    return result if out is None else deliver("prod", (x,), result, out)
 
 
 def var(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -240,8 +262,10 @@ def std(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: 
     return reduce("std", _std_of, x, axis, keepdims, correction=correction)
 
 
-def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the largest element over `axis`. Equal ones share the gradient.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -254,11 +278,14 @@ def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     >>> tensor.max(tensor.tensor([1.0, 3.0])).item()
     3.0
     """
-    return reduce("max", _max, x, axis, keepdims)
+    result = reduce("max", _max, x, axis, keepdims)
+    return result if out is None else deliver("max", (x,), result, out)
 
 
-def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the smallest element over `axis`. Equal ones share the gradient.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Raises
     ------
@@ -271,7 +298,8 @@ def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     >>> tensor.min(tensor.tensor([1.0, 3.0])).item()
     1.0
     """
-    return reduce("min", _min, x, axis, keepdims)
+    result = reduce("min", _min, x, axis, keepdims)
+    return result if out is None else deliver("min", (x,), result, out)
 
 
 def max_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dispatch import explain, record
 from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor._outputs import deliver
 from tensor._placing import running
 from tensor._pooled import enter, leave
 from tensor._reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
@@ -56,8 +57,12 @@ def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
     return axis
 
 
-def cumulative_sum(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None) -> Tensor:
+def cumulative_sum(
+    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Tensor:
     """Return the running sums along `axis`, which a tensor of one dimension may leave out.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
@@ -66,11 +71,16 @@ def cumulative_sum(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike |
     [1.0, 3.0, 6.0]
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    return _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+    result = _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+    return result if out is None else deliver("cumulative_sum", (x,), result, out)
 
 
-def cumulative_prod(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None) -> Tensor:
+def cumulative_prod(
+    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Tensor:
     """Return the running products along `axis`, which a tensor of one dimension may leave out.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
@@ -79,9 +89,10 @@ def cumulative_prod(x: Operand, /, *, axis: int | None = None, dtype: DtypeLike 
     [1.0, 2.0, 6.0]
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    return _along(
+    result = _along(
         "cumulative_prod", _running_product, x, _axis_to_run_along("cumulative_prod", x, axis), wanted
     )
+    return result if out is None else deliver("cumulative_prod", (x,), result, out)
 
 
 def _running_sum(a: Array, axis: int) -> Array:
