@@ -61,26 +61,34 @@ def binary(
                 return NotImplemented
             a, b, is_recorded, is_small = found
             del found
-        if not is_small or grows:
-            del a, b
-            return _spacious(rule, kernel, place, *((x2, x1) if swapped else (x1, x2)))
+        is_spacious = not is_small or grows
+        if is_spacious:
+            if a is None or b is None:
+                _raise_disposed(x1, x2)
+            if x1.__class__ is plain.donated or x2.__class__ is plain.donated:
+                del a, b
+                return _with_donated(rule, kernel, place, (x2, x1) if swapped else (x1, x2))
+        run = place if is_spacious else kernel
         try:
-            out = kernel(b, a) if swapped else kernel(a, b)
+            out = run(b, a) if swapped else run(a, b)
         except (TypeError, ValueError, OverflowError) as error:
             raise explain(rule.name, error, (b, a) if swapped else (a, b)) from None
         if type(out) is not ndarray:
             out = as_array(out)
-        n = out.nbytes
         hold: Any  # a Size, which no other variable may hold; or what `hold_with` makes of it
-        try:
-            hold = sizes[n]
-        except KeyError:
+        if is_spacious:
             hold = hold_of(out)
-            grows = n >= pool.min_pooled
         else:
-            left = hold.left = hold.left - 1
-            if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
-                charge(n)
+            n = out.nbytes
+            try:
+                hold = sizes[n]
+            except KeyError:
+                hold = hold_of(out)
+                grows = n >= pool.min_pooled
+            else:
+                left = hold.left = hold.left - 1
+                if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
+                    charge(n)
         x = _new(plain.kind)
         x._array = out
         x._seat = None
@@ -161,24 +169,31 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             if is_small:
                 a = as_data(a, None)
         if not is_small:
-            del a, node
-            return _spacious(rule, kernel, place, x)
+            if a is None:
+                _raise_disposed(x)
+            if x.__class__ is plain.donated:
+                del a
+                return _with_donated(rule, kernel, place, (x,))
+        run = kernel if is_small else place
         try:
-            out = kernel(a)
+            out = run(a)
         except (TypeError, ValueError) as error:
             raise explain(rule.name, error, (a,)) from None
         if type(out) is not ndarray:
             out = as_array(out)
-        n = out.nbytes
         hold: Any  # a Size, which no other variable may hold; or what `hold_with` makes of it
-        try:
-            hold = sizes[n]
-        except KeyError:
-            hold = hold_of(out)
+        if is_small:
+            n = out.nbytes
+            try:
+                hold = sizes[n]
+            except KeyError:
+                hold = hold_of(out)
+            else:
+                left = hold.left = hold.left - 1
+                if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
+                    charge(n)
         else:
-            left = hold.left = hold.left - 1
-            if left < 0 and (getrefcount(hold) > hold.high or not left & 255):
-                charge(n)
+            hold = hold_of(out)
         y = _new(plain.kind)
         y._array = out
         y._seat = None
@@ -224,32 +239,10 @@ def _place_for(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays: leave(kernel(*[enter(array) for array in arrays]))
 
 
-def _spacious(rule: Rule, kernel: Callable[..., Any], place: Callable[..., Any], *operands: Any) -> Tensor:
-    """Run an op whose result may be large, or whose operands may be donated."""
-    arrays: list[Any] = []
-    recorded = False
+def _raise_disposed(*operands: Any) -> None:
+    """Raise for the first tensor that is empty."""
     for x in operands:
-        if isinstance(x, TensorCore):
-            if x._array is None:
-                x._raise_disposed()
-            if x.__class__ is plain.donated:
-                del arrays
-                return _with_donated(rule, kernel, place, operands)
-            recorded = recorded or x._node is not None
-            arrays.append(x._array)
-        else:
-            arrays.append(operand(x))
-    try:
-        out = as_array(place(*arrays))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise explain(rule.name, error, arrays) from None
-    if not recorded:
-        node = None
-    elif len(operands) == 2:
-        node = record_pair(rule, operands[0], operands[1], arrays[0], arrays[1], out)
-    else:
-        node = record(rule, operands, out, {})
-    return wrap(out, node)
+        operand(x)
 
 
 def _with_donated(

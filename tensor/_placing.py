@@ -81,19 +81,19 @@ def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     dtype = dtype_of(ufunc, a.dtype if one else key_of(a), b.dtype if two else key_of(b))
     if dtype is None or not (one or two):
         return ufunc(a, b)
-    array = a if one else b
-    shape = array.shape
-    is_alike = not (one and two) or b.shape == shape
+    x = a if one else b
+    y = b if two else x
+    shape = x.shape
+    is_alike = y is x or y.shape == shape
     if not is_alike:
-        shape = _joint_shape(shape, b.shape)
-    n = (array.size if is_alike else prod(shape)) * dtype.itemsize
+        shape = _joint_shape(shape, y.shape)
+    n = (x.size if is_alike else prod(shape)) * dtype.itemsize
     if n < pool.min_pooled:
         return ufunc(a, b)
-    is_ordered = array.flags.c_contiguous and (array is b or not two or b.flags.c_contiguous)
+    is_ordered = x.flags.c_contiguous and y.flags.c_contiguous
     if is_alike and is_ordered:
         return ufunc(a, b, out=room(n, shape, dtype))
-    like = None if is_ordered else _order_of(shape, (a, b)) if one and two else array
-    return ufunc(a, b, out=_pool.empty(shape, dtype, like))
+    return ufunc(a, b, out=_pool.empty(shape, dtype, None if is_ordered else _order_of(shape, (x, y))))
 
 
 def key_of(x: Any) -> Any:
