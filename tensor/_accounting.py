@@ -79,7 +79,7 @@ orphaned: deque[Seen] = deque()
 pinned_small: set[Pinned] = set()
 
 books = Books()
-process_peak = Peak(0)
+process_peak = Peak(0, is_exact=False)
 books.peaks[id(process_peak)] = process_peak
 
 leave = released.append
@@ -198,16 +198,51 @@ def strike(block: Block) -> None:
 
 
 def settle() -> None:
-    """See what is really live, now that the room is used up.
+    """Find room now that it is used up; if there is none, see what is really live.
 
     Raises
     ------
     OutOfMemoryError
         When that is more than the limit allows.
     """
-    take_stock()
+    if released:
+        drain()
+    if orphaned:
+        _pin()
+    counts: list[int] = []
+    counting, extend = map(getrefcount, _tokens), counts.extend
+    lives, room, floor = books.lives, books.room, books.floor
+    extend(counting)
+    live = lives + _total(counts, MAPPED_OF_NONE)
+    if live > floor:
+        _raise_peaks(live)
+        set_floor()
+    # What is live fits in: either there is no more than that, or some sizes have room that nobody uses.
+    for place in range(len(_tokens) if live < floor - room else 0):
+        if books.room >= 0:
+            break
+        _lower(place)
+    if books.room < 0:
+        take_stock()
     if books.limit is not None:
         books.make_room(0)
+
+
+def _lower(place: int) -> None:
+    """Take back what one size has room for beyond what is alive."""
+    before = _tokens[place].left
+    count = getrefcount(_tokens[place])
+    # From here on without a call, as in `charge`.
+    size = _tokens[place]
+    left = size.left
+    count += before - left
+    high = size.high
+    if count < high and left <= before:
+        if left > 0:
+            size.left = 0
+            size.given -= left
+        size.high = count
+        books.room += size.nbytes * (high - count)
 
 
 def take_stock() -> int:
@@ -217,13 +252,26 @@ def take_stock() -> int:
     if orphaned:
         _pin()
     live = _count()
-    if live > books.floor:
-        for peak in list(books.peaks.values()):
-            if live > peak.nbytes:
-                peak.nbytes = live
+    _raise_peaks(live)
     _lower_highs()
     _correct_room()
     set_floor()
+    return live
+
+
+def _raise_peaks(live: int) -> None:
+    for peak in list(books.peaks.values()):
+        if live > peak.nbytes:
+            peak.nbytes = live
+
+
+def look() -> int:
+    """Return what is live, for somebody who wants to know: the peak of the process is exact from now on."""
+    live = take_stock()
+    if not process_peak.is_exact:
+        process_peak.is_exact = True
+        books.version += 1
+        set_floor()
     return live
 
 
@@ -281,7 +329,7 @@ def set_floor() -> None:
     """Bring the floor in line with the peaks, the limit and what the pool keeps."""
     while True:
         version = books.version
-        floor = min(map(_nbytes_of, list(books.peaks.values())))
+        floor = min([peak.floor() for peak in list(books.peaks.values())])
         if books.limit is not None:
             floor = min(floor, books.limit - books.cached - pinned())
         if books.version == version:

@@ -32,12 +32,20 @@ class Size:
 
 
 class Peak:
-    """The most bytes that were live at once since somebody began to look."""
+    """The most bytes that were live at once since somebody began to look.
 
-    __slots__ = ("nbytes",)
+    One that nobody has looked at yet need not be exact: it may be 1/64 too low.
+    """
 
-    def __init__(self, nbytes: int) -> None:
+    __slots__ = ("is_exact", "nbytes")
+
+    def __init__(self, nbytes: int, *, is_exact: bool = True) -> None:
         self.nbytes = nbytes
+        self.is_exact = is_exact
+
+    def floor(self) -> int:
+        """Return the bytes up to which what is live is not counted anew."""
+        return self.nbytes if self.is_exact else self.nbytes + (self.nbytes >> 6)
 
 
 class Shelf(Protocol):

@@ -45,7 +45,8 @@ class MemoryStatistics(NamedTuple):
 
     #: Under tensors and under the graph.
     bytes_live: int
-    #: The most that was live at once since the start, or since ``reset_peak()``.
+    #: The most that was live at once since the start, or since ``reset_peak()``. Exact from the first look on;
+    #: of the time before anybody looked it may be 1/64 too low.
     bytes_peak: int
     #: All that ever was live.
     bytes_allocated: int
@@ -92,7 +93,7 @@ def statistics() -> MemoryStatistics:
     """
     # What ends is read before what begins, so that other threads at work can't make bytes_freed negative.
     pinned = accounting.pinned()
-    live = accounting.take_stock()
+    live = accounting.look()
     books = accounting.books
     count, nbytes = accounting.made()
     allocated = nbytes + books.leased
@@ -123,6 +124,7 @@ def reset_peak() -> None:
     >>> figures.bytes_peak == figures.bytes_live
     True
     """
+    accounting.look()
     accounting.restart(accounting.process_peak)
 
 

@@ -528,3 +528,19 @@ def test_the_report_names_what_is_live_and_what_is_cached() -> None:
     with memory.limit("1 TiB"):
         assert memory.report().splitlines()[0].endswith("limit 1 TiB")
     del x, y
+
+
+def test_before_the_first_look_the_peak_is_at_most_a_64th_too_low() -> None:
+    program = (
+        "import tensor\n"
+        "kept = [tensor.ones((25,)) for _ in range(2_000)]\n"
+        "kept.clear()\n"
+        "first = tensor.memory.statistics().bytes_peak\n"
+        "kept = [tensor.ones((25,)) for _ in range(2_001)]\n"
+        "kept.clear()\n"
+        "print(first, tensor.memory.statistics().bytes_peak)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, second = map(int, run.stdout.split())
+    assert 200_000 * 63 / 64 <= first <= 200_000
+    assert second == 200_100
