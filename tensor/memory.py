@@ -45,8 +45,8 @@ class MemoryStatistics(NamedTuple):
 
     #: Under tensors and under the graph.
     bytes_live: int
-    #: The most that was live at once since the start, or since ``reset_peak()``. Exact from the first look on;
-    #: of the time before anybody looked it may be 1/64 too low.
+    #: The most that was live at once since the start, or since ``reset_peak()``. Exact from the first look
+    #: on; of the time before anybody looked it may be 1/64 too low.
     bytes_peak: int
     #: All that ever was live.
     bytes_allocated: int
