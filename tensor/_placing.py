@@ -64,7 +64,10 @@ def dtype_of(*key: Any) -> np.dtype[Any] | None:
 
 def of_one(ufunc: np.ufunc, x: Array) -> Any:
     """Return ``ufunc(x)`` of a plain array, in memory of the pool where it is large."""
-    dtype = dtype_of(ufunc, x.dtype)
+    try:
+        dtype = _dtypes[ufunc, x.dtype]  # 40 ns less than the call
+    except KeyError:
+        dtype = dtype_of(ufunc, x.dtype)
     if dtype is None:
         return ufunc(x)
     n = x.size * dtype.itemsize
@@ -78,7 +81,11 @@ def of_one(ufunc: np.ufunc, x: Array) -> Any:
 def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     """Return ``ufunc(a, b)`` of plain arrays, one of which may be a number, as ``of_one`` does."""
     one, two = type(a) is ndarray, type(b) is ndarray
-    dtype = dtype_of(ufunc, a.dtype if one else key_of(a), b.dtype if two else key_of(b))
+    key = ufunc, a.dtype if one else key_of(a), b.dtype if two else key_of(b)
+    try:
+        dtype = _dtypes[key]
+    except KeyError:
+        dtype = dtype_of(*key)
     if dtype is None or not (one or two):
         return ufunc(a, b)
     x = a if one else b
