@@ -82,7 +82,8 @@ class Pool:
 
     def __init__(self) -> None:
         self.max_cached = 2**30
-        self.min_pooled = 2**15
+        # Below, the C library's memory is as warm (`_keep_heap`), and there in half the time.
+        self.min_pooled = 2**17
         # The byte that uninitialised memory is filled with.
         self.fill: int | None = None
         self.shelves: dict[int, Shelf] = {}
@@ -335,6 +336,7 @@ def hold_of(array: Array) -> Size | None:
             charge(n)
         return hold
     if block_of(owner) is None:
+        drain()
         is_small = n < pool.min_pooled
         if is_small:
             books.leased_small += 1
@@ -363,6 +365,20 @@ def pool_from(nbytes: int) -> None:
 def cached() -> dict[int, int]:
     """Return how many blocks of each capacity wait for the next array."""
     return {shelf.capacity: len(shelf.blocks) for shelf in list(pool.shelves.values()) if shelf.blocks}
+
+
+def _keep_heap() -> None:
+    """Let the C library keep what is free at the end of its heap: up to 64 MiB, where glibc keeps 128 KiB.
+
+    Else small arrays that go together, as a step's do, go to the system, and the next step's are fresh: a
+    training step of layers of 128 (batch 64) took 0.34 ms, and takes 0.20 ms. Settings of the user's own,
+    such as the variable MALLOC_TRIM_THRESHOLD_, go before.
+    """
+    # To see a large block go makes glibc keep twice as much. It is never written to, so it takes no memory.
+    np.empty(2**25 - 2**13, np.uint8)
+
+
+_keep_heap()
 
 
 def return_to_system() -> None:

@@ -154,7 +154,7 @@ def configuration() -> Configuration:
     --------
     >>> from tensor import memory
     >>> memory.configuration().min_pooled_bytes
-    32768
+    131072
     """
     own = limits.limit_of(_CONFIGURED)
     return Configuration(pool.pool.max_cached, pool.pool.min_pooled, own, pool.pool.fill)
@@ -177,8 +177,8 @@ def configure(
     max_cached_bytes
         How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
     min_pooled_bytes
-        From which size on blocks come from the pool; 32 KiB at the start, for below NumPy's own cache is
-        quicker. Zero pools everything.
+        From which size on blocks come from the pool; 128 KiB at the start, for below the C library's own
+        cache is quicker. Zero pools everything.
     limit_bytes
         How much may be live, pinned and cached together; None, as at the start, for no limit.
     fill

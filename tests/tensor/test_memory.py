@@ -30,6 +30,7 @@ def settings_as_before() -> Iterator[None]:
     gc.collect()
     memory.trim()
     before = memory.configuration()
+    memory.configure(min_pooled_bytes=2**15)  # lest large arrays have to be larger
     yield
     memory.configure(**before._asdict())
 
@@ -497,7 +498,7 @@ def resident():
 
 memory.trim()
 start = resident()
-arrays = [_pool.zeros((n,), np.uint8) for n in [40_000] * 500 + [5_000_000] * 10]
+arrays = [_pool.zeros((n,), np.uint8) for n in [140_000] * 150 + [5_000_000] * 10]
 for array in arrays:
     array.fill(1)
 full = resident()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -51,6 +53,7 @@ def settings_as_before() -> Iterator[None]:
     gc.collect()
     memory.trim()
     before = memory.configuration()
+    memory.configure(min_pooled_bytes=2**15)  # lest large arrays have to be larger
     yield
     memory.configure(**before._asdict())
 
@@ -311,6 +314,15 @@ def test_sizes_beyond_the_most_are_counted_all_the_same(monkeypatch: pytest.Monk
     assert live() == before.bytes_live
 
 
+def test_buffers_of_sizes_beyond_the_most_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "MOST_SIZES", 0)
+    room = empty((LARGE,), np.float64)
+    del room
+    for _ in range(100):
+        Held(np.ones(20_302, np.uint8))
+    assert len(accounting.released) <= 1
+
+
 def test_steady_loops_never_take_stock(monkeypatch: pytest.MonkeyPatch) -> None:
     room = empty((LARGE,), np.float64)
     memory.reset_peak()
@@ -548,6 +560,7 @@ class Memory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        memory.configure(min_pooled_bytes=2**15)
         gc.collect()
         self.before = memory.statistics()
         self.held: dict[int, tuple[Held | list[Array], int, int]] = {}
@@ -644,8 +657,29 @@ class Memory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.held.clear()
-        memory.configure(max_cached_bytes="1 GiB", min_pooled_bytes=2**15)
+        memory.configure(max_cached_bytes="1 GiB", min_pooled_bytes=2**17)
 
 
 TestMemory = Memory.TestCase
 TestMemory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
+def test_the_c_library_keeps_small_memory_that_goes_together() -> None:
+    program = """
+import resource
+import numpy as np
+import tensor
+
+def step():
+    kept = [np.ones(10_000) for _ in range(500)]  # 40 MB
+
+for _ in range(3):
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 1_000  # pages, of 100,000 that are written to
