@@ -210,12 +210,11 @@ def claim_and_hold(x: Holder) -> tuple[Array, Hold]:
     if array is None:
         raise ValueError("an empty tensor has no values")
     if storage is not None and storage.lent:
-        del array
-        if storage.borrowed or _has_outsiders(storage):
-            return _copied(x._array)  # type: ignore[arg-type]  # seen above
+        # Who holds the array itself is an op that is at work: values of lent memory are shared with nobody.
+        if storage.borrowed or _is_seen(storage):
+            return _copied(array)
         storage.lent = False
         forget_export(storage.block)
-        return x._array, shared_hold(x)  # type: ignore[return-value]  # seen above
     return array, shared_hold(x)
 
 
@@ -276,16 +275,19 @@ def is_unshared(x: Holder) -> bool:
     """Tell whether `x` alone looks at its memory, all of it: nobody would see a write."""
     seat = x._seat
     if seat is None:
-        return _is_sole(x) and owner_of(x._array) is x._array  # type: ignore[arg-type]  # _is_sole() has seen it
-    storage = seat.storage
-    return (
-        not storage.lent
-        and not storage.is_shared()
-        and not _has_outsiders(storage)
-        and x._array.nbytes == storage.block.nbytes  # type: ignore[union-attr]  # the holder of its seat has one
-        and x._array.flags.forc  # type: ignore[union-attr]
-        and x._array.flags.writeable  # type: ignore[union-attr]
-    )
+        if not _is_sole(x):
+            return False
+        nbytes = owner_of(x._array).nbytes  # type: ignore[arg-type]  # _is_sole() has seen it
+    else:
+        storage = seat.storage
+        if storage.borrowed or storage.is_shared() or _has_outsiders(storage):
+            return False
+        if storage.lent:  # to somebody who is gone
+            storage.lent = False
+            forget_export(storage.block)
+        nbytes = storage.block.nbytes
+    flags = x._array.flags  # type: ignore[union-attr]  # the holder of its seat has one
+    return x._array.nbytes == nbytes and flags.forc and flags.writeable  # type: ignore[union-attr]
 
 
 def _is_sole(x: Holder) -> bool:
@@ -303,10 +305,15 @@ def _is_sole(x: Holder) -> bool:
 
 
 def _has_outsiders(storage: Storage) -> bool:
+    return any(_references_to_array(holder) != _SOLE_ARRAY for holder in storage.holders()) or _is_seen(
+        storage
+    )
+
+
+def _is_seen(storage: Storage) -> bool:
+    """Tell whether arrays lie over the block that are no member's."""
     inside = 0
     for holder in storage.holders():
-        if _references_to_array(holder) != _SOLE_ARRAY:
-            return True
         inside += holder._array.base is storage.block  # type: ignore[union-attr]  # holders() has seen it
     return _references_to_block(storage) != _SOLE_BLOCK + inside
 
