@@ -33,12 +33,9 @@ so there is none but in the way above.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import repeat
 from operator import attrgetter, mul, sub
 from sys import getrefcount
-from typing import Any
-from weakref import ref
 
 from tensor._books import (
     MAPPED_OF_NONE,
@@ -46,17 +43,14 @@ from tensor._books import (
     SET_OF_NONE,
     Array,
     Block,
-    Books,
     Lease,
     Peak,
-    Pinned,
-    Seen,
     array_in,
-    block_of,
     run,
     set_highs,
 )
 from tensor._books import Size as Size  # for those who hold one
+from tensor._leases import blocks, books, drain, leave, orphaned, pin, pinned, released
 
 # Buffers of further sizes are counted by leases. To take stock costs 200 ns for each size.
 MOST_SIZES = 256
@@ -70,21 +64,9 @@ _known: dict[int, Size] = {}
 _tokens: list[Size] = []
 _withdrawn: dict[int, Size] = {}
 
-# All of the pool, in use or free; and those that stand for memory of NumPy's, while it is alive.
-blocks: set[Block] = set()
-released: deque[Lease] = deque()
-# Storages over exported blocks, by the ids of those; such storages when they are gone.
-seen: dict[int, Seen] = {}
-orphaned: deque[Seen] = deque()
-pinned_small: set[Pinned] = set()
-
-books = Books()
 process_peak = Peak(0, is_exact=False)
 books.peaks[id(process_peak)] = process_peak
 
-leave = released.append
-_orphan = orphaned.append
-_unpin = pinned_small.discard
 _nbytes_of = attrgetter("nbytes")
 _high_of = attrgetter("high")
 
@@ -165,38 +147,6 @@ def lease(owner: Array, n: int, block: Block) -> None:
         settle()
 
 
-def forget(block: Block) -> None:
-    """Let go of a block that is not in use."""
-    blocks.discard(block)
-    block.lease = None  # which refers to the block
-
-
-def drain() -> None:
-    """Strike out the leases whose arrays are gone, and put their blocks back."""
-    while released:
-        try:
-            gone = released.popleft()
-        except IndexError:  # another thread was quicker
-            return
-        strike(gone.block)
-
-
-def strike(block: Block) -> None:
-    """Count the buffer in `block`, whose array is gone, no longer, and put the block back."""
-    n = block.nbytes
-    if block.is_pinned:
-        block.is_pinned = False
-        books.pinned -= n
-    else:
-        books.lives -= n
-        books.room += n
-    shelf = block.shelf
-    if shelf is None:
-        forget(block)
-    else:
-        shelf.put(block)
-
-
 def settle() -> None:
     """Find room now that it is used up; if there is none, see what is really live.
 
@@ -208,7 +158,7 @@ def settle() -> None:
     if released:
         drain()
     if orphaned:
-        _pin()
+        pin()
     counts: list[int] = []
     counting, extend = map(getrefcount, _tokens), counts.extend
     lives, room, floor = books.lives, books.room, books.floor
@@ -250,7 +200,7 @@ def take_stock() -> int:
     if released:
         drain()
     if orphaned:
-        _pin()
+        pin()
     live = _count()
     _raise_peaks(live)
     _lower_highs()
@@ -382,65 +332,3 @@ def small() -> dict[int, int]:
         if block.is_small and array_in(block) is not None:
             found[block.nbytes] = found.get(block.nbytes, 0) + 1
     return found
-
-
-def note_export(block: Array, storage: Any) -> None:
-    """Remember that outsiders look at `block`, the owner under `storage`: without `storage` it is pinned."""
-    leased = block_of(block)
-    if block.base is not None and leased is None:
-        return  # somebody else's memory
-    new = Seen(storage, _orphan)
-    new.block = ref(block)
-    new.key = id(block)
-    new.nbytes = block.nbytes
-    seen[new.key] = new
-
-
-def forget_export(block: Array) -> None:
-    """Forget it again: no outsider looks at `block` any more, but others than its storage may."""
-    seen.pop(id(block), None)
-
-
-def _pin() -> None:
-    """Turn what storages have left to outsiders from live to pinned."""
-    while orphaned:
-        try:
-            gone = orphaned.popleft()
-        except IndexError:  # another thread was quicker
-            return
-        if seen.pop(gone.key, None) is not gone:
-            continue
-        block = gone.block()
-        if block is None:
-            continue
-        leased = block_of(block)
-        if leased is None:
-            small = Pinned(block, _unpin)
-            small.nbytes = gone.nbytes
-            pinned_small.add(small)
-        elif not leased.is_pinned:
-            leased.is_pinned = True
-            books.lives -= leased.nbytes
-            books.pinned += leased.nbytes
-            books.room += leased.nbytes
-        del block  # else it would live on to the next step
-
-
-def pinned() -> int:
-    """Return the bytes that outsiders alone still see."""
-    if released:
-        drain()
-    if orphaned:
-        _pin()
-    small: int = sum(map(_nbytes_of, list(pinned_small)))
-    return books.pinned + small
-
-
-def note_borrowed(nbytes: int) -> None:
-    """Count `nbytes` bytes of somebody else's memory."""
-    books.external += nbytes
-
-
-def give_back(nbytes: int) -> None:
-    """Count them no longer. Finalizers may call it."""
-    books.external -= nbytes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._accounting import blocks, books, look_at_each, pinned, set_floor, small, take_stock
+from tensor._accounting import look_at_each, set_floor, small, take_stock
 from tensor._books import array_in
+from tensor._leases import blocks, books, pinned
 from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:

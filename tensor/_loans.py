@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor._accounting import books
+from tensor._leases import books
 from tensor._storage import owner_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from tensor import _accounting as accounting
+from tensor import _leases as leases
 from tensor._limits import set_limit
 from tensor._pool import trim_to_limit
 from tensor._sizes import format_bytes, parse
@@ -128,7 +129,7 @@ class _Reporting(measure):
 
 
 def _allocated() -> int:
-    return accounting.made()[1] + accounting.books.leased
+    return accounting.made()[1] + leases.books.leased
 
 
 _IS_GENERATOR = 0x20 | 0x200

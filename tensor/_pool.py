@@ -15,25 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._accounting import (
-    blocks,
-    books,
-    charge,
-    drain,
-    forget,
-    lease,
-    leave,
-    offer_size,
-    pinned,
-    released,
-    set_floor,
-    settle,
-    sizes,
-    strike,
-    take_stock,
-    withdraw_sizes,
-)
+from tensor._accounting import charge, lease, offer_size, set_floor, settle, sizes, take_stock, withdraw_sizes
 from tensor._books import Block, Lease, block_of
+from tensor._leases import blocks, books, drain, forget, leave, pinned, released, strike
 from tensor._limits import OutOfMemoryError, make_room
 
 if TYPE_CHECKING:

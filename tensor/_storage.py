@@ -20,8 +20,8 @@ from weakref import ref
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._accounting import forget_export, give_back, note_borrowed, note_export
 from tensor._books import Size
+from tensor._leases import forget_export, give_back, note_borrowed, note_export
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

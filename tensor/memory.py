@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tensor import _accounting as accounting
+from tensor import _leases as leases
 from tensor import _limits as limits
 from tensor import _pool as pool
 from tensor._limits import OutOfMemoryError
@@ -92,9 +93,9 @@ def statistics() -> MemoryStatistics:
     True
     """
     # What ends is read before what begins, so that other threads at work can't make bytes_freed negative.
-    pinned = accounting.pinned()
+    pinned = leases.pinned()
     live = accounting.look()
-    books = accounting.books
+    books = leases.books
     count, nbytes = accounting.made()
     allocated = nbytes + books.leased
     return MemoryStatistics(
@@ -240,7 +241,7 @@ def trim(to_bytes: int | str = 0) -> int:
     0
     """
     most = parse(to_bytes, "to_bytes")
-    accounting.drain()
+    leases.drain()
     gone = pool.trim(most)
     pool.return_to_system()
     return gone
@@ -256,7 +257,7 @@ def report() -> str:
     memory: ... live, peak ...
     """
     now = statistics()
-    most = accounting.books.limit
+    most = leases.books.limit
     bound = "no limit" if most is None else f"limit {format_bytes(most)}"
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
     cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(pool.pool.max_cached)}"

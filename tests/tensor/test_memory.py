@@ -406,13 +406,13 @@ def test_a_limit_decorates_functions_and_may_be_entered_again() -> None:
 
 
 def test_pinned_memory_counts_toward_the_limit() -> None:
-    from tensor import _accounting as accounting
+    from tensor import _leases as leases
     from tests.tensor.test_pool import Storage
 
     start = live()
     x = block(4 * N)
     storage = Storage(x.array)
-    accounting.note_export(x.array, storage)
+    leases.note_export(x.array, storage)
     array = x.array[:]
     del x, storage
     assert live() == start

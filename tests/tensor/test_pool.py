@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tensor import _accounting as accounting
+from tensor import _leases as leases
 from tensor import _pool, memory
-from tensor._accounting import books, charge, sizes
+from tensor._accounting import charge, sizes
 from tensor._books import Block
+from tensor._leases import books
 from tensor._pool import capacity_for, empty, hold_of, pool, zeros
 from tests.tensor.arrays import Array
 
@@ -144,7 +146,7 @@ def test_the_block_that_came_back_last_is_the_first_to_go_out() -> None:
     places = [address(array) for array in arrays]
     for _ in range(3):
         arrays.pop(0)
-        accounting.drain()
+        leases.drain()
     again = [empty((LARGE,), np.float64) for _ in range(3)]
     assert [address(array) for array in again] == places[::-1]
 
@@ -192,9 +194,9 @@ def test_what_is_cached_stays_below_its_maximum_and_the_size_unused_longest_goes
     sizes_in_use = [40_000, 60_000, 80_000]
     for n in sizes_in_use:
         empty((n,), np.uint8)
-    accounting.drain()
+    leases.drain()
     empty((40_000,), np.uint8)  # 60,000 is now the one unused longest
-    accounting.drain()
+    leases.drain()
     capacities = {n: capacity_for(n) for n in sizes_in_use}
     assert memory.statistics().bytes_cached == sum(capacities.values())
     memory.configure(max_cached_bytes=sum(capacities.values()) - 1)
@@ -202,7 +204,7 @@ def test_what_is_cached_stays_below_its_maximum_and_the_size_unused_longest_goes
     memory.configure(max_cached_bytes=50_000)
     assert _pool.cached() == {capacities[40_000]: 1}
     empty((80_000,), np.uint8)
-    accounting.drain()
+    leases.drain()
     assert _pool.cached() == {capacities[40_000]: 1}
 
 
@@ -225,7 +227,7 @@ def test_a_pinned_block_is_live_again_when_it_is_handed_on() -> None:
     before = memory.statistics()
     x = Held(empty((LARGE,), np.float64))
     storage = Storage(x.array)
-    accounting.note_export(x.array, storage)
+    leases.note_export(x.array, storage)
     exported = x.array[:]
     del x, storage
     assert memory.statistics().bytes_pinned == before.bytes_pinned + LARGE * 8
@@ -240,7 +242,7 @@ def test_a_pinned_block_is_live_again_when_it_is_handed_on() -> None:
 def test_a_shape_that_no_array_has_takes_no_block_away(has_just_come_back: bool) -> None:
     empty((LARGE,), np.float64)
     if not has_just_come_back:
-        accounting.drain()
+        leases.drain()
     before = live()
     with pytest.raises(ValueError, match="dimension"):
         empty((-LARGE, -1), np.float64)
@@ -250,16 +252,16 @@ def test_a_shape_that_no_array_has_takes_no_block_away(has_just_come_back: bool)
 
 @pytest.mark.parametrize("most", [0, 2**20])
 def test_a_block_that_is_let_go_is_gone_without_a_collection(most: int) -> None:
-    blocks = len(accounting.blocks)
+    blocks = len(leases.blocks)
     memory.configure(max_cached_bytes=most)
     gc.disable()
     try:
         x, y = Held(empty((LARGE,), np.float64)), Held(np.ones(LARGE))
-        assert len(accounting.blocks) == blocks + 2
+        assert len(leases.blocks) == blocks + 2
         before = sum(type(thing) is Block for thing in gc.get_objects())
         del x, y
         memory.trim()
-        assert len(accounting.blocks) == blocks
+        assert len(leases.blocks) == blocks
         assert sum(type(thing) is Block for thing in gc.get_objects()) == before - 2
     finally:
         gc.enable()
@@ -320,7 +322,7 @@ def test_buffers_of_sizes_beyond_the_most_leave_nothing_behind(monkeypatch: pyte
     del room
     for _ in range(100):
         Held(np.ones(20_302, np.uint8))
-    assert len(accounting.released) <= 1
+    assert len(leases.released) <= 1
 
 
 def test_steady_loops_never_take_stock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +383,7 @@ def test_what_outsiders_alone_still_see_is_pinned(elements: int) -> None:
     before = memory.statistics()
     x = Held(empty((elements,), np.float64))
     storage = Storage(x.array)
-    accounting.note_export(x.array, storage)
+    leases.note_export(x.array, storage)
     exported = x.array[:]
     n = elements * 8
     change = memory.statistics() - before
@@ -398,8 +400,8 @@ def test_an_export_that_was_forgotten_pins_nothing() -> None:
     before = memory.statistics()
     x = Held(empty((LARGE,), np.float64))
     storage = Storage(x.array)
-    accounting.note_export(x.array, storage)
-    accounting.forget_export(x.array)
+    leases.note_export(x.array, storage)
+    leases.forget_export(x.array)
     del storage
     assert (memory.statistics() - before).bytes_pinned == 0
     assert live() - before.bytes_live == LARGE * 8
@@ -407,9 +409,9 @@ def test_an_export_that_was_forgotten_pins_nothing() -> None:
 
 def test_borrowed_bytes_come_and_go() -> None:
     before = memory.statistics()
-    accounting.note_borrowed(1000)
+    leases.note_borrowed(1000)
     assert (memory.statistics() - before).bytes_external == 1000
-    accounting.give_back(1000)
+    leases.give_back(1000)
     assert memory.statistics() == before
 
 
@@ -516,7 +518,7 @@ def test_threads_share_no_block_and_every_byte_is_counted() -> None:
     assert change.bytes_allocated == change.bytes_freed == sum(made)
     cached = sum(capacity * count for capacity, count in _pool.cached().items())
     assert memory.statistics().bytes_cached == cached
-    assert not accounting.released
+    assert not leases.released
     # What is left of the room is what nothing is live for.
     assert books.room == books.floor - live()
 
