@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._core import TensorCore, as_array
+from tensor._derivatives import RULES
 from tensor._dispatch import explain, foreign, operand
 from tensor._graph import is_recording
 from tensor._placing import shape_of_product
@@ -75,7 +76,8 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
             "it away"
         )
     out._raise_if_disposed()
-    if is_recording() and any(getattr(x, "_node", None) is not None for x in (*operands, out)):
+    recorded = (*operands, out) if RULES[name].is_differentiable else (out,)
+    if is_recording() and any(getattr(x, "_node", None) is not None for x in recorded):
         raise RuntimeError(
             f"{name}: out= keeps no gradient history, and one of the tensors requires grad: leave out= away, "
             "or write inside `with tensor.no_grad():`"
