@@ -1,0 +1,276 @@
+"""Programs that need more memory than they may have: where they stop, and that they can go on."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from scopes import new_dispose_scope
+from tensor import Tensor, memory
+
+MIB = 2**20
+LARGE = 8_000_000
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cached() -> Iterator[None]:
+    gc.collect()
+    memory.trim()
+    yield
+    memory.configure(limit_bytes=None)
+
+
+def live() -> int:
+    return memory.statistics().bytes_live
+
+
+def of(number: float, nbytes: int = LARGE) -> Tensor:
+    return tensor.full((nbytes // 4,), number, dtype="float32")
+
+
+def is_all(x: Tensor, number: float) -> bool:
+    values = x.detach().numpy()
+    return bool(values.min() == values.max() == number)
+
+
+def fill_up(kept: list[Tensor]) -> tuple[str | None, ...]:
+    """Compute until memory is used up; return the lines of this file where it stopped."""
+    try:
+        while True:
+            x = of(len(kept))
+            y = x * 2 + 1
+            x.add_(y)
+            kept.append(x)
+    except memory.OutOfMemoryError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        return tuple([frame.line for frame in frames if frame.filename == __file__])
+
+
+def test_a_loop_that_needs_more_fails_at_the_same_line_each_time_and_all_that_lives_is_whole() -> None:
+    rounds = []
+    for _ in range(3):
+        kept: list[Tensor] = []
+        with memory.limit("256 MiB"):
+            stops = fill_up(kept)
+            rounds.append((len(kept), stops, live()))
+            assert all(is_all(x, 3 * i + 1) for i, x in enumerate(kept))
+            assert live() <= 256 * MIB
+    assert rounds[0] == rounds[1] == rounds[2]
+    assert rounds[0][0] == 30  # 33 fit in; a step needs four beside what is kept
+    assert rounds[0][1][-1] == "y = x * 2 + 1"
+
+
+def test_a_scope_that_ended_makes_room_for_the_next() -> None:
+    with memory.limit("256 MiB"):
+        with new_dispose_scope() as outer:
+            kept: list[Tensor] = []
+            before = of(7)
+            for _ in range(3):
+                refused: list[Tensor] = []
+                with new_dispose_scope():
+                    fill_up(refused)
+                    assert len(refused) == 29
+                assert all(x.is_invalid for x in refused)
+                kept.append(of(5, 1000))
+            assert is_all(before, 7)
+            assert all(is_all(x, 5) for x in kept)
+            assert len(outer) == 4
+
+
+def test_a_cycle_that_holds_half_of_the_memory_is_collected_in_time() -> None:
+    class Epoch:
+        def __init__(self, number: int) -> None:
+            self.me = self
+            self.x = of(number, 128 * MIB)
+
+    gc.disable()
+    try:
+        with memory.limit("256 MiB"):
+            for number in range(8):
+                Epoch(number)
+            x = of(3, 128 * MIB)
+            assert is_all(x, 3)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("nbytes", [40, 1000, 4096, 30_000])
+def test_small_tensors_that_come_to_more_together_are_refused_at_the_last_one_that_fits(nbytes: int) -> None:
+    rounds = []
+    for _ in range(2):
+        kept: list[Tensor] = []
+        with memory.limit(live() + MIB):
+            while True:
+                try:
+                    kept.append(of(len(kept), nbytes))
+                except memory.OutOfMemoryError:
+                    break
+            rounds.append(len(kept))
+            assert all(is_all(x, i) for i, x in enumerate(kept))
+            del kept[1::2]
+            kept += [of(2, nbytes) for _ in range(rounds[0] - len(kept))]
+            with pytest.raises(memory.OutOfMemoryError):
+                of(2, nbytes)
+    assert rounds == [MIB // nbytes] * 2
+
+
+@pytest.mark.parametrize("nbytes", [1000, LARGE])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.__setitem__(0, 5.0),
+        lambda x: x.__setitem__(slice(2), tensor.ones((2,))),
+        lambda x: x.fill_(4),
+        lambda x: tensor.exp(x, out=x),
+        lambda x: x.numpy(),
+        lambda x: x[1:].zero_(),
+    ],
+)
+def test_a_write_whose_copy_is_refused_leaves_both_sides_as_they_were(
+    nbytes: int, write: Callable[[Tensor], object]
+) -> None:
+    x = of(1, nbytes)
+    clone = x.clone()
+    before = live()
+    with memory.limit(before):
+        with pytest.raises(memory.OutOfMemoryError):
+            write(x)
+    assert live() == before
+    assert is_all(x.clone(), 1)
+    assert is_all(clone, 1)
+    write(x)
+    assert is_all(clone, 1)
+
+
+OPTIMIZERS: dict[str, Callable[..., nn.optim.Optimizer]] = {
+    "momentum": lambda parameters: nn.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adam": nn.optim.Adam,
+    "rmsprop": lambda parameters: nn.optim.RMSprop(parameters, momentum=0.9, centered=True),
+}
+
+
+class Training:
+    """A network, its optimizer, and a step of them that may be refused."""
+
+    def __init__(self, optimizer: str) -> None:
+        tensor.manual_seed(0)
+        layers = [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
+        self.model = nn.Sequential(*layers)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = OPTIMIZERS[optimizer](self.parameters)
+        rng = np.random.default_rng(0)
+        self.inputs = tensor.tensor(rng.standard_normal((128, 784), np.float32))
+        self.targets = tensor.tensor(rng.integers(0, 10, 128))
+        self.phase = ""
+
+    def step(self) -> None:
+        with new_dispose_scope():
+            self.phase = "forward"
+            loss = nn.functional.cross_entropy(self.model(self.inputs), self.targets)
+            self.phase = "backward"
+            loss.backward()
+            self.phase = "update"
+            self.optimizer.step()
+            self.phase = "done"
+
+    def is_refused_with(self, more: int) -> bool:
+        gc.collect()
+        memory.trim()
+        with memory.limit(live() + more):
+            try:
+                self.step()
+            except memory.OutOfMemoryError:
+                return True
+        return False
+
+    def values(self) -> list[np.ndarray]:
+        """Return copies of all parameters, gradients and state."""
+        found = [np.array(x.detach()) for x in self.parameters]
+        found += [np.array(x.grad) for x in self.parameters if x.grad is not None]
+        for x in self.parameters:
+            for value in self.optimizer.state.get(x, {}).values():
+                found.append(np.array(value))
+        return found
+
+
+def are_equal(some: list[np.ndarray], others: list[np.ndarray]) -> bool:
+    return len(some) == len(others) and all(np.array_equal(a, b) for a, b in zip(some, others, strict=True))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_over_the_limit_leaves_parameters_gradients_and_state_whole(optimizer: str) -> None:
+    training, reference = Training(optimizer), Training(optimizer)
+    for run in (training, reference):
+        run.step()
+    phases = set()
+    more = 0
+    before = training.values()
+    while training.is_refused_with(more):
+        phases.add(training.phase)
+        assert are_equal(training.values(), before)
+        more += 150_000
+    assert phases >= {"forward", "backward"}
+    # The step that was let through is what it would have been without the others.
+    reference.step()
+    assert are_equal(training.values(), reference.values())
+
+
+@pytest.mark.xfail(reason="state is made parameter by parameter, while others are updated already")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_first_update_over_the_limit_is_made_in_whole_or_not_at_all(optimizer: str) -> None:
+    training, reference = Training(optimizer), Training(optimizer)
+    reference.step()
+    more = 0
+    before = [np.array(x.detach()) for x in training.parameters]
+    phases = set()
+    while training.is_refused_with(more):
+        phases.add(training.phase)
+        assert are_equal([np.array(x.detach()) for x in training.parameters], before)
+        training.optimizer.zero_grad()
+        more += 50_000
+    assert "update" in phases
+    assert are_equal(training.values(), reference.values())
+
+
+def test_limits_of_several_threads_hold_for_all_of_them_and_end_with_each() -> None:
+    steps = [threading.Barrier(2, timeout=30) for _ in range(4)]
+    refused: list[bool] = []
+
+    def is_refused(nbytes: int) -> bool:
+        try:
+            of(1, nbytes)
+        except memory.OutOfMemoryError:
+            return True
+        return False
+
+    def work() -> None:
+        with memory.limit(start + 4 * LARGE):
+            steps[0].wait()
+            steps[1].wait()
+            refused.append(is_refused(3 * LARGE))  # the other thread's limit
+        steps[2].wait()
+        steps[3].wait()
+
+    start = live()
+    thread = threading.Thread(target=work)
+    thread.start()
+    steps[0].wait()
+    with memory.limit(start + 2 * LARGE):
+        assert is_refused(3 * LARGE)
+        assert not is_refused(LARGE)
+        steps[1].wait()
+        steps[2].wait()
+        with memory.limit(start + 9 * LARGE):
+            assert is_refused(3 * LARGE)
+    assert not is_refused(20 * LARGE)
+    steps[3].wait()
+    thread.join()
+    assert refused == [True]

@@ -1,0 +1,128 @@
+"""The books of memory against the process's own: over a day of allocations, and over a training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from nn.data import DataLoader, TensorDataset
+from scopes import new_dispose_scope
+from tensor import memory
+
+A_DAY = """
+import math, mmap, random, sys
+import numpy as np
+import tensor
+from tensor import memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * mmap.PAGESIZE
+
+def make(shape):
+    x = random.choice([tensor.empty, tensor.zeros, tensor.ones])((shape,))
+    x.fill_(float(random.randrange(100)))  # so that all of its pages are there
+    return x
+
+def work(held, arrays):
+    chance = random.random()
+    if chance < 0.4 or not held:
+        nbytes = math.exp(random.uniform(math.log(1e3), math.log(1e8)))
+        held.append(make(int(nbytes) // 4))
+    elif chance < 0.5:
+        held.append(random.choice(held).clone())
+    elif chance < 0.6:
+        x = random.choice(held)
+        held.append(x[len(x) // 2 :] if random.random() < 0.5 else x.alias())
+    elif chance < 0.7:
+        random.choice(held).add_(1.0)
+    elif chance < 0.75:
+        arrays.append(random.choice(held).numpy())
+    elif chance < 0.8 and arrays:
+        arrays.pop(random.randrange(len(arrays)))
+    else:
+        held.pop(random.randrange(len(held)))
+    while memory.statistics().bytes_live + memory.statistics().bytes_pinned > 700_000_000:
+        held.pop(random.randrange(len(held))) if held else arrays.pop()
+        del arrays[:2]
+
+random.seed(int(sys.argv[1]))
+day = [make(n) for n in (300, 30_000, 3_000_000)]  # what is imported late is imported now
+day[0].clone().add_(1)
+del day
+memory.trim()
+before = resident()
+held, arrays = [], []
+for step in range(int(sys.argv[2])):
+    work(held, arrays)
+    if step % 20 == 19:
+        memory.trim()
+        now = memory.statistics()
+        print(resident() - before, now.bytes_live + now.bytes_pinned, now.bytes_pinned)
+held.clear()
+arrays.clear()
+memory.trim()
+now = memory.statistics()
+print(resident() - before, now.bytes_live + now.bytes_pinned, now.bytes_pinned)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc/self/statm")
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(1, 600), (2, 600), pytest.param(3, 20_000, marks=pytest.mark.soak)]
+)
+def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int) -> None:
+    command = [sys.executable, "-c", A_DAY, str(seed), str(steps)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    *day, end = [[int(number) for number in line.split()] for line in run.stdout.splitlines()]
+    assert len(day) == steps // 20
+    assert max(ours for _, ours, _ in day) > 500_000_000
+    assert any(pinned for _, _, pinned in day)
+    for resident, ours, _ in day:
+        # The interpreter's own memory, which grows and shrinks, is nothing beside so much of ours.
+        if ours > 100_000_000:
+            assert abs(resident - ours) <= 0.05 * ours
+    assert end[1] == 0
+    assert end[0] < 8_000_000  # all is the system's again
+
+
+def data() -> DataLoader:
+    rng = np.random.default_rng(0)
+    inputs = tensor.tensor(rng.standard_normal((1024, 784), np.float32))
+    return DataLoader(TensorDataset(inputs, tensor.tensor(rng.integers(0, 10, 1024))), 128, shuffle=True)
+
+
+OPTIMIZERS: dict[str, Callable[..., nn.optim.Optimizer]] = {
+    "momentum": lambda parameters: nn.optim.SGD(parameters, lr=0.01, momentum=0.9),
+    "adam": nn.optim.Adam,
+}
+
+
+@pytest.mark.parametrize("steps", [30, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_training_takes_no_fresh_memory_from_its_second_step_on(optimizer: str, steps: int) -> None:
+    tensor.manual_seed(0)
+    layers = [nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10)]
+    with nn.Sequential(*layers) as model:
+        optimize = OPTIMIZERS[optimizer](model.parameters())
+        loader = data()
+        memory.trim()
+        before = memory.statistics().reuse_miss_count
+        after: list[tuple[int, int]] = []
+        while len(after) < steps:
+            for inputs, targets in loader:
+                with new_dispose_scope():
+                    optimize.zero_grad()
+                    nn.functional.cross_entropy(model(inputs), targets).backward()
+                    optimize.step()
+                now = memory.statistics()
+                after.append((now.reuse_miss_count, now.bytes_live))
+    # The first step makes the optimizer's state too.
+    assert after[0][0] > before
+    assert set(after) == {after[0]}
