@@ -80,14 +80,20 @@ class Adam(Optimizer):
         bounds = {"lr": Bound(), "eps": Bound(), "weight_decay": Bound(), "betas": Bound(0.0, 1.0)}
         require_within(type(self).__name__, group, bounds)
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
-        if not state:
-            state["step"] = 0
-            state["exp_avg"] = self._new_state(x)
-            state["exp_avg_sq"] = self._new_state(x)
-        if group["amsgrad"] and "max_exp_avg_sq" not in state:
-            state["max_exp_avg_sq"] = self._new_state(x)
-        step = state["step"] = int(state["step"]) + 1
+    def _tensors(self, group: Group) -> tuple[str, ...]:
+        averages = ("exp_avg", "exp_avg_sq")
+        return (*averages, "max_exp_avg_sq") if group["amsgrad"] else averages
+
+    def _update(
+        self,
+        x: Tensor,
+        grad: Tensor,
+        state: dict[str, Any],
+        group: Group,
+        *,
+        is_first: bool,  # noqa: ARG002  # the count of steps tells
+    ) -> None:
+        step = state["step"] = int(state.get("step", 0)) + 1
         beta1, beta2 = group["betas"]
         # Bias corrections, out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
         root = math.sqrt(1 - beta2**step)
@@ -97,9 +103,7 @@ class Adam(Optimizer):
         shrink = 1 - group["lr"] * decay if self._is_decoupled else 1
         if self._is_decoupled:
             decay = 0
-        averages = [state["exp_avg"], state["exp_avg_sq"]]
-        if group["amsgrad"]:
-            averages.append(state["max_exp_avg_sq"])
+        averages = [state[name] for name in self._tensors(group)]
         sign = -1 if group["maximize"] else 1
         for p, g, m, v, *largest, t, own in self._pieces(x, grad, *averages):
             if shrink != 1:

@@ -25,7 +25,7 @@ PIECE = 16_384
 
 
 class Optimizer:
-    """Base of all optimizers. Derive, and define ``_update``.
+    """Base of all optimizers. Derive, and define ``_update``, and ``_tensors`` if it keeps some.
 
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
     scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
@@ -143,6 +143,8 @@ class Optimizer:
         ------
         TensorDisposedError
             If a parameter or the optimizer is disposed; nothing was updated.
+        OutOfMemoryError
+            If there is no memory for state, or for a copy of what clones share; nothing was updated.
 
         Examples
         --------
@@ -160,13 +162,33 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         work = [(group, list(self._ready(group["params"]))) for group in self.param_groups]
-        for group, ready in work:
-            for x, grad in ready:
-                state = self.state.get(x)
-                if state is None:
-                    state = self.state[x] = {}
-                self._update(x, grad, state, group)
+        # All the memory that it takes first, so that the update is made in whole or not at all.
+        made = [[self._made_for(x, grad, group) for x, grad in ready] for group, ready in work]
+        for (group, ready), states in zip(work, made, strict=True):
+            for (x, grad), new in zip(ready, states, strict=True):
+                state = self.state.setdefault(x, {})
+                state.update(new)
+                self._update(x, grad, state, group, is_first=bool(new))
         return loss
+
+    def _made_for(self, x: Tensor, grad: Tensor, group: Group) -> dict[str, Tensor]:
+        """Take the memory for an update of `x`; return the tensors that its state still lacks."""
+        state = self.state.get(x, {})
+        made: dict[str, Tensor] = {}
+        writable(x)
+        for name in self._tensors(group):
+            held = state.get(name)
+            if held is None:
+                made[name] = self._new_state(x)
+            else:
+                writable(held)
+        if made:
+            next(self._pieces(x, grad), None)  # the temporaries
+        return made
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
+        """Return the names of the tensors that the state of each parameter of `group` holds."""
+        return ()
 
     def _ready(self, params: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         for x in params:
@@ -177,8 +199,13 @@ class Optimizer:
             if grad is not None and grad._array is not None:
                 yield x, grad  # type: ignore[misc]  # every core made is a Tensor
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
-        """Write the new value of `x`, whose gradient is `grad`, and of its `state`."""
+    def _update(
+        self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool
+    ) -> None:
+        """Write the new value of `x`, whose gradient is `grad`, and of its `state`.
+
+        With `is_first` some of the tensors in the state are new, and hold zeros.
+        """
         raise NotImplementedError
 
     def _check_options(self, group: Group) -> None:

@@ -86,15 +86,24 @@ class RMSprop(Optimizer):
         }
         require_within("RMSprop", group, bounds)
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+    def _tensors(self, group: Group) -> tuple[str, ...]:
         names = ["square_avg"]
         if group["momentum"]:
             names.append("momentum_buffer")
         if group["centered"]:
             names.append("grad_avg")
-        for name in names:
-            if name not in state:
-                state[name] = self._new_state(x)
+        return tuple(names)
+
+    def _update(
+        self,
+        x: Tensor,
+        grad: Tensor,
+        state: dict[str, Any],
+        group: Group,
+        *,
+        is_first: bool,  # noqa: ARG002  # averages begin at 0
+    ) -> None:
+        names = self._tensors(group)
         alpha, decay, lr = group["alpha"], group["weight_decay"], group["lr"]
         sign = -1 if group["maximize"] else 1
         pieces = self._pieces(x, grad, *[state[name] for name in names])

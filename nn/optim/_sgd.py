@@ -80,19 +80,18 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+    def _tensors(self, group: Group) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def _update(
+        self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool
+    ) -> None:
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
         if group["maximize"]:
             lr = -lr
             decay = -decay
-        keeps = 1 - group["dampening"]
-        buffers: tuple[Tensor, ...] = ()
-        if momentum:
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = self._new_state(x)
-                keeps = 1  # the first gradient goes in whole
-            buffers = (buffer,)
+        keeps = 1 if is_first else 1 - group["dampening"]  # the first gradient goes in whole
+        buffers = [state["momentum_buffer"]] if momentum else []
         for p, g, *held, t, more in self._pieces(x, grad, *buffers):
             if decay:
                 np.multiply(p, decay, out=t)

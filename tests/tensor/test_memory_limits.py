@@ -223,7 +223,6 @@ def test_a_step_over_the_limit_leaves_parameters_gradients_and_state_whole(optim
     assert are_equal(training.values(), reference.values())
 
 
-@pytest.mark.xfail(reason="state is made parameter by parameter, while others are updated already")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_first_update_over_the_limit_is_made_in_whole_or_not_at_all(optimizer: str) -> None:
     training, reference = Training(optimizer), Training(optimizer)
