@@ -215,7 +215,7 @@ class Figures(Model, RuleBasedStateMachine):
             and len(storage.members) == 1
             and not self.is_shared(storage.buffer)
             and not self.is_shown(storage.buffer)
-            and model.flags.forc
+            and pair.x._array.flags.forc  # which order of memory a result has, other tests hold
             and model.nbytes == storage.buffer.nbytes
         )
         before = memory.statistics()
