@@ -87,8 +87,10 @@ def pin() -> None:
             gone = orphaned.popleft()
         except IndexError:  # another thread was quicker
             return
-        if seen.pop(gone.key, None) is not gone:
+        # Another block may have got the id of one that is gone. From here on without a call.
+        if gone.key not in seen or seen[gone.key] is not gone:
             continue
+        del seen[gone.key]
         block = gone.block()
         if block is None:
             continue

@@ -513,6 +513,24 @@ def test_memory_that_nobody_sees_any_more_can_be_donated(once_seen: Callable[[Te
     assert array.min() == array.max() == 2
 
 
+@pytest.mark.parametrize("size", [10, 40_000])
+def test_a_block_in_the_place_of_one_that_is_gone_is_pinned_too(size: int) -> None:
+    gc.collect()
+    before = memory.statistics()
+    x = tensor.ones((size,))
+    array = x.numpy()
+    place = id(array.base)
+    del x, array
+    others = []
+    while not others or id(others[-1]._array) != place:
+        assert len(others) < 1000
+        others.append(tensor.ones((size,)))
+    array = others[-1].numpy()
+    del others
+    change = memory.statistics() - before
+    assert (change.bytes_live, change.bytes_pinned) == (0, array.nbytes)
+
+
 class TestFigures(Figures.TestCase):
     settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
