@@ -3,7 +3,6 @@
 from tensor._activations import elu, erf, erfc, gelu, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus
 from tensor._blobs import from_address, from_blob
 from tensor._casts import astype
-from tensor._core import Handle
 from tensor._creation import (
     asarray,
     empty,
@@ -127,6 +126,7 @@ from tensor._expanding import (
 from tensor._files import load_file, save_file
 from tensor._graph import enable_grad, no_grad, set_grad_enabled
 from tensor._graph import is_recording as is_grad_enabled
+from tensor._handle import Handle
 from tensor._joining import cat, concat, meshgrid, stack, unstack
 from tensor._linalg import cross, matmul, outer, tensordot, trace, vecdot
 from tensor._moving import flip, roll, tril, triu

@@ -10,11 +10,13 @@ from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import Account, Accounts, Scoped, Tally, current, nowhere, register
+from scopes.lowlevel import Account, Accounts, Scoped, current, nowhere, register
 from tensor._accounting import charge, sizes
 from tensor._books import Size
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
+from tensor._handle import Handle
+from tensor._limits import kinds_that_hold
 from tensor._pool import hold_of
 from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave, owner_of
 
@@ -256,54 +258,7 @@ class TensorCore(Scoped):
         raise TensorDisposedError(f"this tensor is empty: {why}. {cure}")
 
 
-class Handle:
-    """A tensor's claim on its storage, between two tensors. Dropped unused, it gives the memory back.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> handle = tensor.ones((2,)).move_handle()
-    >>> handle.is_invalid
-    False
-    >>> handle.dispose()
-    >>> handle.is_invalid
-    True
-    """
-
-    __slots__ = ("__weakref__", "_array", "_hold", "_seat", "_tally")
-
-    def __init__(self, array: Array) -> None:
-        self._array: Array | None = array
-        self._hold: Hold = None
-        self._seat: Seat | None = None
-        self._tally: Tally = nowhere
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether the handle was disposed or taken by a tensor."""
-        return self._array is None
-
-    def dispose(self) -> None:
-        """Give the memory back; counts as the disposal of the tensor whose handle this was."""
-        array = self._array
-        self._array = self._hold = None
-        if array is None:
-            return
-        leave(self)
-        self._tally.disposed += 1
-        self._tally = nowhere
-
-    def _take(self) -> tuple[Array, Seat | None]:
-        array = self._array
-        if array is None:
-            raise TensorDisposedError(
-                "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with "
-                "x.move_handle()"
-            )
-        seat = self._seat
-        self._array = None
-        leave(self)
-        return array, seat
+kinds_that_hold.append(TensorCore)
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:

@@ -7,6 +7,8 @@ from functools import wraps
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from tensor._limits import kinds_that_hold
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
@@ -119,6 +121,9 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
+
+
+kinds_that_hold.append(Node)
 
 
 class Leaf(Node):

@@ -13,9 +13,12 @@ from tensor._leases import blocks, books, pinned
 from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tensor._books import Array
+
+# The classes whose objects hold arrays; each module adds its own.
+kinds_that_hold: list[type] = []
 
 # By whoever set them; the smallest counts.
 _limits: dict[object, int] = {}
@@ -145,14 +148,28 @@ def _largest_holders() -> Iterable[str]:
         yield f"{many} small buffer{'s' * (many > 1)}, {format_bytes(nbytes)}"
 
 
+def _all_that_hold() -> list[Any]:
+    """Return all objects of ours that hold arrays."""
+    kinds = set(kinds_that_hold)
+    for kind in kinds_that_hold:
+        kinds.update(_below(kind))
+    # An object refers to its class. Not gc.get_objects(): among all objects are tuples that other threads are
+    # just making, which must have one reference until they are whole.
+    return [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds]
+
+
+def _below(kind: type[Any]) -> Iterator[type[Any]]:
+    inner: type[Any]
+    for inner in kind.__subclasses__():
+        yield inner
+        yield from _below(inner)
+
+
 def _classes_that_hold(arrays: list[Array]) -> dict[int, set[str]]:
     """Return the names of the classes of ours whose objects hold each of `arrays`, by its id."""
     found: dict[int, set[str]] = {id(array): set() for array in arrays}
     # Not gc.get_referrers(): it does not see tuples of arrays, in which the graph saves them.
-    things = gc.get_objects()
-    ours = {kind for kind in set(map(type, things)) if str(kind.__module__).startswith(("tensor.", "nn."))}
-    things[:] = [thing for thing in things if type(thing) in ours]
-    for thing in things:
+    for thing in _all_that_hold():
         name = type(thing).__name__
         for held in gc.get_referents(thing):
             for value in held if type(held) is tuple else (held,):

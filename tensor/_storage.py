@@ -22,6 +22,7 @@ import numpy as np
 from tensor import _pool as pool
 from tensor._books import Size
 from tensor._leases import forget_export, give_back, note_borrowed, note_export
+from tensor._limits import kinds_that_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,6 +82,9 @@ class Storage:
     def __reduce__(self) -> tuple[Callable[..., Storage], tuple[Array]]:
         # As bytes in the order of memory, in which strides and offsets stay what they are.
         return _stored, (self.block.ravel(order="K").view(np.uint8),)
+
+
+kinds_that_hold.append(Storage)
 
 
 class Borrowed:

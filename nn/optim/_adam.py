@@ -105,7 +105,7 @@ class Adam(Optimizer):
             decay = 0
         averages = [state[name] for name in self._tensors(group)]
         sign = -1 if group["maximize"] else 1
-        for p, g, m, v, *largest, t, own in self._pieces(x, grad, *averages):
+        for p, g, m, v, *largest, t, own in self._scratch.pieces(x, grad, *averages):
             if shrink != 1:
                 p *= shrink
             if sign != 1 or decay:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nn._gradients import clear_gradients
+from nn.optim._scratch import Scratch
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
@@ -15,13 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from tensor.lowlevel import Array
 
 Group = dict[str, Any]
-
-# Elements that are worked on at a time: with its state and a temporary a piece stays in a core's cache, where
-# whole arrays of millions would pass through memory once for each of the ten operations of a step.
-PIECE = 16_384
 
 
 class Optimizer:
@@ -53,7 +49,7 @@ class Optimizer:
         self.param_groups = []
         self.state = {}
         self._is_disposed = False
-        self._scratch: dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[Array, Array]] = {}
+        self._scratch = Scratch()
         if isinstance(params, TensorCore):
             raise TypeError(
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
@@ -183,7 +179,7 @@ class Optimizer:
             else:
                 writable(held)
         if made:
-            next(self._pieces(x, grad), None)  # the temporaries
+            next(self._scratch.pieces(x, grad), None)  # the temporaries
         return made
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
@@ -210,35 +206,6 @@ class Optimizer:
 
     def _check_options(self, group: Group) -> None:
         """Raise a ``ValueError`` when an option is out of its range."""
-
-    def _pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
-        """Yield arrays: of `x`, its gradient (to read), the `state`, and two temporaries."""
-        g = grad._array
-        if g is None:
-            return
-        arrays = [writable(x), g, *(writable(s) for s in state)]
-        size = g.size
-        if size <= PIECE and g.dtype.kind != "c":
-            yield (*arrays, *self._temporaries(g.shape, g.dtype))
-            return
-        if not all(a.flags.c_contiguous for a in arrays):
-            yield (*arrays, empty(g.shape, g.dtype), empty(g.shape, g.dtype))
-            return
-        flat = [a.reshape(-1) for a in arrays]
-        if g.dtype.kind == "c":
-            # Real and imaginary parts are numbers of their own, as in PyTorch.
-            flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
-            size *= 2
-        scratch = self._temporaries((min(size, PIECE),), flat[1].dtype)
-        for start in range(0, size, PIECE):
-            end = min(start + PIECE, size)
-            yield (*[a[start:end] for a in flat], *[t[: end - start] for t in scratch])
-
-    def _temporaries(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-        scratch = self._scratch.get((shape, dtype))
-        if scratch is None:
-            scratch = self._scratch[shape, dtype] = (empty(shape, dtype), empty(shape, dtype))
-        return scratch
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters as numbers in the order in which they were given.

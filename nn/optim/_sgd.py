@@ -92,7 +92,7 @@ class SGD(Optimizer):
             decay = -decay
         keeps = 1 if is_first else 1 - group["dampening"]  # the first gradient goes in whole
         buffers = [state["momentum_buffer"]] if momentum else []
-        for p, g, *held, t, more in self._pieces(x, grad, *buffers):
+        for p, g, *held, t, more in self._scratch.pieces(x, grad, *buffers):
             if decay:
                 np.multiply(p, decay, out=t)
                 np.add(t, g, out=t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -273,3 +274,45 @@ def test_limits_of_several_threads_hold_for_all_of_them_and_end_with_each() -> N
     steps[3].wait()
     thread.join()
     assert refused == [True]
+
+
+def test_naming_the_holders_disturbs_no_other_thread() -> None:
+    # Tuples that are being made must have one reference: who lists all objects breaks them (a SystemError).
+    is_over = threading.Event()
+    broken: list[BaseException] = []
+
+    def make_tuples() -> None:
+        while not is_over.is_set():
+            try:
+                tuple(i for i in range(300))
+            except SystemError as error:
+                broken.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=make_tuples)
+    thread.start()
+    try:
+        with memory.limit(live() + 1000):
+            for _ in range(20):
+                with pytest.raises(memory.OutOfMemoryError):
+                    tensor.zeros((1_000_000,))
+    finally:
+        is_over.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert broken == []
+
+
+def test_naming_the_holders_keeps_none_of_them() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        start = live()
+        x = tensor.ones((300, 300))
+        with memory.limit(live() + 1000), pytest.raises(memory.OutOfMemoryError, match="held by Tensor"):
+            tensor.zeros((1_000_000,))
+        del x
+        assert live() == start
+    finally:
+        gc.enable()
