@@ -28,9 +28,10 @@ def _order_of(shape: Shape, arrays: Sequence[Array]) -> Array | None:
     """Return an array in the memory order of an elementwise op's result; None is C order."""
     first = arrays[0]
     strides = first.strides
-    if all(x.strides == strides and x.shape == shape for x in arrays):
+    if 0 not in strides and all(x.strides == strides and x.shape == shape for x in arrays):
         return first
-    # Where orders mix, NumPy decides: by strides, so the corners of the arrays show it what it needs.
+    # Where orders mix, or elements stand for several, NumPy decides: by strides, so the corners of the arrays
+    # show it what it needs.
     corners = [x[tuple([slice(2)] * x.ndim)] for x in arrays]
     flags: Any = [*[["readonly"]] * len(corners), ["writeonly", "allocate"]]
     corner = np.nditer((*corners, None), ["zerosize_ok"], flags, order="K").operands[-1]
@@ -75,7 +76,7 @@ def of_one(ufunc: np.ufunc, x: Array) -> Any:
         return ufunc(x)
     if x.flags.c_contiguous:
         return ufunc(x, out=room(n, x.shape, dtype))
-    return ufunc(x, out=_pool.empty(x.shape, dtype, x))
+    return ufunc(x, out=_pool.empty(x.shape, dtype, _order_of(x.shape, (x,))))
 
 
 def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:

@@ -310,3 +310,13 @@ def test_values_and_gradients_are_the_same_with_and_without_the_pool(sample: Sam
         for x, y in zip(ours, expected, strict=True):
             assert (x.shape, x.dtype) == (y.shape, y.dtype)
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 400), (1, 500, 1), (4, 1, 1)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_results_of_expanded_operands_lie_in_numpys_order(shape, order) -> None:
+    x = np.broadcast_to(np.ones(shape), (4, 500, 400)).transpose(order)
+    expanded = tensor.from_numpy(np.ones(shape)).expand(4, 500, 400).permute(*order)
+    assert (expanded + 1).numpy().strides == (x + 1).strides
+    assert (2 - expanded).numpy().strides == (2 - x).strides
+    assert tensor.exp(expanded).numpy().strides == np.exp(x).strides
