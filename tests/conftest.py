@@ -16,15 +16,15 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def collections_pass_over_what_was_imported() -> None:
-    # Else each test's collection walks all of NumPy and Hypothesis: 40 ms a test.
+@pytest.fixture(scope="module", autouse=True)
+def collections_pass_over_what_was_there_before() -> None:
+    # Else each test's collection walks all of NumPy, Hypothesis and the reports of earlier tests: 40 ms a test.
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def no_scope_is_left_current(collections_pass_over_what_was_imported: None) -> Iterator[None]:
+def no_scope_is_left_current(collections_pass_over_what_was_there_before: None) -> Iterator[None]:
     yield
     left = current_dispose_scope()
     while (scope := current_dispose_scope()) is not None:
