@@ -18,7 +18,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(scope="module", autouse=True)
 def collections_pass_over_what_was_there_before() -> None:
-    # Else each test's collection walks all of NumPy, Hypothesis and the reports of earlier tests: 40 ms a test.
+    # Else each collection walks all of NumPy, Hypothesis and the reports of earlier tests: 40 ms a test.
     gc.collect()
     gc.freeze()
 
