@@ -332,14 +332,6 @@ def hold_of(array: Array) -> Size | None:
     return None
 
 
-def is_pooled(array: Array) -> bool:
-    """Tell whether the memory under `array` is a block of the pool."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    return owner.base is not None and block_of(owner) is not None
-
-
 def pool_from(nbytes: int) -> None:
     """Let the pool serve arrays of `nbytes` and more."""
     pool.min_pooled = nbytes

@@ -84,15 +84,7 @@ class Adam(Optimizer):
         averages = ("exp_avg", "exp_avg_sq")
         return (*averages, "max_exp_avg_sq") if group["amsgrad"] else averages
 
-    def _update(
-        self,
-        x: Tensor,
-        grad: Tensor,
-        state: dict[str, Any],
-        group: Group,
-        *,
-        is_first: bool,  # noqa: ARG002  # the count of steps tells
-    ) -> None:
+    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, **_: bool) -> None:
         step = state["step"] = int(state.get("step", 0)) + 1
         beta1, beta2 = group["betas"]
         # Bias corrections, out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).

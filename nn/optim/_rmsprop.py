@@ -94,15 +94,7 @@ class RMSprop(Optimizer):
             names.append("grad_avg")
         return tuple(names)
 
-    def _update(
-        self,
-        x: Tensor,
-        grad: Tensor,
-        state: dict[str, Any],
-        group: Group,
-        *,
-        is_first: bool,  # noqa: ARG002  # averages begin at 0
-    ) -> None:
+    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, **_: bool) -> None:
         names = self._tensors(group)
         alpha, decay, lr = group["alpha"], group["weight_decay"], group["lr"]
         sign = -1 if group["maximize"] else 1
