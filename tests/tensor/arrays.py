@@ -8,6 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tensor._books import block_of
+
 Array = np.ndarray[Any, Any]
 
 FLOATING = ("float16", "float32", "float64")
@@ -51,3 +53,11 @@ def assert_same(ours: Any, expected: Any) -> None:
     expected = np.asarray(expected)
     assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_array_equal(array, expected)
+
+
+def is_pooled(array: Array) -> bool:
+    """Tell whether the memory under `array` is a block of the pool."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return owner.base is not None and block_of(owner) is not None

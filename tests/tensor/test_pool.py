@@ -23,20 +23,12 @@ from tensor import _accounting as accounting
 from tensor import _leases as leases
 from tensor import _pool, memory
 from tensor._accounting import charge, sizes
-from tensor._books import Block, block_of
+from tensor._books import Block
 from tensor._leases import books
 from tensor._pool import capacity_for, empty, hold_of, pool, zeros
-from tests.tensor.arrays import Array
+from tests.tensor.arrays import Array, is_pooled
 
 LARGE = 10_000  # float64 elements: 80,000 bytes
-
-
-def is_pooled(array: Array) -> bool:
-    """Tell whether the memory under `array` is a block of the pool."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    return owner.base is not None and block_of(owner) is not None
 
 
 class Held:

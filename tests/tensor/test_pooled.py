@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import memory
-from tensor._pool import is_pooled
 from tensor._pooled import Pooled, enter, leave, xp
-from tests.tensor.arrays import COMPLEX, FLOATING, Array, filled, pairs, scalars
+from tests.tensor.arrays import COMPLEX, FLOATING, Array, filled, is_pooled, pairs, scalars
 from tests.tensor.gradients import LAYOUTS, Sample, values
 from tests.tensor.test_derivatives import COMPLEX as COMPLEX_SAMPLES
 from tests.tensor.test_derivatives import REAL, arrays_of, sampled
