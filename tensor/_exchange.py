@@ -92,7 +92,11 @@ class Exchange(TensorCore):
         """Return a memoryview over the tensor's memory: ``memoryview(x)``, from Python 3.12 on.
 
         Python 3.11 does not ask for it: write ``memoryview(numpy.asarray(x))`` there. The tensor and the
-        memoryview see each other's writes, and either may go first.
+        memoryview see each other's writes, and either may be disposed first.
+
+        Python keeps the object that a buffer came from for as long as the buffer: from 3.12 on a tensor without
+        other references lives on, until it is disposed, under ``memoryview(x)`` and ``numpy.asarray(x)``,
+        which asks for a buffer too. ``x.numpy()`` keeps the memory alone, on every version.
 
         Raises
         ------

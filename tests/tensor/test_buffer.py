@@ -2,11 +2,13 @@
 
 import hashlib
 import sys
+import weakref
 
 import numpy as np
 import pytest
 
 import tensor
+from tensor import memory
 
 ASKS_FOR_BUFFERS = sys.version_info >= (3, 12)
 
@@ -55,6 +57,32 @@ def test_either_side_may_go_first():
     x = tensor.ones((2,))
     view_of(x).release()
     assert has_lazy_clones(x)
+
+
+def test_from_python_3_12_on_what_the_buffer_protocol_gave_keeps_the_tensor_itself_until_it_is_disposed():
+    before = memory.statistics()
+    x = tensor.ones((2,))
+    taken = weakref.ref(x)
+    array = np.asarray(x)
+    del x
+    assert (taken() is not None) == ASKS_FOR_BUFFERS
+    if ASKS_FOR_BUFFERS:
+        assert (memory.statistics() - before).bytes_live == array.nbytes
+        taken().dispose()
+    change = memory.statistics() - before
+    assert (change.bytes_live, change.bytes_pinned) == (0, array.nbytes)
+    assert array.tolist() == [1.0, 1.0]
+    del array
+    assert (memory.statistics() - before).bytes_pinned == 0
+
+
+def test_an_array_of_numpy_never_keeps_the_tensor():
+    x = tensor.ones((2,))
+    taken = weakref.ref(x)
+    array = x.numpy()
+    del x
+    assert taken() is None
+    assert array.tolist() == [1.0, 1.0]
 
 
 def test_read_only_memory_gives_a_read_only_memoryview():

@@ -50,7 +50,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 EXPORTS: dict[str, Callable[[Tensor], np.ndarray]] = {
     "numpy": lambda x: x.numpy(),
     "a view of numpy's": lambda x: x.numpy()[...],
-    "memoryview": lambda x: np.asarray(memoryview(np.asarray(x))),
+    "memoryview": lambda x: np.asarray(memoryview(x.numpy())),
     "dlpack": np.from_dlpack,
 }
 
