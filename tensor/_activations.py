@@ -46,7 +46,8 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     """
     array = _operand("leaky_relu", x)
     out = np.where(array > 0, array, array * negative_slope)
-    return apply(RULES["leaky_relu"], lambda _: leave(out), (x,), slope=negative_slope)
+    rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
+    return apply(rule, lambda _: leave(out), (x,), slope=negative_slope)
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -60,7 +61,8 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """
     array = _operand("elu", x)
     out = np.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
-    return apply(RULES["elu"], lambda _: leave(out), (x,), alpha=alpha)
+    rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
+    return apply(rule, lambda _: leave(out), (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -72,11 +74,8 @@ def silu(x: Any, /) -> Tensor:
     >>> tensor.silu(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-    array = _operand("silu", x)
-    gate = _special.sigmoid(array)
-    with np.errstate(invalid="ignore"):
-        out = array * gate
-    return apply(RULES["silu"], lambda _: leave(out), (x,), gate=leave(gate))
+    out = _special.silu(_operand("silu", x))
+    return apply(RULES["silu"], lambda _: leave(out), (x,))
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -89,11 +88,15 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     [100.0]
     """
     array = _operand("softplus", x)
-    scaled = array * beta
-    is_linear = scaled > threshold
-    out = np.where(is_linear, array, _special.softplus(scaled) / beta)
-    slope = np.where(is_linear, np.ones_like(scaled), _special.sigmoid(scaled)) if _has_history(x) else None
-    return apply(RULES["softplus"], lambda _: leave(out), (x,), slope=leave(slope))
+    scaled = array if beta == 1 else array * beta
+    out = _special.softplus(scaled)
+    # Where the curve has met its line within the dtype's precision, `out` alone tells the slope.
+    is_smooth = threshold >= -math.log(np.finfo(array.dtype).eps / 4)
+    if beta != 1 or not is_smooth:
+        out = np.where(scaled > threshold, array, out / beta)
+    if is_smooth:
+        return apply(RULES["softplus"], lambda _: leave(out), (x,), beta=beta)
+    return apply(RULES["softplus_with_bend"], lambda _: leave(out), (x,), beta=beta, threshold=threshold)
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
@@ -115,28 +118,15 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     array = _operand("gelu", x)
-    kernel = _gelu_by_erf if approximate == "none" else _gelu_by_tanh
-    # Squares and cubes may overflow where the result has long been `x` or 0.
+    rule = RULES["gelu" if approximate == "none" else "gelu_by_tanh"]
+    # Powers may overflow where the result has long been `x` or 0.
     with np.errstate(over="ignore", invalid="ignore"):
-        value, slope = kernel(array, _has_history(x))
-    return apply(RULES["gelu"], lambda _: leave(value), (x,), slope=leave(slope))
-
-
-def _gelu_by_erf(x: Array, wants_slope: bool) -> tuple[Array, Any]:
-    probability = 0.5 * (1 + _special.erf(x * (1 / _ROOT_2)))
-    if not wants_slope:
-        return x * probability, None
-    density = np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
-    return x * probability, probability + x * density
-
-
-def _gelu_by_tanh(x: Array, wants_slope: bool) -> tuple[Array, Any]:
-    inner = _ROOT_2_OVER_PI * (x + 0.044715 * x**3)
-    gate = 0.5 * (1 + np.tanh(inner))
-    if not wants_slope:
-        return x * gate, None
-    slope = gate + x * 2 * gate * (1 - gate) * _ROOT_2_OVER_PI * (1 + 3 * 0.044715 * x**2)
-    return x * gate, slope
+        if approximate == "none":
+            gate = _special.erf(array * (1 / _ROOT_2)) + 1
+        else:
+            gate = np.tanh(array * (_ROOT_2_OVER_PI + _ROOT_2_OVER_PI * 0.044715 * (array * array))) + 1
+        out = array * (0.5 * gate)
+    return apply(rule, lambda _: leave(out), (x,))
 
 
 def _operand(name: str, x: object) -> Array:
@@ -149,7 +139,3 @@ def _operand(name: str, x: object) -> Array:
             f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"
         )
     return enter(array)  # type: ignore[no-any-return]  # as good as an array
-
-
-def _has_history(x: object) -> bool:
-    return getattr(x, "_node", None) is not None

@@ -130,6 +130,15 @@ def sigmoid(x: Array) -> Any:
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
+def silu(x: Array) -> Any:
+    """Return x * sigmoid(x)."""
+    x = _real("silu", x)
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = wide / (np.exp(-wide) + 1)
+    return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+
 def softplus(x: Array) -> Any:
     """Return log(1 + exp(x)) without overflow."""
     x = _real("softplus", x)

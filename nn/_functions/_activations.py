@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:
-    floating_array_of(name, "input", input)
-
     def write(array: Array) -> None:
         array[...] = leave(kernel(enter(array)))
 
@@ -39,6 +37,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 2.0]
     """
     if inplace:
+        floating_array_of("relu", "input", input)
         return _in_place("relu", input, lambda x: np.maximum(x, 0))
     array_of("relu", "input", input)
     return tn.relu(input)
@@ -53,11 +52,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> nn.functional.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
     [-1.0, 2.0]
     """
-    if inplace:
-        return _in_place(
-            "leaky_relu", input, lambda x: np.where(x > 0, x, x * negative_slope), slope=negative_slope
-        )
     floating_array_of("leaky_relu", "input", input)
+    if inplace:
+        rule = "leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"
+        return _in_place(rule, input, lambda x: np.where(x > 0, x, x * negative_slope), slope=negative_slope)
     return tn.leaky_relu(input, negative_slope)
 
 
@@ -70,11 +68,12 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> nn.functional.elu(tensor.tensor([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    if inplace:
-        return _in_place(
-            "elu", input, lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=alpha
-        )
     floating_array_of("elu", "input", input)
+    if inplace:
+        rule = "elu" if alpha >= 0 else "elu_by_input"
+        return _in_place(
+            rule, input, lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=alpha
+        )
     return tn.elu(input, alpha)
 
 
@@ -87,10 +86,9 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.silu(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-    if inplace:
-        gate = leave(gate_of(enter(floating_array_of("silu", "input", input))))
-        return _in_place("silu", input, lambda x: x * gate, gate=gate)
     floating_array_of("silu", "input", input)
+    if inplace:
+        return _in_place("silu", input, lambda x: x * gate_of(x))
     return tn.silu(input)
 
 

@@ -53,6 +53,45 @@ def _by_sign(xp: Any, g: Any, x: Any, below: Any) -> Any:
     return g * positive + (g * below) * ~positive
 
 
+def _elu(xp: Any, g: Any, out: Any, alpha: float) -> Any:
+    below = xp.minimum(out, 0) + alpha
+    return g * below if alpha == 1 else _by_sign(xp, g, out, below)
+
+
+# Below these a product has few digits, or none.
+_SMALLEST_NORMAL = {2: 2.0**-14, 4: 2.0**-126, 8: 2.0**-1022}
+
+
+def _share(xp: Any, x: Any, out: Any) -> Any:
+    """Return what a gate lets through of `x`: out / x, and its limit at 0, which is half of it."""
+    quotient = out / x
+    small = xp.abs(x) < _SMALLEST_NORMAL[x.dtype.itemsize]
+    return xp.where(small, 0.5, quotient) if small.any() else quotient
+
+
+# Derived again, the quotient would lose its digits near 0: on tensors `xp` has the functions themselves.
+# On arrays it has not, and dividing takes a half (silu), or a tenth (gelu), of the time.
+
+
+def _silu(xp: Any, g: Any, x: Any, out: Any) -> Any:
+    gate = xp.sigmoid(x) if hasattr(xp, "sigmoid") else _share(xp, x, out)
+    return g * (gate + out * (1 - gate))
+
+
+def _gelu(xp: Any, g: Any, x: Any, out: Any) -> Any:
+    gate = 0.5 * (1 + xp.erf(x * math.sqrt(0.5))) if hasattr(xp, "erf") else _share(xp, x, out)
+    return g * (gate + x * xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)))
+
+
+def _gelu_by_tanh(xp: Any, g: Any, x: Any) -> Any:
+    # Far out the hyperbolic tangent is 1 whatever the square: bounded, it makes no infinity times 0.
+    square = xp.minimum(x * x, 100.0)
+    scale = math.sqrt(2 / math.pi)
+    t = xp.tanh(x * (scale + scale * 0.044715 * square))
+    inner_slope = scale + 3 * scale * 0.044715 * square
+    return (0.5 * g) * (1 + t + x * (1 - t * t) * inner_slope)
+
+
 def _squared_distance(a: Any, b: Any) -> Any:
     """Return a*a + b*b, and 1 at the origin: what is divided by it is 0 there, as in PyTorch."""
     squares = a * a + b * b
@@ -169,14 +208,22 @@ define("sign", x=_sign)
 
 # Activations and special functions
 
-define("relu", x=lambda xp, g, out: g * ~(out <= 0))  # nan stays visible
-define("leaky_relu", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
-define("elu", x=lambda xp, g, x, out, alpha: _by_sign(xp, g, x, xp.minimum(out, 0) + alpha))
+define("relu", x=lambda xp, g, out: g * (out != 0))  # nan stays visible
+# The sign of the output is that of the input, unless the slope below 0 is negative.
+define("leaky_relu", x=lambda xp, g, out, slope: _by_sign(xp, g, out, slope))
+define("leaky_relu_by_input", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
+define("elu", x=_elu)
+define("elu_by_input", x=lambda xp, g, x, alpha: _by_sign(xp, g, x, alpha * xp.exp(xp.minimum(x, 0))))
 define("sigmoid", x=lambda xp, g, out: g * conj(xp, out * (1 - out)))
 define("logsigmoid", x=lambda xp, g, out: g * -xp.expm1(out))
-define("softplus", x=lambda xp, g, slope: g * slope)
-define("silu", x=lambda xp, g, x, gate: g * gate * (1 + x * (1 - gate)))
-define("gelu", x=lambda xp, g, slope: g * slope)
+define("softplus", x=lambda xp, g, out, beta: g * -xp.expm1(-beta * out))
+define(
+    "softplus_with_bend",
+    x=lambda xp, g, x, out, beta, threshold: g * xp.where(beta * x > threshold, 1, -xp.expm1(-beta * out)),
+)
+define("silu", x=_silu)
+define("gelu", x=_gelu)
+define("gelu_by_tanh", x=_gelu_by_tanh)
 define("erf", x=lambda xp, g, x: g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 
