@@ -10,9 +10,9 @@ from tensor import float16, float32, float64
 from tensor.lowlevel import (
     Dtype,
     DtypeLike,
-    Leaf,
     TensorCore,
     as_dtype,
+    gradient_of,
     is_inexact,
     wrap_unowned,
 )
@@ -49,10 +49,7 @@ class Conversion(Traversal):
         held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
         # All memory is there before the first tensor changes.
         arrays = [_converted(x._array, wanted) for x in held]
-        grads = [
-            None if x.grad is None or x.grad._array is None else _converted(x.grad._array, wanted)
-            for x in held
-        ]
+        grads = [None if grad is None else _converted(grad._array, wanted) for grad in map(gradient_of, held)]
         for x, array, grad in zip(held, arrays, grads, strict=True):
             _replace(x, array, grad)
         return self
@@ -107,6 +104,5 @@ def _replace(x: TensorCore, array: Array, grad: Array | None) -> None:
     requires_grad = x._node is not None
     x._lie_over(array)
     if requires_grad:
-        leaf = Leaf(array.shape, array.dtype)
-        leaf.grad = None if grad is None else wrap_unowned(grad)
-        x._node = leaf
+        x._become_leaf()
+        x._grad = None if grad is None else wrap_unowned(grad)

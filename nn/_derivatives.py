@@ -20,19 +20,11 @@ def _rows(xp: Any, x: Any) -> Any:
 
 
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
-    """Add the gradients of equal indices up: sorted, they stand side by side."""
-    whole = xp.zeros(shape, dtype=g.dtype)
-    flat = xp.reshape(indices, (-1,))
-    if flat.shape[0] == 0:
-        return whole
-    order = xp.argsort(flat, stable=True)
-    ordered = flat[order]
-    starts = xp.concatenate((xp.zeros(1, dtype=order.dtype), xp.nonzero(ordered[1:] != ordered[:-1])[0] + 1))
-    # The standard has no name for adding up rows in groups.
-    whole[ordered[starts]] = xp.add.reduceat(xp.reshape(g, (-1, shape[1]))[order], starts, axis=0)
+    rows, g = indices.reshape(-1), xp.reshape(g, (-1, shape[1]))
     if padding_idx is not None:
-        whole[padding_idx] = 0
-    return whole
+        kept = (rows != padding_idx).nonzero()[0]
+        rows, g = rows[kept], g[kept]
+    return xp.spread(g, (rows,), shape)
 
 
 define(

@@ -16,14 +16,13 @@ def clear_gradients(tensors: Iterable[Tensor], set_to_none: bool) -> None:
     """Dispose the gradients of `tensors`, or fill them with zeros."""
     for x in tensors:
         x._raise_if_disposed()
-        node = x._node
-        if type(node) is not Leaf:
+        if type(x._node) is not Leaf:
             continue
-        grad = node.grad
+        grad = x._grad
         if grad is None:
             continue
         if set_to_none or grad._array is None:
-            node.grad = None
+            x._grad = None
             grad.dispose()
         else:
             grad._node = None

@@ -55,9 +55,8 @@ class Parameter(Tensor):
         handle = data._move_handle("its handle moved into a Parameter")
         parameter = object.__new__(cls)
         parameter._take_over(handle)
-        array = parameter._array
-        if requires_grad and array is not None:
-            parameter._node = Leaf(array.shape, array.dtype)
+        if requires_grad:
+            parameter._become_leaf()
         return DisposeScope.replace_with(data, parameter)
 
     def __repr__(self) -> str:

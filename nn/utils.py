@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tensor as tn
-from tensor.lowlevel import Leaf, TensorCore, wrap, writable
+from tensor.lowlevel import TensorCore, gradient_of, wrap, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,9 @@ def _gradients_of(parameters: Tensor | Iterable[Tensor]) -> list[TensorCore]:
     found: list[TensorCore] = []
     for x in given:
         x._raise_if_disposed()
-        node = x._node
-        if type(node) is Leaf and node.grad is not None and node.grad._array is not None:
-            found.append(node.grad)
+        grad = gradient_of(x)
+        if grad is not None:
+            found.append(grad)
     return found
 
 

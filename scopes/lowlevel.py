@@ -8,7 +8,7 @@ from scopes._current import current, register
 from scopes._ownership import owner_of
 from scopes._scoped import Scoped
 from scopes._tallies import Account, Accounts, Tally, accounts_of, nowhere
-from scopes._tracebacks import clear_frames_of
+from scopes._tracebacks import clear_frames_of, clear_library_frames
 
 __all__ = [
     "Account",
@@ -17,6 +17,7 @@ __all__ = [
     "Tally",
     "accounts_of",
     "clear_frames_of",
+    "clear_library_frames",
     "current",
     "nowhere",
     "owner_of",

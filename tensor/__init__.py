@@ -124,11 +124,11 @@ from tensor._expanding import (
     tile,
 )
 from tensor._files import load_file, save_file
-from tensor._graph import enable_grad, no_grad, set_grad_enabled
-from tensor._graph import is_recording as is_grad_enabled
 from tensor._handle import Handle
 from tensor._joining import cat, concat, meshgrid, stack, unstack
 from tensor._linalg import cross, matmul, outer, tensordot, trace, vecdot
+from tensor._modes import enable_grad, inference_mode, is_inference_mode_enabled, no_grad, set_grad_enabled
+from tensor._modes import is_recording as is_grad_enabled
 from tensor._moving import flip, roll, tril, triu
 from tensor._printing import get_printoptions, set_printoptions
 from tensor._random import Generator, manual_seed, rand, rand_like, randn, randn_like
@@ -258,11 +258,13 @@ __all__ = [
     "greater_equal",
     "hypot",
     "iinfo",
+    "inference_mode",
     "int8",
     "int16",
     "int32",
     "int64",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "isclose",
     "isdtype",
     "isfinite",

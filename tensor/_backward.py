@@ -2,70 +2,108 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._core import wrap_unowned
+from scopes.lowlevel import clear_library_frames
+from tensor import _pool as pool
+from tensor._anomalies import anomalies, recorded_at
+from tensor._array_gradients import ArrayGradients, references, sole_reference
+from tensor._books import run
+from tensor._core import TensorCore, gradient_of, wrap_claim_unowned, wrap_unowned
 from tensor._graph import Leaf, Node
-from tensor._placing import astype, laid_out, reduce
-from tensor._pooled import enter, leave, xp
-from tensor._storage import Array, writable
+from tensor._modes import GradMode
+from tensor._placing import laid_out
+from tensor._pooled import enter, leave
+from tensor._storage import claim, writable
+from tensor._tensor_gradients import TensorGradients
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-SECOND_BACKWARD = (
-    "backward through a graph whose saved values are already freed: they go as backward uses them. Call "
-    "the first "
-    "backward with retain_graph=True, or compute the output anew"
-)
+    from tensor._tensor import Tensor
 
 
 def run_backward(
-    roots: Sequence[tuple[Node, Array]], *, retain_graph: bool, only: Collection[Node] | None = None
-) -> dict[Node, Array]:
-    """Carry gradients from `roots` through the graph.
+    roots: Sequence[tuple[Node, Any]],
+    *,
+    retain_graph: bool,
+    create_graph: bool = False,
+    only: Collection[Node] | None = None,
+) -> dict[Node, Any]:
+    """Carry gradients from `roots` through the graph: arrays, or with `create_graph` tensors.
 
     Without `only`, gradients gather in the leaves, once all of them are computed: an error on the way leaves
     every ``grad`` as it was. With `only`, the gradients of those nodes are returned instead.
     """
+    try:
+        # The slope of a square root at 0 is infinite, and no news.
+        with GradMode(create_graph), np.errstate(all="ignore"):
+            kind = TensorGradients if create_graph else ArrayGradients
+            gradients = kind(anomalies(), retain_graph=retain_graph)
+            return _walk(roots, gradients, only)
+    except BaseException as error:
+        # Who stores the error stores no memory of ours.
+        clear_library_frames(error)
+        del roots, only
+        raise
+
+
+def _walk(
+    roots: Sequence[tuple[Node, Any]], gradients: ArrayGradients, only: Collection[Node] | None
+) -> dict[Node, Any]:
     waiting = _count_users(roots)
-    gradients: dict[Node, Array] = {}
-    # Sums made here; only these may be added to in place.
-    sums: set[Node] = set()
     for node, g in roots:
-        _gather(gradients, sums, node, g)
+        gradients.gather(node, g)
     ready = [node for node in waiting if waiting[node] == 0]
-    found: dict[Node, Array] = {}
+    found: dict[Node, Any] = {}
     wanted = None if only is None else _leading_to(waiting, only)
-    # The slope of a square root at 0 is infinite, and no news.
-    with np.errstate(all="ignore"):
-        while ready:
-            node = ready.pop()
-            gradient = gradients.pop(node, None)
-            sums.discard(node)
-            if gradient is not None:
-                if only is None:
-                    if isinstance(node, Leaf):
-                        found[node] = gradient
-                elif node in only:
+    arrived = gradients.arrived
+    while ready:
+        node = ready.pop()
+        gradient = arrived.pop(node, None)
+        if gradient is not None:
+            hooks = getattr(node, "hooks", None)
+            if hooks is not None:
+                gradient = gradients.through(hooks, node, gradient)
+            if only is None:
+                if isinstance(node, Leaf):
                     found[node] = gradient
-                if node.next and (wanted is None or node in wanted):
-                    _step(node, gradient, gradients, sums, retain_graph=retain_graph)
-                gradient = None  # its memory may serve the next one
-            for after in node.next:
-                if after is not None:
-                    waiting[after] -= 1
-                    if waiting[after] == 0:
-                        ready.append(after)
+                    if hooks is not None and hooks.after:
+                        gradient = None
+                        _gather_now(node, found)
+            elif node in only:
+                found[node] = gradient
+            if node.next and (wanted is None or node in wanted):
+                _step(node, gradient, gradients)
+            gradient = None  # its memory may serve the next one
+        for after in node.next:
+            if after is not None:
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    ready.append(after)
     if only is None:
-        while found:
-            _accumulate(*found.popitem())
+        _accumulate(found)
     return found
 
 
-def _count_users(roots: Sequence[tuple[Node, Array]]) -> dict[Node, int]:
+def _step(node: Node, g: Any, gradients: ArrayGradients) -> None:
+    try:
+        if type(node) is Node:
+            gradients.step(node, g)
+        else:
+            node.step(g, gradients)  # type: ignore[attr-defined]  # those of the user's own functions
+    except Exception as error:
+        if gradients.anomalies is not None and not getattr(error, "__notes__", None):
+            error.add_note(recorded_at(node))
+        raise
+
+
+def _count_users(roots: Sequence[tuple[Node, Any]]) -> dict[Node, int]:
     """Return every node that can be reached, with the number of edges that lead to it."""
     users: dict[Node, int] = {}
     stack: list[Node] = []
@@ -102,71 +140,73 @@ def _leading_to(nodes: Collection[Node], targets: Collection[Node]) -> set[Node]
     return leading
 
 
-def _step(node: Node, g: Array, gradients: dict[Node, Array], sums: set[Node], *, retain_graph: bool) -> None:
-    saved = node.saved
-    if saved is None:
-        raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
-    # What is large comes in with its results in the pool.
-    passed = enter(g)
-    values = [enter(value) for value in saved]
-    for i, function, places in node.plan.steps:
-        after = node.next[i]
-        if after is None:
+def _gather_now(node: Node, found: dict[Node, Any]) -> None:
+    """Give a leaf its gradient before all others have theirs, for a hook that waits for it."""
+    _accumulate({node: found.pop(node)})
+    x = node.tensor() if isinstance(node, Leaf) else None
+    if x is not None:
+        for hook in list(node.hooks.after.values()):
+            hook(x)
+
+
+def _accumulate(found: dict[Node, Any]) -> None:
+    """Add the gradients that were found to those of their leaves: all of them, or on an error none."""
+    grown: list[tuple[Any, Any]] = []
+    fresh: dict[Node, Any] = {}
+    homes: dict[Node, TensorCore] = {}
+    while found:
+        node, g = found.popitem()
+        x = node.tensor() if isinstance(node, Leaf) else None
+        if x is None:
             continue
-        gradient = function(
-            xp, passed, *[values[p] if p >= 0 else i if p == -1 else after.shape for p in places]
+        before = gradient_of(x)
+        if before is None:
+            fresh[node] = g
+            homes[node] = x
+        elif isinstance(g, TensorCore) or before._node is not None:
+            fresh[node] = before + g if isinstance(g, TensorCore) else leave(enter(claim(before)) + g)
+            homes[node] = x
+        else:
+            grown.append((before, g))
+        g = None  # who counts its references must not find this one
+    made = tensors_of(fresh, wrap_unowned, wrap_claim_unowned)
+    # Last of what may fail: each has memory of its own to write to.
+    arrays = [writable(before) for before, _ in grown]
+    # In one call: no signal comes between two of them.
+    run(
+        chain(
+            map(_add_to, arrays, [g for _, g in grown], arrays),
+            map(setattr, homes.values(), repeat("_grad"), [made[node] for node in homes]),
         )
-        if gradient is not None:
-            _gather(gradients, sums, after, _fit(leave(gradient), after))
-    if not retain_graph and saved:
-        node.saved = None
-        node.holds = ()
+    )
 
 
-def _fit(gradient: Any, node: Node) -> Array:
-    """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
-    shape, dtype = node.shape, node.dtype
-    g: Array = gradient if type(gradient) is np.ndarray else np.asarray(gradient)
-    if g.shape != shape:
-        added = g.ndim - len(shape)
-        if added > 0:
-            g = _sum(g, tuple(range(added)))
-        stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
-        if stretched:
-            g = _sum(g, stretched, keepdims=True)
-        if g.shape != shape:
-            g = np.broadcast_to(g, shape)
-    if g.dtype is not dtype and g.dtype != dtype:
-        g = astype(g.real if g.dtype.kind == "c" and dtype.kind != "c" else g, dtype)
-    return g
+# As a function of three arrays: to the first, of the first and the second, into the third.
+_add_to: Callable[[Any, Any, Any], Any] = np.add
 
 
-def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
-    return np.asarray(reduce(np.add, g, axes, None, keepdims))
+def tensors_of(
+    found: dict[Node, Any], make: Callable[[Any], Tensor], share: Callable[[TensorCore], Tensor]
+) -> dict[Node, Tensor]:
+    """Return gradients as tensors with memory of their own: `make` of an array, `share` of another tensor.
 
-
-def _gather(gradients: dict[Node, Array], sums: set[Node], node: Node, g: Array) -> None:
-    before = gradients.get(node)
-    if before is None:
-        gradients[node] = g
-    elif node in sums:
-        np.add(before, g, out=before)
-    else:
-        gradients[node] = np.asarray(leave(enter(before) + g))
-        sums.add(node)
-
-
-def _accumulate(leaf: Node, gradient: Array) -> None:
-    if not isinstance(leaf, Leaf) or leaf.is_closed:
-        return
-    grad = leaf.grad
-    if grad is None or grad._array is None:
-        leaf.grad = wrap_unowned(own_layout(gradient))
-    else:
-        array = writable(grad)
-        np.add(array, gradient, out=array)
-
-
-def own_layout(gradient: Array) -> Array:
-    """Return a gradient that is a tensor's own: broadcast or transposed ones are laid out anew."""
-    return laid_out(gradient) if isinstance(gradient.base, np.ndarray) else gradient
+    What is one array for several nodes is shared, as by ``clone()``.
+    """
+    made: dict[Node, Tensor] = {}
+    first: dict[int, TensorCore] = {}
+    uses = Counter(map(id, found.values()))
+    for node in found:
+        key = id(found[node])
+        if isinstance(found[node], TensorCore):
+            made[node] = share(found[node])
+            made[node]._node = found[node]._node
+        elif key in first:
+            made[node] = share(first[key])
+        elif isinstance(found[node].base, np.ndarray):
+            # Broadcast or transposed: a tensor's own is laid out anew.
+            made[node] = first[key] = make(laid_out(found[node]))
+        elif references(found, node) == sole_reference + uses[key] - 1:
+            made[node] = first[key] = make(found[node])
+        else:
+            made[node] = first[key] = make(pool.copy(found[node]))
+    return made

@@ -76,7 +76,7 @@ _farewell = _ThreadsFarewell()
 class TensorCore(Scoped):
     """What every tensor is made of; `Tensor` adds the operations."""
 
-    __slots__ = ("_array", "_ending", "_hold", "_node", "_seat")
+    __slots__ = ("_array", "_ending", "_grad", "_hold", "_node", "_seat")
 
     # None once the tensor is empty.
     _array: Array | None
@@ -86,6 +86,8 @@ class TensorCore(Scoped):
     _hold: Hold
     # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
     _node: Node | None
+    # Set for leaves, and for tensors that retain theirs: the gradient.
+    _grad: TensorCore | None
     # Set when the handle moves away: where to.
     _ending: str
 
@@ -214,11 +216,24 @@ class TensorCore(Scoped):
 
     def _forget_memory(self) -> None:
         leave(self)
-        node = self._node
-        if node is not None:
-            self._node = None
-            if type(node) is Leaf:
-                node.close()
+        if self._node is not None:
+            self._forget_history()
+
+    def _forget_history(self) -> None:
+        """Record nothing by this tensor any more; its gradient goes."""
+        self._node = None
+        grad = getattr(self, "_grad", None)
+        if grad is not None:
+            self._grad = None
+            grad.dispose()
+
+    def _become_leaf(self) -> None:
+        """Let gradients gather here from now on."""
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        self._grad = None
+        self._node = Leaf(array.shape, array.dtype, ref(self))
 
     def _clear(self) -> bool:
         empty = self._array is None
@@ -348,6 +363,19 @@ def wrap_claim_unowned(x: TensorCore) -> Tensor:
     """Return what ``wrap_claim`` does, owned by no scope."""
     array, hold = claim_for_tensor(x)
     return wrap_unowned(array, hold=hold)
+
+
+def wrap_leaf(array: Array, hold: Hold) -> Tensor:
+    """Return what ``wrap_with`` does, a leaf where gradients gather."""
+    x = wrap_with(array, None, hold)
+    x._become_leaf()
+    return x
+
+
+def gradient_of(x: TensorCore) -> Tensor | None:
+    """Return the gradient that `x` has gathered; None where there is none, or an empty one."""
+    grad = getattr(x, "_grad", None)
+    return grad if grad is not None and grad._array is not None else None
 
 
 def as_array(result: Any) -> Array:

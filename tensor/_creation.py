@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._core import TensorCore, hold_for, wrap, wrap_with
+from tensor._core import TensorCore, hold_for, wrap, wrap_leaf, wrap_with
 from tensor._data import as_data
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
-from tensor._graph import Leaf
 from tensor._storage import Array, borrow
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
             "dtype=tensor.float32, or leave requires_grad out"
         )
-    return wrap_with(array, Leaf(array.shape, array.dtype), hold_for(array))
+    return wrap_leaf(array, hold_for(array))
 
 
 def as_tensor(x: object) -> Tensor:

@@ -15,7 +15,8 @@ from tensor._core import TensorCore, as_array, hold_for, plain, wrap, wrap_with
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
-from tensor._graph import Leaf, Node, Rule, grad_enabled
+from tensor._graph import Leaf, Node, Rule
+from tensor._modes import grad_enabled
 from tensor._pooled import enter, leave
 from tensor._storage import (
     Array,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 _new = object.__new__
-_is_recording = grad_enabled.get
+_recorder = grad_enabled.get
 ndarray = np.ndarray
 
 # What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
@@ -68,7 +69,10 @@ def operand(x: object) -> Any:
 def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None:
     """Return the node of an op with `inputs` (tensors, arrays, scalars), or None when none is wanted."""
     nodes = tuple([getattr(x, "_node", None) for x in inputs])
-    if not any(nodes) or not rule.is_differentiable or not _is_recording() or out.dtype.kind not in "fc":
+    if not any(nodes) or not rule.is_differentiable or out.dtype.kind not in "fc":
+        return None
+    recorder = _recorder()
+    if not recorder:
         return None
     plan = rule.plan(tuple([node is not None for node in nodes]))
     saved: list[Any] = []
@@ -91,12 +95,15 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     node.holds = tuple(holds)
     node.shape = out.shape
     node.dtype = out.dtype
+    if recorder is not True:
+        recorder.show(node)
     return node
 
 
 def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Node | None:
     """Return what ``record`` returns for an op of two inputs and no parameters, in half the time."""
-    if not rule.is_differentiable or not _is_recording():
+    recorder = _recorder()
+    if not recorder or not rule.is_differentiable:
         return None
     dtype = out.dtype
     if dtype.kind not in "fc":
@@ -128,6 +135,8 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
         node.holds = pick((a_hold, b_hold, None))
     node.shape = out.shape
     node.dtype = dtype
+    if recorder is not True:
+        recorder.show(node)
     return node
 
 
@@ -195,16 +204,17 @@ def overwrite(
             other._raise_if_disposed()
     node = None
     others: list[Holder] = []
-    if _is_recording() and any(getattr(other, "_node", None) is not None for other in inputs):
+    if _recorder() and any(getattr(other, "_node", None) is not None for other in inputs):
         others = relatives(x)
         require_writable_history(rule.name, x, others)
         # What the derivative needs of the old values is claimed before the write, which then copies.
         node = record(rule, inputs, cast("Array", x._array), parameters)
-    if node is not None:
+    if node is not None and node.plan.saves_out:
         _save_output(node, None)
     write(writable(x))
     if node is not None:
-        _save_output(node, x)
+        if node.plan.saves_out:
+            _save_output(node, x)
         x._node = node
         for other in others:
             _overlay(cast("TensorCore", other), x)
@@ -214,11 +224,10 @@ def overwrite(
 def _save_output(node: Node, x: TensorCore | None) -> None:
     """Put the values of `x` where the node of a write saves its output."""
     place = len(node.next)
-    if place in node.plan.saves:
-        out, hold = (None, None) if x is None else claim_and_hold(x)
-        saved = zip(node.plan.saves, node.saved or (), strict=True)
-        node.saved = tuple([out if source == place else value for source, value in saved])
-        node.holds = (*node.holds, hold)
+    out, hold = (None, None) if x is None else claim_and_hold(x)
+    saved = zip(node.plan.saves, cast("tuple[Any, ...]", node.saved), strict=True)
+    node.saved = tuple([out if source == place else value for source, value in saved])
+    node.holds = (*node.holds, hold)
 
 
 def _overlay(whole: TensorCore, part: TensorCore) -> None:

@@ -19,7 +19,8 @@ from tensor._accounting import charge, sizes
 from tensor._core import TensorCore, as_array, hold_with, plain, wrap, wrap_with
 from tensor._data import as_data
 from tensor._dispatch import explain, foreign, function_of, operand, record, record_pair
-from tensor._graph import Rule, grad_enabled
+from tensor._graph import Rule
+from tensor._modes import is_recording
 from tensor._placing import dtype_of, key_of, matmul, of_one, of_two
 from tensor._pool import hold_of, pool
 from tensor._pooled import enter, leave
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _new = object.__new__
 _current_scope = current.get
-_is_recording = grad_enabled.get
 ndarray = np.ndarray
 _NUMBERS = frozenset({bool, int, float, complex})
 
@@ -298,4 +298,4 @@ def _donor(rule: Rule, kernel: Callable[..., Any], operands: Sequence[Any]) -> D
 def _is_saved(rule: Rule, operands: Sequence[Any], place: int) -> bool:
     """Tell whether the derivative of the op will need the value of the operand at `place`."""
     wanted = tuple([getattr(x, "_node", None) is not None for x in operands])
-    return any(wanted) and rule.is_differentiable and _is_recording() and place in rule.plan(wanted).saves
+    return any(wanted) and rule.is_differentiable and is_recording() and place in rule.plan(wanted).saves

@@ -94,7 +94,7 @@ class Exchange(TensorCore):
         Python 3.11 does not ask for it: write ``memoryview(numpy.asarray(x))`` there. The tensor and the
         memoryview see each other's writes, and either may be disposed first.
 
-        Python keeps the object that a buffer came from for as long as the buffer: from 3.12 on a tensor without
+        Python keeps the object that a buffer came from as long as the buffer: from 3.12 on a tensor without
         other references lives on, until it is disposed, under ``memoryview(x)`` and ``numpy.asarray(x)``,
         which asks for a buffer too. ``x.numpy()`` keeps the memory alone, on every version.
 

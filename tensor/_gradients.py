@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor._backward import run_backward
-from tensor._core import TensorCore
+from tensor._backward import run_backward, tensors_of
+from tensor._core import TensorCore, wrap, wrap_claim
 from tensor._dtypes import is_inexact
 from tensor._graph import Leaf, Node
+from tensor._hooks import Hooks
+from tensor._modes import GradMode
 from tensor._storage import Array, claim
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensor._tensor import Tensor
 
 
-class Gradients(TensorCore):
+class Gradients(Hooks):
     """Gradient attributes and ``backward``."""
 
     __slots__ = ()
@@ -48,15 +52,14 @@ class Gradients(TensorCore):
                     f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. "
                     "Convert it first: x.float()"
                 )
-            self._node = Leaf(array.shape, array.dtype)
+            self._become_leaf()
         elif not requires_grad and node is not None:
             if not isinstance(node, Leaf):
                 raise RuntimeError(
                     "only leaves can stop requiring gradients: this tensor was computed from others. Use "
                     "x.detach()"
                 )
-            node.close()
-            self._node = None
+            self._forget_history()
         return self
 
     @property
@@ -73,10 +76,12 @@ class Gradients(TensorCore):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient gathered by ``backward``: owned by this tensor, by no scope; None before."""
+        """The gradient gathered by ``backward``: owned by this tensor, by no scope; None before.
+
+        Of a tensor that was computed, only after ``retain_grad``.
+        """
         self._raise_if_disposed()
-        node = self._node
-        return node.grad if isinstance(node, Leaf) else None  # type: ignore[return-value]  # every core is a Tensor
+        return getattr(self, "_grad", None)
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
@@ -97,17 +102,24 @@ class Gradients(TensorCore):
                     f"{grad.dtype}{list(grad.shape)}"
                 )
             grad.detach_from_dispose_scope()
-        node.grad = grad
+        self._grad = grad
 
-    def backward(self, gradient: Tensor | None = None, retain_graph: bool = False) -> None:
+    def backward(
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
         """Add to the ``grad`` of each leaf the derivative of this tensor by that leaf.
+
+        When it fails, each ``grad`` is as it was.
 
         Parameters
         ----------
         gradient
             The derivative of what is wanted by this tensor, in its shape; 1 for a tensor of one element.
         retain_graph
-            Keep the saved values for a second backward. Without it they are freed as they are used.
+            Keep the saved values for a second backward. Without it they are freed as they are used. None is
+            what `create_graph` is.
+        create_graph
+            Record backward itself: the gradients can be derived again.
 
         Raises
         ------
@@ -123,7 +135,45 @@ class Gradients(TensorCore):
         >>> x.grad.tolist()
         [2.0, 4.0]
         """
-        run_backward([root_of(self, gradient)], retain_graph=retain_graph)
+        try:
+            backward_from([self], [gradient], retain_graph, create_graph)
+        except BaseException:
+            del self, gradient  # a stored error holds no graph
+            raise
+
+
+def backward_from(
+    outputs: Sequence[TensorCore],
+    gradients: Sequence[TensorCore | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> None:
+    """Let the gradients of `outputs` gather in the leaves."""
+    run_backward(
+        roots_of(outputs, gradients, create_graph),
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+    )
+
+
+def roots_of(
+    outputs: Sequence[TensorCore], gradients: Sequence[TensorCore | None], create_graph: bool
+) -> list[tuple[Node, Any]]:
+    """Return where backward starts, and with what gradients: arrays, or with `create_graph` tensors."""
+    roots = [root_of(x, g) for x, g in zip(outputs, gradients, strict=True)]
+    if not create_graph:
+        return roots
+    with GradMode(True):
+        return [
+            (node, wrap(array) if given is None else as_dtype_of(given, array))
+            for (node, array), given in zip(roots, gradients, strict=True)
+        ]
+
+
+def as_dtype_of(given: TensorCore, array: Array) -> Any:
+    """Return `given` itself, or with its history in the dtype of `array`."""
+    same: Any = given
+    return same if same.dtype == array.dtype else same.to(array.dtype)
 
 
 def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Array]:
@@ -162,3 +212,133 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
             "gradient=tensor.ones(x.shape) or the like"
         )
     return node, given.astype(node.dtype, copy=False)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the derivatives of the sum of `outputs` by each of `inputs`; no ``grad`` changes.
+
+    Parameters
+    ----------
+    outputs
+        Tensors with gradient history.
+    inputs
+        Tensors that require grad, leaves or not. Each derivative has its input's shape and dtype.
+    grad_outputs
+        For each output the derivative of what is wanted by it, in its shape; None is 1 for one element.
+    retain_graph
+        Keep the graph's saved values for another backward. None is what `create_graph` is.
+    create_graph
+        Record backward itself: the derivatives have history, and can be derived again.
+    allow_unused
+        Return None for an input that no output depends on, in place of an error.
+
+    Returns
+    -------
+    A tuple of new tensors, in the order of `inputs`.
+
+    Raises
+    ------
+    RuntimeError
+        If an input does not require grad, or no output depends on it and `allow_unused` is False.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.tensor([1.0, 2.0], requires_grad=True)
+    >>> (dx,) = autograd.grad((x * x * x).sum(), x)
+    >>> dx.tolist()
+    [3.0, 12.0]
+    >>> (dx,) = autograd.grad((x * x * x).sum(), x, create_graph=True)
+    >>> autograd.grad(dx.sum(), x)[0].tolist()
+    [6.0, 12.0]
+    """
+    ends = _tensors("outputs", outputs)
+    starts = _tensors("inputs", inputs)
+    nodes: list[Node] = []
+    for i, x in enumerate(starts):
+        if x._node is None:
+            raise RuntimeError(
+                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make "
+                "it with "
+                "requires_grad=True, or call x.requires_grad_() before it is used"
+            )
+        nodes.append(x._node)
+    try:
+        found = run_backward(
+            roots_of(ends, _gradients_for(ends, grad_outputs), create_graph),
+            retain_graph=create_graph if retain_graph is None else retain_graph,
+            create_graph=create_graph,
+            only=frozenset(nodes),
+        )
+    except BaseException:
+        del ends, starts, nodes, outputs, inputs, grad_outputs  # a stored error holds no graph
+        raise
+    for i, node in enumerate(nodes):
+        if node not in found and not allow_unused:
+            raise RuntimeError(
+                f"autograd.grad: no output depends on inputs[{i}]. Leave it out, or pass "
+                "allow_unused=True to get None for it"
+            )
+    if create_graph:
+        return tuple([found.get(node) for node in nodes])
+    made = tensors_of(found, wrap, wrap_claim)
+    return tuple([made.get(node) for node in nodes])
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> None:
+    """Add to the ``grad`` of each leaf the derivative of the sum of `tensors` by it, in one walk.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.tensor([1.0], requires_grad=True)
+    >>> autograd.backward([x * 2, x * 3])
+    >>> x.grad.tolist()
+    [5.0]
+    """
+    given = _tensors("tensors", tensors)
+    try:
+        backward_from(given, _gradients_for(given, grad_tensors), retain_graph, create_graph)
+    except BaseException:
+        del given, tensors, grad_tensors
+        raise
+
+
+def _tensors(what: str, given: object) -> list[TensorCore]:
+    tensors: list[TensorCore] = []
+    for i, x in enumerate(given if isinstance(given, (list, tuple)) else [given]):
+        if not isinstance(x, TensorCore):
+            raise TypeError(f"autograd: {what}[{i}] is a {type(x).__name__}, not a tensor")
+        x._raise_if_disposed()
+        tensors.append(x)
+    if not tensors:
+        raise ValueError(f"autograd: {what} is empty: pass at least one tensor")
+    return tensors
+
+
+def _gradients_for(outputs: Sequence[TensorCore], given: object) -> list[TensorCore | None]:
+    """Return a gradient, or None, for each of `outputs`."""
+    gradients: list[Any] = [None] * len(outputs) if given is None else [given]
+    if isinstance(given, (list, tuple)):
+        gradients = list(given)
+    if len(gradients) != len(outputs):
+        raise ValueError(
+            f"autograd: {len(outputs)} outputs need {len(outputs)} gradients, not {len(gradients)}: pass one "
+            "for each, None where the output has one element"
+        )
+    return gradients

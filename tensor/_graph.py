@@ -1,30 +1,28 @@
-"""The tape: nodes, the rules that they follow, and the switch that turns recording off."""
+"""The tape: nodes, and the rules that they follow."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from functools import wraps
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tensor._limits import kinds_that_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Mapping
+    from weakref import ref
 
     from tensor._core import TensorCore
     from tensor._dtypes import Dtype
+    from tensor._hooks import NodeHooks
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# Each thread and each asyncio task has its own.
-grad_enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
+    Functions = Mapping[str, Callable[..., Any] | None]
 
 
 # What backward knows without anything saved: an input's place, and its shape.
 _FREE = {"i": -1, "to_shape": -2}
+
+# All that there are. Each node refers to its own: reference counts tell how many nodes are alive.
+plans: list[Plan] = []
 
 
 class Plan:
@@ -33,25 +31,42 @@ class Plan:
     __slots__ = ("pick", "saves", "saves_out", "steps")
 
     def __init__(self, rule: Rule, wanted: tuple[bool, ...]) -> None:
-        derivatives = [(i, rule.of_input(i)) for i in range(len(wanted)) if wanted[i]]
         names = [*rule.input_names(len(wanted)), "out"]
         needed: dict[str, int] = {}
         steps = []
-        for i, function in derivatives:
-            code = function.__code__
-            arguments = code.co_varnames[2 : code.co_argcount]
+        for i, function in rule.wanted(wanted):
             places = []
-            for name in arguments:
+            for name in _arguments(function):
                 if name not in _FREE:
                     needed.setdefault(name, len(needed))
                 places.append(_FREE[name] if name in _FREE else needed[name])
             steps.append((i, function, tuple(places)))
+        _add_what_is_derived(rule, wanted, needed)
         # Where each saved value comes from: an input's or the output's place, or a parameter's name.
         self.saves = tuple((names.index(name) if name in names else name) for name in needed)
         self.saves_out = len(wanted) in self.saves
         self.steps = tuple(steps)
         # For ops without parameters: picks what is saved from the tuple (*inputs, out).
         self.pick = _picker([source for source in self.saves if isinstance(source, int)])
+        plans.append(self)
+
+
+def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names that a derivative asks for, after ``xp`` and ``g``."""
+    code = function.__code__
+    return code.co_varnames[2 : code.co_argcount]
+
+
+def _add_what_is_derived(rule: Rule, wanted: tuple[bool, ...], needed: dict[str, int]) -> None:
+    """Add to `needed` what the derivatives of needed parameters need in turn."""
+    waiting = [name for name in needed if name in rule.derived]
+    for parameter in waiting:
+        for _, function in rule.derived[parameter].wanted(wanted):
+            for name in _arguments(function):
+                if name not in _FREE and name not in needed and name != "out":
+                    needed[name] = len(needed)
+                    if name in rule.derived:
+                        waiting.append(name)
 
 
 def _picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
@@ -69,25 +84,29 @@ class Rule:
     their names, ``out``, and parameters of the op. Just that is saved, and just for inputs that require
     gradients. Free of charge is ``to_shape``, the shape of the input that the gradient is for. An op with any
     number of inputs has one function, ``each``, which may ask for the place `i`.
+
+    Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
+    of an op of the same inputs whose output is that parameter.
     """
 
-    __slots__ = ("functions", "is_differentiable", "name", "plans")
+    __slots__ = ("derived", "functions", "is_differentiable", "name", "plans")
 
-    def __init__(self, name: str, functions: dict[str, Callable[..., Any] | None]) -> None:
+    def __init__(self, name: str, functions: Functions, derived: dict[str, Rule] | None = None) -> None:
         self.name = name
         self.functions = functions
+        self.derived = {} if derived is None else derived
         self.is_differentiable = any(function is not None for function in functions.values())
         self.plans: dict[tuple[bool, ...], Plan] = {}
 
     def input_names(self, count: int) -> list[str]:
         return [f"_{i}" for i in range(count)] if "each" in self.functions else list(self.functions)
 
-    def of_input(self, i: int) -> Callable[..., Any]:
+    def wanted(self, wanted: tuple[bool, ...]) -> list[tuple[int, Callable[..., Any]]]:
+        """Return the places that are `wanted`, with their functions."""
         functions = self.functions
-        function = functions["each"] if "each" in functions else list(functions.values())[i]
-        if function is None:
-            return _no_gradient
-        return function
+        each = functions.get("each")
+        listed = list(functions.values())
+        return [(i, each or listed[i] or _no_gradient) for i, is_wanted in enumerate(wanted) if is_wanted]
 
     def plan(self, wanted: tuple[bool, ...]) -> Plan:
         plan = self.plans.get(wanted)
@@ -100,20 +119,34 @@ def _no_gradient(_xp: Any, _g: Any) -> None:
     """Stand in for an input that has no derivative."""
 
 
+class Deferred:
+    """Stands for the saved values of a node that will be computed again when backward comes there."""
+
+    __slots__ = ()
+
+    def restore(self, node: Node) -> None:
+        """Put the values into `node`."""
+        raise NotImplementedError
+
+
 class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
 
-    __slots__ = ("__weakref__", "dtype", "holds", "next", "plan", "rule", "saved", "shape")
+    __slots__ = ("__weakref__", "dtype", "holds", "hooks", "next", "plan", "rule", "saved", "shape", "site")
 
     rule: Rule
     plan: Plan
     next: tuple[Node | None, ...]
     # The values that `plan.saves` names, in its order; None once backward has used them.
-    saved: tuple[Any, ...] | None
+    saved: tuple[Any, ...] | Deferred | None
     # What counts the small ones of them as live memory; in the last place that of the output, if it is saved.
     holds: tuple[object, ...]
     shape: tuple[int, ...]
     dtype: Dtype
+    # Set where there are any: what the user wants called with the gradient of the output.
+    hooks: NodeHooks
+    # Set while anomalies are looked for: the user's lines by which the op was recorded.
+    site: str
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""
@@ -127,109 +160,24 @@ kinds_that_hold.append(Node)
 
 
 class Leaf(Node):
-    """Where gradients of a leaf tensor gather. The tensor owns the gradient; the graph only reaches it."""
+    """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
 
-    __slots__ = ("grad", "is_closed")
+    __slots__ = ("home",)
 
-    grad: TensorCore | None
+    home: ref[TensorCore]
 
-    def __init__(self, shape: tuple[int, ...], dtype: Dtype) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Dtype, home: ref[TensorCore]) -> None:
         self.shape = shape
         self.dtype = dtype
         self.next = ()
         self.saved = ()
         self.holds = ()
-        self.grad = None
-        # Its tensor is gone, though graphs may still reach here: nothing gathers any more.
-        self.is_closed = False
+        self.home = home
 
-    def close(self) -> None:
-        """Dispose the gradient, with its tensor."""
-        self.is_closed = True
-        grad, self.grad = self.grad, None
-        if grad is not None:
-            grad.dispose()
+    def tensor(self) -> TensorCore | None:
+        """Return the tensor whose gradient gathers here, if it is still there and a leaf."""
+        x = self.home()
+        return x if x is not None and x._node is self else None
 
     def name(self) -> str:
         return "AccumulateGrad"
-
-
-def is_recording() -> bool:
-    """Tell whether operations are recorded here (``torch.is_grad_enabled``)."""
-    return grad_enabled.get()
-
-
-def nodes_of(tensors: Sequence[object]) -> tuple[Node | None, ...]:
-    return tuple(getattr(x, "_node", None) for x in tensors)
-
-
-class GradMode:
-    """Switches recording on or off for a block or a function: ``no_grad`` and ``enable_grad``."""
-
-    __slots__ = ("_before", "_enabled")
-
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._before.append(grad_enabled.get())
-        grad_enabled.set(self._enabled)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        grad_enabled.set(self._before.pop())
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        enabled = self._enabled
-
-        @wraps(function)
-        def with_mode(*args: P.args, **kwargs: P.kwargs) -> R:
-            with GradMode(enabled):
-                return function(*args, **kwargs)
-
-        return with_mode
-
-
-def no_grad() -> GradMode:
-    """Record nothing inside the block, or inside the decorated function.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> x = tensor.ones((2,), requires_grad=True)
-    >>> with tensor.no_grad():
-    ...     y = x * 2
-    >>> y.requires_grad
-    False
-    """
-    return GradMode(False)
-
-
-def enable_grad() -> GradMode:
-    """Record inside the block, or inside the decorated function, also within ``no_grad``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> x = tensor.ones((2,), requires_grad=True)
-    >>> with tensor.no_grad(), tensor.enable_grad():
-    ...     y = x * 2
-    >>> y.requires_grad
-    True
-    """
-    return GradMode(True)
-
-
-def set_grad_enabled(mode: bool) -> GradMode:
-    """Return ``enable_grad()`` or ``no_grad()``, as `mode` says; takes effect as a block or decorator.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> with tensor.set_grad_enabled(False):
-    ...     tensor.is_grad_enabled()
-    False
-    """
-    return GradMode(bool(mode))

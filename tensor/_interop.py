@@ -10,8 +10,8 @@ from tensor._core import TensorCore, as_array, wrap
 from tensor._data import as_data
 from tensor._dispatch import function_of
 from tensor._dtypes import require_supported
-from tensor._graph import grad_enabled
 from tensor._linalg import matmul
+from tensor._modes import grad_enabled
 from tensor._storage import Array, claim, lend, writable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from tensor._core import TensorCore, as_array
 from tensor._derivatives import RULES
 from tensor._dispatch import explain, foreign, operand
-from tensor._graph import is_recording
+from tensor._modes import is_recording
 from tensor._placing import shape_of_product
 from tensor._storage import claim, writable
 

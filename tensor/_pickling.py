@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor._core import TensorCore, hold_for, wrap_claim, wrap_claim_unowned, wrap_with
+from tensor._core import (
+    TensorCore,
+    gradient_of,
+    hold_for,
+    wrap_claim,
+    wrap_claim_unowned,
+    wrap_leaf,
+    wrap_with,
+)
 from tensor._dtypes import Dtype
 from tensor._graph import Leaf
 from tensor._storage import Array, Hold, Storage, join, shared_hold
@@ -51,9 +59,10 @@ class Pickling(TensorCore):
             )
         copied = memo[id(self)] = wrap_claim(self)
         if node is not None:
-            leaf = copied._node = Leaf(node.shape, node.dtype)
-            if node.grad is not None and node.grad._array is not None:
-                leaf.grad = wrap_claim_unowned(node.grad)
+            copied._become_leaf()
+            grad = gradient_of(self)
+            if grad is not None:
+                copied._grad = wrap_claim_unowned(grad)
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -76,7 +85,7 @@ def _rebuilt(array: Array, requires_grad: bool) -> Tensor:
 
 
 def _leaf(array: Array, requires_grad: bool, hold: Hold) -> Tensor:
-    return wrap_with(array, Leaf(array.shape, array.dtype) if requires_grad else None, hold)
+    return wrap_leaf(array, hold) if requires_grad else wrap_with(array, None, hold)
 
 
 def _rebuilt_view(

@@ -37,6 +37,7 @@ from tensor._placing import (
     zeros,
 )
 from tensor._pool import pool
+from tensor._spreading import spread
 from tensor._storage import Array
 
 if TYPE_CHECKING:
@@ -310,6 +311,7 @@ class Namespace:
 
     asarray = staticmethod(_as_array)
     matmul = staticmethod(_pooling(matmul))
+    spread = staticmethod(_pooling(spread))
     zeros = staticmethod(_pooling(zeros))
 
 

@@ -5,12 +5,13 @@ Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned`
 them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
 """
 
-from tensor._core import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
+from tensor._core import TensorCore, gradient_of, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor._derivatives import RULES
 from tensor._derivatives._table import define
 from tensor._dispatch import apply, explain, overwrite, record
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
-from tensor._graph import Leaf, is_recording
+from tensor._graph import Leaf
+from tensor._modes import is_recording
 from tensor._random import default_generator, numbers_of
 from tensor._storage import Array, claim, owner_of, writable
 
@@ -27,6 +28,7 @@ __all__ = [
     "default_generator",
     "define",
     "explain",
+    "gradient_of",
     "is_inexact",
     "is_recording",
     "numbers_of",

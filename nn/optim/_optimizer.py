@@ -10,7 +10,7 @@ from nn._gradients import clear_gradients
 from nn.optim._scratch import Scratch
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
-from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
+from tensor.lowlevel import Leaf, TensorCore, claim, gradient_of, wrap_claim, wrap_unowned, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -190,10 +190,9 @@ class Optimizer:
         for x in params:
             if x._array is None:
                 x._raise_disposed()
-            node = x._node
-            grad = node.grad if type(node) is Leaf else None
-            if grad is not None and grad._array is not None:
-                yield x, grad  # type: ignore[misc]  # every core made is a Tensor
+            grad = gradient_of(x) if x._node is not None else None
+            if grad is not None:
+                yield x, grad
 
     def _update(
         self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool

@@ -31,18 +31,16 @@ class Places:
 
 def _kept(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
     """Return the gradient by the old values: that of the elements which were not written."""
-    written = np.isin(whole_places.indices(), part_places.indices())
-    return xp.where(xp.asarray(written), 0, g)
+    return xp.where(np.isin(whole_places.indices(), part_places.indices()), 0, g)
 
 
-def _written(_xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
+def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
     """Return the gradient by the written values: what the whole passes on to their places."""
     whole, part = whole_places.indices(), part_places.indices()
     flat, places = np.unique(whole, return_inverse=True)
-    sums = np.zeros(flat.shape, g.dtype)
-    np.add.at(sums, places.reshape(-1), np.asarray(g).reshape(-1))
+    sums = xp.spread(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)
     at = np.minimum(np.searchsorted(flat, part), flat.size - 1)
-    return np.where(flat[at] == part, sums[at], 0)
+    return xp.where(flat[at] == part, sums[at], 0)
 
 
 define("overlay", whole=_kept, part=_written)

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from tensor._derivatives._table import define
-
-
-def spread(xp: Any, g: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """Return zeros of `shape` with `g` added at `key`: what reading at `key` is the transpose of."""
-    whole = xp.zeros(shape, dtype=g.dtype)
-    if not any(part.dtype.kind != "b" for part in key if hasattr(part, "dtype")):
-        whole[key] = g
-    # Integer arrays may name an element twice. The standard has no name for adding up there.
-    elif len(key) == 1:
-        # Whole rows, as of an embedding: by flat places this takes a fifth of the time.
-        width = prod(shape[1:])
-        rows = xp.asarray(key[0], dtype=xp.int64) % shape[0]
-        places = xp.reshape(rows * width, (-1, 1)) + xp.arange(width)
-        xp.add.at(xp.reshape(whole, (-1,)), xp.reshape(places, (-1,)), xp.reshape(g, (-1,)))
-    else:
-        xp.add.at(whole, key, g)
-    return whole
 
 
 def _except(xp: Any, g: Any, key: tuple[Any, ...]) -> Any:
@@ -58,7 +40,7 @@ def _on_diagonal(xp: Any, g: Any, shape: tuple[int, ...], offset: int, dims: tup
     start = (0, offset) if offset >= 0 else (-offset, 0)
     along = xp.arange(g.shape[-1])
     key = (..., along + start[0], along + start[1])
-    moved = spread(xp, g, key, tuple(shape[i] for i in axes))
+    moved = xp.spread(g, key, tuple(shape[i] for i in axes))
     return xp.permute_dims(moved, _inverse(axes))
 
 
@@ -68,11 +50,12 @@ define("reshape", x=lambda xp, g, shape: xp.reshape(g, shape))
 define("squeeze", x=lambda xp, g, shape: xp.reshape(g, shape))
 define("expand_dims", x=lambda xp, g, shape: xp.reshape(g, shape))
 define("permute_dims", x=lambda xp, g, axes: xp.permute_dims(g, _inverse(axes)))
-define("getitem", x=lambda xp, g, key, shape: spread(xp, g, key, shape))
+define("getitem", x=lambda xp, g, key, shape: xp.spread(g, key, shape))
+define("spread", x=lambda xp, g, key: g[key])
 define("setitem", x=lambda xp, g, key: _except(xp, g, key), value=_written)
 define("astype", x=lambda xp, g: g)
 define("broadcast_to", x=lambda xp, g: g)
-define("take", x=lambda xp, g, indices, axis, shape: spread(xp, g, (*[slice(None)] * axis, indices), shape))
+define("take", x=lambda xp, g, indices, axis, shape: xp.spread(g, (*[slice(None)] * axis, indices), shape))
 define("tile", x=lambda xp, g, sizes, times: _sum_of_tiles(xp, g, sizes, times))
 define("concat", each=lambda xp, g, i, axis, ends: g[(*[slice(None)] * axis, slice(ends[i], ends[i + 1]))])
 define("stack", each=lambda xp, g, i, axis: g[(*[slice(None)] * axis, i)])

@@ -65,6 +65,8 @@ OPERANDS = {
     ("take", "x"): tensor.ones((2,)),
     # No tensors, though the annotation allows them.
     ("__deepcopy__", "memo"): {},
+    ("register_hook", "hook"): print,
+    ("register_post_accumulate_grad_hook", "hook"): print,
     ("__getitem__", "key"): 0,
     ("__setitem__", "key"): 0,
     ("__reduce_ex__", "protocol"): 2,

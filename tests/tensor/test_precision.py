@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensor
+from tensor.kernels import xp
 from tests.tensor import samples, samples_shapes
 from tests.tensor.gradients import Sample, values
 
@@ -31,7 +32,7 @@ def derivatives(out: tensor.Tensor):
         for i, function, places in node.plan.steps:
             shape = node.next[i].shape if node.next[i] else ()
             given = [node.saved[p] if p >= 0 else i if p == -1 else shape for p in places]
-            yield node.rule.name, function(np, g, *given)
+            yield node.rule.name, function(xp, g, *given)
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)

@@ -1,0 +1,127 @@
+"""Gradients on their way through the graph, as arrays: backward that is not recorded itself."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._core import wrap
+from tensor._graph import Deferred
+from tensor._placing import astype, reduce
+from tensor._pooled import enter, leave, xp
+from tensor._storage import Array, claim
+
+if TYPE_CHECKING:
+    from tensor._anomalies import Anomalies
+    from tensor._graph import Node
+    from tensor._hooks import NodeHooks
+
+SECOND_BACKWARD = (
+    "backward through a graph whose saved values are already freed: they go as backward uses them. Call "
+    "the first "
+    "backward with retain_graph=True, or compute the output anew"
+)
+
+
+def saved_by(node: Node) -> tuple[Any, ...]:
+    """Return the values that `node` has saved, computed again if need be."""
+    saved = node.saved
+    if isinstance(saved, Deferred):
+        saved.restore(node)
+        saved = node.saved
+    if saved is None or isinstance(saved, Deferred):
+        raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
+    return saved
+
+
+class ArrayGradients:
+    """What has come in for each node so far."""
+
+    __slots__ = ("anomalies", "arrived", "retain_graph")
+
+    def __init__(self, anomalies: Anomalies | None, *, retain_graph: bool) -> None:
+        self.arrived: dict[Node, Any] = {}
+        self.anomalies = anomalies
+        self.retain_graph = retain_graph
+
+    def step(self, node: Node, g: Any) -> None:
+        """Pass `g`, the gradient of the op's output, on to its inputs, and free what the op has saved."""
+        saved = node.saved
+        if saved.__class__ is not tuple:
+            saved = saved_by(node)
+        # What is large comes in with its results in the pool.
+        passed = enter(g)
+        values = [enter(value) for value in saved]
+        for i, function, places in node.plan.steps:
+            after = node.next[i]
+            if after is None:
+                continue
+            gradient = function(
+                xp, passed, *[values[p] if p >= 0 else i if p == -1 else after.shape for p in places]
+            )
+            if gradient is not None:
+                self.add(after, fit(leave(gradient), after), node, i)
+        if not self.retain_graph and saved:
+            node.saved = None
+            node.holds = ()
+
+    def add(self, to: Node, g: Any, node: Node, i: int) -> None:
+        """Add `g`, which the op of `node` has for its input `i`, to what has arrived at the node `to`."""
+        if self.anomalies is not None:
+            self.anomalies.look(g, node, i)
+        self.gather(to, g)
+
+    def through(self, hooks: NodeHooks, node: Node, g: Any) -> Any:
+        """Return what the hooks of `node` make of its gradient."""
+        return claim(hooks.pass_through(node, wrap(g)))
+
+    def gather(self, to: Node, g: Any) -> None:
+        """Add `g` to what has arrived, in place where nobody else looks."""
+        arrived = self.arrived
+        if to not in arrived:
+            arrived[to] = g
+        elif _is_alone(arrived, to):
+            np.add(arrived[to], g, out=arrived[to])
+        else:
+            arrived[to] = np.asarray(leave(enter(arrived[to]) + g))
+
+
+def references(arrived: dict[Any, Any], to: Any) -> int:
+    """Return how many references there are to what has arrived at `to`, `sole_reference` if no others."""
+    return getrefcount(arrived[to])
+
+
+sole_reference = references({0: np.empty(1)}, 0)
+
+
+def _is_alone(arrived: dict[Any, Any], to: Any) -> bool:
+    """Tell whether nobody but `arrived` has the array, nor a view of it."""
+    return (
+        references(arrived, to) == sole_reference
+        and not isinstance(arrived[to].base, np.ndarray)
+        and arrived[to].flags.writeable
+    )
+
+
+def fit(gradient: Any, node: Node) -> Array:
+    """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
+    shape, dtype = node.shape, node.dtype
+    g: Array = gradient if type(gradient) is np.ndarray else np.asarray(gradient)
+    if g.shape != shape:
+        added = g.ndim - len(shape)
+        if added > 0:
+            g = _sum(g, tuple(range(added)))
+        stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
+        if stretched:
+            g = _sum(g, stretched, keepdims=True)
+        if g.shape != shape:
+            g = np.broadcast_to(g, shape)
+    if g.dtype is not dtype and g.dtype != dtype:
+        g = astype(g.real if g.dtype.kind == "c" and dtype.kind != "c" else g, dtype)
+    return g
+
+
+def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
+    return np.asarray(reduce(np.add, g, axes, None, keepdims))
