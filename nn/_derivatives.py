@@ -92,11 +92,99 @@ for _name in ("cross_entropy", "nll_loss"):
         input=_back,
         target=lambda xp, g, target_slope, axis: _back(xp, g, target_slope, axis),
     )
-for _name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"):
-    define(_name, input=lambda xp, g, slope: g * slope, target=lambda xp, g, slope: -(g * slope))
-for _name in ("bce_loss", "bce_with_logits_loss"):
-    define(
-        _name,
-        input=lambda xp, g, slope: g * slope,
-        target=lambda xp, g, target_slope: g * target_slope,
-    )
+
+# Losses of each element save what they compare, and `share`, what one value counts in the reduction. Their
+# slopes are odd in input minus target: by the target it is the slope by the input, with the two exchanged.
+
+
+def _absolute(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
+    return xp.sign(input - target) * (g * share)
+
+
+def _huber(xp: Any, g: Any, input: Any, target: Any, share: float, delta: float) -> Any:
+    return xp.minimum(xp.maximum(input - target, -delta), delta) * (g * share)
+
+
+define(
+    "mse_loss",
+    input=lambda xp, g, input, target, share: (input - target) * (g * (2 * share)),
+    target=lambda xp, g, input, target, share: (target - input) * (g * (2 * share)),
+)
+define(
+    "l1_loss",
+    input=_absolute,
+    target=lambda xp, g, input, target, share: _absolute(xp, g, target, input, share),
+)
+define(
+    "huber_loss",
+    input=_huber,
+    target=lambda xp, g, input, target, share, delta: _huber(xp, g, target, input, share, delta),
+)
+define(
+    "smooth_l1_loss",
+    input=lambda xp, g, input, target, share, beta: _huber(xp, g, input, target, share / beta, beta),
+    target=lambda xp, g, input, target, share, beta: _huber(xp, g, target, input, share / beta, beta),
+)
+
+# Binary cross entropy: -log(chance of yes) * target - log(chance of no) * (1 - target)
+
+
+def _weighed(g: Any, share: float, weight: Any) -> Any:
+    g = g * share
+    return g if weight is None else g * weight
+
+
+def _logs(xp: Any, input: Any) -> tuple[Any, Any]:
+    return xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
+
+
+def _by_chance(xp: Any, g: Any, input: Any, target: Any, weight: Any, share: float) -> Any:
+    # The 1e-12 is PyTorch's: the slope at 0 and 1 stays finite.
+    slope = (input - target) / xp.maximum((1 - input) * input, 1e-12)
+    return slope * _weighed(g, share, weight)
+
+
+def _by_target_of_chance(xp: Any, g: Any, input: Any, weight: Any, share: float) -> Any:
+    yes, no = _logs(xp, input)
+    return (no - yes) * _weighed(g, share, weight)
+
+
+def _by_weight_of_chance(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
+    yes, no = _logs(xp, input)
+    return (target * yes + (1 - target) * no) * (g * -share)
+
+
+define("bce_loss", input=_by_chance, target=_by_target_of_chance, weight=_by_weight_of_chance)
+
+# exp(x) is finite up to these, by the size of the dtype.
+_LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
+
+
+def _by_logit(xp: Any, g: Any, input: Any, target: Any, weight: Any, pos_weight: Any, share: float) -> Any:
+    odds = xp.exp(-xp.maximum(input, -_LARGEST_EXPONENT[input.dtype.itemsize]))
+    yes = 1 / (1 + odds)
+    counts = target if pos_weight is None else target * pos_weight
+    return ((1 - target) * yes - counts * (odds * yes)) * _weighed(g, share, weight)
+
+
+def _by_target_of_logit(xp: Any, g: Any, input: Any, weight: Any, pos_weight: Any, share: float) -> Any:
+    g = _weighed(g, share, weight)
+    if pos_weight is None:
+        return -input * g
+    return (pos_weight * xp.logaddexp(0, -input) - xp.logaddexp(0, input)) * g
+
+
+def _by_weight_of_logit(xp: Any, g: Any, input: Any, target: Any, pos_weight: Any, share: float) -> Any:
+    counts = target if pos_weight is None else target * pos_weight
+    return ((1 - target) * xp.logaddexp(0, input) + counts * xp.logaddexp(0, -input)) * (g * share)
+
+
+define(
+    "bce_with_logits_loss",
+    input=_by_logit,
+    target=_by_target_of_logit,
+    weight=_by_weight_of_logit,
+    pos_weight=lambda xp, g, input, target, weight, share: (
+        target * xp.logaddexp(0, -input) * _weighed(g, share, weight)
+    ),
+)

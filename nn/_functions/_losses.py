@@ -12,7 +12,6 @@ from nn._functions._checks import (
     check_reduction,
     check_same_shape,
     floating_array_of,
-    is_wanted,
     reduced,
 )
 from tensor.kernels import enter, leave, xp
@@ -32,15 +31,10 @@ def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Arr
 
 
 def _finish(
-    name: str, input: Tensor, target: Tensor, values: Array, reduction: str, slope: Array, factor: float = 1.0
+    name: str, inputs: tuple[Tensor | None, ...], values: Array, reduction: str, **parameters: float
 ) -> Tensor:
-    """Reduce `values`; their derivative by the input is `factor` times `slope`, which is written over."""
     out, share = reduced(leave(values), reduction)
-    if not (is_wanted(input) or is_wanted(target)):
-        return wrap(out)
-    if factor * share != 1:
-        slope *= factor * share
-    return wrap(out, record(RULES[name], (input, target), out, {"slope": leave(slope)}))
+    return wrap(out, record(RULES[name], inputs, out, {"share": share, **parameters}))
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -66,7 +60,8 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """
     x, y = _pair("mse_loss", input, target, reduction)
     difference = xp.asarray(x - y)
-    return _finish("mse_loss", input, target, difference * difference, reduction, difference, 2.0)
+    difference *= difference
+    return _finish("mse_loss", (input, target), difference, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -80,7 +75,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """
     x, y = _pair("l1_loss", input, target, reduction)
     difference = xp.asarray(x - y)
-    return _finish("l1_loss", input, target, np.abs(difference), reduction, np.sign(difference))
+    return _finish("l1_loss", (input, target), np.abs(difference, out=difference), reduction)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -95,10 +90,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be above 0, not {delta!r}")
     x, y = _pair("huber_loss", input, target, reduction)
-    difference = xp.asarray(x - y)
-    distance = np.abs(difference)
-    values = np.where(distance <= delta, 0.5 * difference * difference, delta * (distance - 0.5 * delta))
-    return _finish("huber_loss", input, target, values, reduction, np.clip(difference, -delta, delta))
+    distance = np.abs(x - y)
+    near = np.minimum(distance, delta)
+    values = xp.asarray(near * (distance - 0.5 * near))
+    return _finish("huber_loss", (input, target), values, reduction, delta=delta)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -115,11 +110,10 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, y = _pair("smooth_l1_loss", input, target, reduction)
-    difference = xp.asarray(x - y)
-    distance = np.abs(difference)
-    values = np.where(distance < beta, 0.5 / beta * difference * difference, distance - 0.5 * beta)
-    slope = np.clip(difference / beta, -1, 1)
-    return _finish("smooth_l1_loss", input, target, values, reduction, slope)
+    distance = np.abs(x - y)
+    near = np.minimum(distance, beta)
+    values = xp.asarray(near / beta * (distance - 0.5 * near))
+    return _finish("smooth_l1_loss", (input, target), values, reduction, beta=beta)
 
 
 def binary_cross_entropy(
@@ -134,7 +128,7 @@ def binary_cross_entropy(
     target
         What they should be, in the same shape.
     weight
-        What each element counts; it broadcasts to the input's shape.
+        What each element counts; it broadcasts to the input's shape, and may require a gradient.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -160,9 +154,9 @@ def binary_cross_entropy(
     with np.errstate(divide="ignore"):
         yes, no = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
     values = xp.asarray(-(y * yes + (1 - y) * no), x.dtype)
-    # The 1e-12 is PyTorch's: the slope at 0 and 1 stays finite.
-    slope = xp.asarray((x - y) / np.maximum((1 - x) * x, 1e-12), x.dtype)
-    return _weighed(name, input, target, values, slope, xp.asarray(no - yes, x.dtype), weight, reduction)
+    if weight is not None:
+        values = xp.asarray(values * _broadcast(name, "weight", weight, x), x.dtype)
+    return _finish(name, (input, target, weight), values, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -181,11 +175,11 @@ def binary_cross_entropy_with_logits(
     target
         Probabilities in the same shape.
     weight
-        What each element counts; it broadcasts to the input's shape.
+        What each element counts; it broadcasts to the input's shape, and may require a gradient.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
     pos_weight
-        What the answer yes counts; it broadcasts to the input's shape.
+        What the answer yes counts; it broadcasts to the input's shape, and may require a gradient.
 
     Raises
     ------
@@ -201,15 +195,17 @@ def binary_cross_entropy_with_logits(
     """
     name = "bce_with_logits_loss"
     x, y = _pair(name, input, target, reduction)
-    # log(1 + exp(-x)), and with x on top log(1 + exp(x)): neither overflows.
-    loss_of_yes = np.logaddexp(0, -x)
-    loss_of_no = xp.asarray(loss_of_yes + x)
-    chance_of_no = np.exp(-loss_of_no)
-    yes_counts = 1 if pos_weight is None else _broadcast(name, "pos_weight", pos_weight, x)
-    values = xp.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
-    slope = xp.asarray((1 - y) * (1 - chance_of_no) - yes_counts * y * chance_of_no, x.dtype)
-    target_slope = xp.asarray(yes_counts * loss_of_yes - loss_of_no, x.dtype)
-    return _weighed(name, input, target, values, slope, target_slope, weight, reduction)
+    # log(1 + exp(-x)) without overflow, in two parts: what is near 0 keeps its digits.
+    tail, rest = np.log1p(np.exp(-np.abs(x))), np.maximum(-x, 0)
+    if pos_weight is None:
+        values = xp.asarray((1 - y) * x + rest + tail, x.dtype)
+    else:
+        yes_counts = _broadcast(name, "pos_weight", pos_weight, x)
+        loss_of_yes, loss_of_no = rest + tail, np.maximum(x, 0) + tail
+        values = xp.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
+    if weight is not None:
+        values = xp.asarray(values * _broadcast(name, "weight", weight, x), x.dtype)
+    return _finish(name, (input, target, weight, pos_weight), values, reduction)
 
 
 def _broadcast(name: str, what: str, x: Tensor, like: Array) -> Array:
@@ -220,23 +216,3 @@ def _broadcast(name: str, what: str, x: Tensor, like: Array) -> Array:
         raise ValueError(
             f"{name}: {what} of shape {array.shape} does not broadcast to the input's shape {like.shape}"
         ) from None
-
-
-def _weighed(
-    name: str,
-    input: Tensor,
-    target: Tensor,
-    values: Array,
-    slope: Array,
-    target_slope: Array,
-    weight: Tensor | None,
-    reduction: str,
-) -> Tensor:
-    if weight is not None:
-        counts = _broadcast(name, "weight", weight, values)
-        values, slope, target_slope = (xp.asarray(x * counts, x.dtype) for x in (values, slope, target_slope))
-    out, share = reduced(leave(values), reduction)
-    if share != 1:
-        slope, target_slope = xp.asarray(slope * share), xp.asarray(target_slope * share)
-    parameters = {"slope": leave(slope), "target_slope": leave(target_slope)}
-    return wrap(out, record(RULES[name], (input, target), out, parameters))

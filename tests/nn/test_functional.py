@@ -118,9 +118,29 @@ DIFFERENTIABLE = {
     "l1_loss": (F.l1_loss, normal(3, 4), normal(3, 4)),
     "huber_loss": (lambda x, y: F.huber_loss(x, y, delta=0.7), normal(3, 4), normal(3, 4)),
     "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=0.7), normal(3, 4), normal(3, 4)),
+    "huber_loss of the sum": (lambda x, y: F.huber_loss(x, y, "sum", 0.7), normal(3, 4), normal(3, 4)),
+    "smooth_l1_loss of each": (lambda x, y: F.smooth_l1_loss(x, y, "none", 0.7), normal(3, 4), normal(3, 4)),
     "binary_cross_entropy": (F.binary_cross_entropy, CHANCES * 0.8 + 0.1, CHANCES[::-1] * 0.8 + 0.1),
+    "binary_cross_entropy, weighed": (
+        lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction="none"),
+        CHANCES * 0.8 + 0.1,
+        CHANCES[::-1] * 0.8 + 0.1,
+        CLASS_WEIGHTS,
+    ),
     "binary_cross_entropy_with_logits": (
         lambda x, y: F.binary_cross_entropy_with_logits(x, y, t(CLASS_WEIGHTS), pos_weight=t(CLASS_WEIGHTS)),
+        normal(4, 3),
+        CHANCES,
+    ),
+    "binary_cross_entropy_with_logits, all differentiable": (
+        lambda x, y, w, p: F.binary_cross_entropy_with_logits(x, y, w, pos_weight=p),
+        normal(4, 3),
+        CHANCES,
+        CLASS_WEIGHTS,
+        normal(3) ** 2,
+    ),
+    "binary_cross_entropy_with_logits, bare": (
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="sum"),
         normal(4, 3),
         CHANCES,
     ),
@@ -206,6 +226,28 @@ def test_cross_entropy_has_one_node_and_saves_one_array():
     loss = F.cross_entropy(x, t(CLASSES))
     assert repr(loss.grad_fn) == "<CrossEntropyBackward>"
     assert [getattr(s, "shape", s) for s in loss.grad_fn.saved] == [(4, 3), None]
+
+
+@pytest.mark.parametrize("loss", [F.binary_cross_entropy, F.binary_cross_entropy_with_logits])
+def test_what_a_loss_compares_may_be_written_over_before_backward(loss):
+    x = tensor.tensor([0.25, 0.75], requires_grad=True)
+    target, weight = tensor.tensor([0.0, 1.0]), tensor.tensor([1.0, 2.0])
+    loss(x, target.clone(), weight.clone()).backward()
+    expected, x.grad = x.grad, None
+    value = loss(x, target, weight)
+    target.fill_(0.5)
+    weight.fill_(9.0)
+    value.backward()
+    assert x.grad.tolist() == expected.tolist()
+
+
+def test_binary_cross_entropy_keeps_the_digits_of_a_small_loss_and_slope():
+    x = tensor.tensor([20.0, -20.0], requires_grad=True)
+    loss = F.binary_cross_entropy_with_logits(x, tensor.tensor([1.0, 0.0]), reduction="none")
+    loss.sum().backward()
+    small = np.exp(-20.0)
+    np.testing.assert_allclose(loss.detach().numpy(), [small, small], rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), [-small, small], rtol=1e-6)
 
 
 def test_linear_saves_input_and_weight_without_a_copy():
