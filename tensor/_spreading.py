@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._pool import empty, zeros
+from tensor._placing import reshape
+from tensor._pool import zeros
 
 if TYPE_CHECKING:
     from tensor._storage import Array
+
+# So many elements at a time: NumPy copies 36 bytes for each.
+_AT_A_TIME = 2048
 
 
 def spread(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
@@ -19,12 +23,20 @@ def spread(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> Array
     if not any(part.dtype.kind != "b" for part in key if hasattr(part, "dtype")):
         whole[key] = values
     elif len(key) == 1:
-        # Whole rows, as of an embedding: by flat places this takes a fifth of the time.
-        width = prod(shape[1:])
-        rows = np.asarray(key[0], np.int64) % shape[0]
-        places = empty((rows.size, width), np.int64)
-        np.add((rows * width).reshape(-1, 1), np.arange(width), out=places)
-        np.add.at(whole.reshape(-1), places.reshape(-1), values.reshape(-1))
+        _add_rows(whole, np.asarray(key[0], np.int64).reshape(-1), values)
     else:
         np.add.at(whole, key, values)
     return whole
+
+
+def _add_rows(whole: Array, rows: Array, values: Array) -> None:
+    """Add whole rows, as of an embedding: by the flat places of elements, in a fifth of the time."""
+    width = prod(whole.shape[1:])
+    if not width:
+        return
+    flat, parts = whole.reshape(-1), reshape(values, (-1, width))
+    starts, along = rows % whole.shape[0] * width, np.arange(width)
+    step = max(_AT_A_TIME // width, 1)
+    for i in range(0, rows.size, step):
+        places = starts[i : i + step, None] + along
+        np.add.at(flat, places.reshape(-1), parts[i : i + step].reshape(-1))
