@@ -6,6 +6,7 @@ forward pass, and saved instead of its input.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensor.lowlevel import RULES, define
@@ -39,17 +40,23 @@ define("dropout", input=lambda xp, g, mask, scale: g * mask * scale)
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) / deviation, inverse = 1 / deviation
 
 
+def _normal(xp: Any, g: Any, out: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
+    projected = xp.mean(g * out, axis=axes, keepdims=True)
+    return inverse * (g - xp.mean(g, axis=axes, keepdims=True) - out * projected)
+
+
+def _normal_around_0(xp: Any, g: Any, out: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
+    return inverse * (g - out * xp.mean(g * out, axis=axes, keepdims=True))
+
+
+def _inverse(_xp: Any, g: Any, out: Any, normal: Any, axes: tuple[int, ...]) -> Any:
+    return (g * out * out) * normal * (-1 / math.prod(normal.shape[axis] for axis in axes))
+
+
 def _normalised(
     xp: Any, g: Any, weight: Any, normal: Any, inverse: Any, axes: tuple[int, ...], like: Any
 ) -> Any:
-    g = g * _stretched(xp, weight, like)
-    projected = xp.mean(g * normal, axis=axes, keepdims=True)
-    return inverse * (g - xp.mean(g, axis=axes, keepdims=True) - normal * projected)
-
-
-def _scaled_to_one(xp: Any, g: Any, weight: Any, normal: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
-    g = g * weight
-    return inverse * (g - normal * xp.mean(g * normal, axis=axes, keepdims=True))
+    return _normal(xp, g * _stretched(xp, weight, like), normal, inverse, axes)
 
 
 def _stretched(xp: Any, x: Any, like: tuple[int, ...] | None) -> Any:
@@ -66,32 +73,47 @@ def _per_channel(xp: Any, g: Any, like: tuple[int, ...] | None) -> Any:
 
 define(
     "normalize",
+    derived={"normal": {"input": _normal}, "inverse": {"input": _inverse}},
     input=_normalised,
     weight=lambda xp, g, normal, like: _per_channel(xp, g * normal, like),
     bias=lambda xp, g, like: _per_channel(xp, g, like),
 )
 define(
     "scale_and_shift",
+    derived={"normal": {"input": lambda xp, g, inverse: g * inverse}},
     input=lambda xp, g, weight, inverse, like: g * (_stretched(xp, weight, like) * inverse),
     weight=lambda xp, g, normal, like: _per_channel(xp, g * normal, like),
     bias=lambda xp, g, like: _per_channel(xp, g, like),
 )
-define("rms_norm", input=_scaled_to_one, weight=lambda xp, g, normal: g * normal)
+define(
+    "rms_norm",
+    derived={"normal": {"input": _normal_around_0}, "inverse": {"input": _inverse}},
+    input=lambda xp, g, weight, normal, inverse, axes: _normal_around_0(
+        xp, g * weight, normal, inverse, axes
+    ),
+    weight=lambda xp, g, normal: g * normal,
+)
 
-# Losses. `slope` is the derivative of each value by its input, all factors of the reduction in it; `axis` is
-# where classes were reduced, None when the loss is one number.
+# Losses of classes: `slope` is the derivative of the mean by the logits, (softmax - one at the target) / batch.
 
 
-def _back(xp: Any, g: Any, slope: Any, axis: int | None) -> Any:
-    return slope * (g if axis is None else xp.expand_dims(g, axis=axis))
+def _slope(xp: Any, g: Any, out: Any, target: Any) -> Any:
+    batch, classes = out.shape
+    at_target = xp.expand_dims(target, axis=1) == xp.arange(classes)
+    softmax = xp.where(at_target, out + 1 / batch, out)  # divided by batch
+    return softmax * (g - batch * xp.sum(softmax * g, axis=1, keepdims=True))
 
 
-for _name in ("cross_entropy", "nll_loss"):
-    define(
-        _name,
-        input=_back,
-        target=lambda xp, g, target_slope, axis: _back(xp, g, target_slope, axis),
-    )
+define(
+    "cross_entropy",
+    derived={"slope": {"input": _slope}},
+    input=lambda xp, g, slope: slope * g,
+    target=None,
+)
+define(
+    "nll_loss",
+    input=lambda xp, g, key, counts, shape: xp.spread(-g if counts is None else -g * counts, key, shape),
+)
 
 # Losses of each element save what they compare, and `share`, what one value counts in the reduction. Their
 # slopes are odd in input minus target: by the target it is the slope by the input, with the two exchanged.

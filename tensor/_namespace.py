@@ -69,6 +69,7 @@ class Functions:
     int64 = np.int64
     log = _elementwise.log
     log1p = _elementwise.log1p
+    logaddexp = _elementwise.logaddexp
     matmul = _linalg.matmul
     matrix_transpose = _shapes.matrix_transpose
     max = _reductions.max

@@ -1,15 +1,20 @@
-"""Cross entropy and negative log-likelihood, in one piece: saved is the slope alone."""
+"""Cross entropy and negative log-likelihood.
+
+The usual case, a batch of logits and class indices, is computed in one piece: saved is the slope alone. All
+others are made of the logarithms of softmax, as in PyTorch.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
-from tensor.kernels import enter, leave, xp
-from tensor.lowlevel import record, wrap
+from tensor.kernels import enter, leave
+from tensor.lowlevel import apply, record, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -19,77 +24,76 @@ _RULE = RULES["cross_entropy"]
 
 
 class _Classes:
-    """Class indices as targets: checked, flat, with what each row counts."""
+    """Class indices as targets: checked, with what each of them counts."""
 
-    def __init__(self, name: str, x: Array, target: Array, weight: Array | None, ignore_index: int) -> None:
-        axis = 1 if x.ndim > 1 else 0
-        self.axis = axis
-        count = self.count = x.shape[axis]
+    def __init__(self, name: str, x: Array, target: Array, weight: Tensor | None, ignore_index: int) -> None:
+        axis = self.axis = 1 if x.ndim > 1 else 0
+        count = x.shape[axis]
         expected = x.shape[:axis] + x.shape[axis + 1 :]
         if target.shape != expected:
             raise ValueError(
                 f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
                 f"{target.shape}"
             )
-        self.shape = target.shape
-        flat = target.reshape(-1)
-        wrong = (flat < 0) | (flat >= count)
-        kept: Array | None = None
+        # Those that count, None for all.
+        self.kept: Array | None = None
+        wrong = (target < 0) | (target >= count)
         if wrong.any():
-            kept = flat != ignore_index
-            wrong &= kept
+            self.kept = target != ignore_index
+            wrong &= self.kept
             if wrong.any():
                 raise IndexError(
-                    f"{name}: target holds class {flat[wrong][0]}, and the input has {count} "
+                    f"{name}: target holds class {target[wrong][0]}, and the input has {count} "
                     f"classes, 0 to {count - 1}"
                 )
         elif 0 <= ignore_index < count:
-            kept = flat != ignore_index
-        # Ignored rows point at class 0 and count nothing.
-        self.indices = flat if kept is None else np.where(kept, flat, 0)
-        self.kept = kept
-        self.weights = None if weight is None else weight.astype(x.dtype, copy=False)[self.indices]
-        if kept is not None:
-            self.weights = kept.astype(x.dtype) if self.weights is None else self.weights * kept
-        self.rows = np.arange(flat.size)
+            self.kept = target != ignore_index
+        # A copy: the target may be overwritten. What is ignored points at class 0 and counts nothing.
+        self.indices = target.copy() if self.kept is None else np.where(self.kept, target, 0)
+        self.weight = _weight_of(name, weight, x)
+        self.counts: Array | None = None if self.weight is None else self.weight[self.indices]
+        if self.kept is not None:
+            self.counts = self.kept.astype(x.dtype) if self.counts is None else self.counts * self.kept
 
-    def total(self, dtype: np.dtype[Any]) -> Any:
-        """Return what all rows count together: what a mean divides by."""
-        return dtype.type(self.rows.size) if self.weights is None else self.weights.sum()
+    def pick(self, name: str, logs: Tensor) -> Tensor:
+        """Return the negative of what `logs` has for each target, times what that counts."""
+        places = np.ogrid[tuple(slice(n) for n in self.indices.shape)]
+        key = (*places[: self.axis], self.indices, *places[self.axis :])
+        counts = self.counts
 
-    def reduce(self, losses: Array, reduction: str) -> tuple[Array, Any]:
-        """Return the reduced loss, and what each row's loss counts in it."""
+        def kernel(x: Array) -> Array:
+            picked = -leave(x)[key]
+            # What is ignored may be anything, minus infinity too.
+            return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
+
+        shape = logs.shape
+        return apply(RULES[name], kernel, (logs,), key=key, counts=counts, shape=shape)
+
+    def reduce(self, losses: Tensor, reduction: str) -> Tensor:
+        """Return the reduced loss: a mean divides by what all targets count together."""
         if reduction == "none":
-            return losses.reshape(self.shape), None
+            return losses
         if reduction == "sum":
-            return np.asarray(losses.sum()), None
-        with np.errstate(invalid="ignore", divide="ignore"):  # no row counts: NaN, as in PyTorch
-            total = self.total(losses.dtype)
-            return np.asarray(losses.sum() / total), 1 / total
+            return losses.sum()
+        total = self.indices.size if self.counts is None else float(self.counts.sum())
+        with np.errstate(invalid="ignore", divide="ignore"):  # nothing counts: NaN, as in PyTorch
+            return losses.sum() / total
 
 
-def _as_rows(x: Array) -> Array:
-    """Return `x` with its classes last, in two dimensions; itself where it is so already."""
-    if x.ndim == 2:
-        return x
-    if x.ndim == 1:
-        return x[None]
-    return np.moveaxis(x, 1, -1).reshape(-1, x.shape[1])
-
-
-def _from_rows(rows: Array, shape: tuple[int, ...]) -> Array:
-    if len(shape) < 3:
-        return rows.reshape(shape)
-    return np.moveaxis(rows.reshape(shape[0], *shape[2:], shape[1]), -1, 1)
-
-
-def _weight_of(name: str, weight: Tensor | None, count: int) -> Array | None:
+def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
+    """Return what each class counts, in the dtype of `x`."""
     if weight is None:
         return None
     array = array_of(name, "weight", weight)
+    count = x.shape[1 if x.ndim > 1 else 0]
     if array.shape != (count,):
         raise ValueError(f"{name}: weight has one value for each class, shape ({count},), not {array.shape}")
-    return array
+    return array.astype(x.dtype, copy=False)
+
+
+def _along(vector: Array, axis: int, ndim: int) -> Array:
+    """Return `vector` in a shape that broadcasts along `axis`."""
+    return vector.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
 def cross_entropy(
@@ -149,44 +153,29 @@ def cross_entropy(
     if y.dtype.kind not in "iu":
         raise TypeError(f"{name}: target holds class indices or probabilities, not {y.dtype}")
     if weight is None and not label_smoothing and reduction == "mean" and x.ndim == 2 and ignore_index < 0:
-        loss = _plain(input, x, y)
+        loss = _plain(input, target, x, y)
         if loss is not None:
             return loss
-    w = _weight_of(name, weight, x.shape[1 if x.ndim > 1 else 0])
-    classes = _Classes(name, x, y, w, ignore_index)
-    shifted, exps, sums = _softmax_parts(x)
-    logs = np.log(sums)
-    losses = logs[:, 0] - shifted[classes.rows, classes.indices]
-    if classes.weights is not None:
-        losses = losses * classes.weights
-    spread: Array | None = None
+    classes = _Classes(name, x, y, weight, ignore_index)
+    logs = tn.log_softmax(input, axis=classes.axis)
+    losses = classes.pick("nll_loss", logs)
     if label_smoothing:
-        # What smoothing adds to each class of each row that counts.
-        spread = np.full(x.shape[1 if x.ndim > 1 else 0], label_smoothing / classes.count, x.dtype)
-        if w is not None:
-            spread = np.asarray(spread * w, x.dtype)
-        smooth = ((logs - shifted) * spread).sum(axis=1)
-        losses = (1 - label_smoothing) * losses + (smooth if classes.kept is None else smooth * classes.kept)
-    out, share = classes.reduce(losses.astype(x.dtype, copy=False), reduction)
-    if not is_wanted(input):
-        return wrap(out)
-    slope = np.divide(exps, sums, out=exps)
-    hard = np.asarray(
-        1 - label_smoothing if classes.weights is None else classes.weights * (1 - label_smoothing)
-    )
-    if spread is not None:
-        kept = np.ones(1, x.dtype) if classes.kept is None else classes.kept.astype(x.dtype)
-        slope *= (hard + spread.sum() * kept)[:, None]
-        slope -= spread * kept[:, None]
-    elif classes.weights is not None:
-        slope *= hard[:, None]
-    slope[classes.rows, classes.indices] -= hard.astype(x.dtype, copy=False)
-    if share is not None:
-        slope *= share
-    return _recorded(name, (input,), out, slope, x.shape, reduction)
+        losses = (1 - label_smoothing) * losses + _smooth(logs, classes, label_smoothing)
+    return classes.reduce(losses, reduction)
 
 
-def _plain(input: Tensor, x: Array, y: Array) -> Tensor | None:
+def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
+    """Return what smoothing adds to each loss: that of a target that is spread over all classes."""
+    axis = classes.axis
+    share = -label_smoothing / logs.shape[axis]
+    if classes.weight is None:
+        smooth = share * logs.sum(dim=axis)
+    else:
+        smooth = (logs * _along(classes.weight * logs.dtype.type(share), axis, logs.ndim)).sum(dim=axis)
+    return smooth if classes.kept is None else tn.where(classes.kept, smooth, 0.0)
+
+
+def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     """Return the mean cross entropy of a batch without options; None where something needs a closer look.
 
     The general way takes 27 us for a batch of 64 in 10 classes, this one 17.
@@ -205,32 +194,7 @@ def _plain(input: Tensor, x: Array, y: Array) -> Tensor | None:
         return wrap(out)
     exps /= sums * x.dtype.type(count)
     exps[rows, y] -= x.dtype.type(1 / count)
-    return wrap(out, record(_RULE, (input,), out, {"slope": leave(exps), "axis": None}))
-
-
-def _softmax_parts(x: Array) -> tuple[Array, Array, Array]:
-    """Return x less each row's largest, its exp, and each row's sum of that."""
-    rows = enter(_as_rows(x))
-    shifted = xp.asarray(rows - rows.max(axis=1, keepdims=True))
-    exps = np.exp(shifted)
-    return shifted, exps, exps.sum(axis=1, keepdims=True)
-
-
-def _recorded(
-    name: str,
-    inputs: tuple[Tensor, ...],
-    out: Array,
-    slope: Array,
-    shape: tuple[int, ...],
-    reduction: str,
-    target_slope: Array | None = None,
-) -> Tensor:
-    parameters = {
-        "slope": _from_rows(leave(slope), shape),
-        "target_slope": None if target_slope is None else _from_rows(leave(target_slope), shape),
-        "axis": (1 if len(shape) > 1 else 0) if reduction == "none" else None,
-    }
-    return wrap(out, record(RULES[name], inputs, out, parameters))
+    return wrap(out, record(_RULE, (input, target), out, {"slope": leave(exps)}))
 
 
 def _with_probabilities(
@@ -243,41 +207,17 @@ def _with_probabilities(
             f"{name}: probabilities have the input's shape {x.shape}, not {y.shape}; class indices "
             "are integers"
         )
-    w = _weight_of(name, weight, x.shape[1 if x.ndim > 1 else 0])
-    shifted, exps, sums = _softmax_parts(x)
-    aims = enter(_as_rows(y)).astype(x.dtype, copy=False)
+    counts = _weight_of(name, weight, x)
+    axis = 1 if x.ndim > 1 else 0
+    aims = target.to(x.dtype)
     if label_smoothing:
-        aims = aims * (1 - label_smoothing) + label_smoothing / aims.shape[1]
-    if w is not None:
-        aims = xp.asarray(aims * w, x.dtype)
-    surprise = np.log(sums) - shifted
-    losses = (aims * surprise).sum(axis=1)
-    share: float | None = None
+        aims = aims * (1 - label_smoothing) + label_smoothing / x.shape[axis]
+    if counts is not None:
+        aims = aims * _along(counts, axis, x.ndim)
+    losses = -(aims * tn.log_softmax(input, axis=axis)).sum(dim=axis)
     if reduction == "none":
-        out = losses.reshape(x.shape[:1] + x.shape[2:] if x.ndim > 1 else ())
-    elif reduction == "sum":
-        out = np.asarray(losses.sum())
-    else:
-        out = np.asarray(losses.mean())
-        share = 1 / losses.size
-    slope = target_slope = None
-    if is_wanted(input):
-        slope = np.divide(exps, sums, out=exps)
-        slope *= aims.sum(axis=1, keepdims=True)
-        slope -= aims
-    if is_wanted(target):
-        target_slope = surprise * (1 - label_smoothing)
-        if w is not None:
-            target_slope = xp.asarray(target_slope * w, x.dtype)
-    if share is not None:
-        for each in (slope, target_slope):
-            if each is not None:
-                each *= share
-    if slope is None and target_slope is None:
-        return wrap(out)
-    if slope is None:
-        slope = exps
-    return _recorded(name, (input, target), out, slope, x.shape, reduction, target_slope)
+        return losses
+    return losses.sum() if reduction == "sum" else losses.mean()
 
 
 def nll_loss(
@@ -325,17 +265,5 @@ def nll_loss(
         )
     if y.dtype.kind not in "iu":
         raise TypeError(f"{name}: target holds class indices, integers, not {y.dtype}")
-    classes = _Classes(name, x, y, _weight_of(name, weight, x.shape[1 if x.ndim > 1 else 0]), ignore_index)
-    rows = _as_rows(x)
-    losses = -rows[classes.rows, classes.indices]
-    if classes.weights is not None:
-        # An ignored row may hold anything, minus infinity too.
-        losses = np.where(classes.weights == 0, x.dtype.type(0), losses * classes.weights)
-    out, share = classes.reduce(losses, reduction)
-    if not is_wanted(input):
-        return wrap(out)
-    slope = np.zeros_like(enter(rows))
-    slope[classes.rows, classes.indices] = -1 if classes.weights is None else -classes.weights
-    if share is not None:
-        slope *= share
-    return _recorded(name, (input,), out, slope, x.shape, reduction)
+    classes = _Classes(name, x, y, weight, ignore_index)
+    return classes.reduce(classes.pick(name, input), reduction)
