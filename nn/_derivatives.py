@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tensor.kernels import empty
 from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
@@ -28,6 +31,20 @@ def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_id
     return xp.spread(g, (rows,), shape)
 
 
+_UNPACKED_AT_ONCE = 2**15
+
+
+def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
+    """Return the mask of a dropout, a constant of every derivative: NumPy's, in memory of the pool."""
+    bits = np.asarray(bits)
+    mask = empty(shape, np.bool_)
+    flat = mask.reshape(-1)
+    for start in range(0, flat.size, _UNPACKED_AT_ONCE):
+        part = flat[start : start + _UNPACKED_AT_ONCE]
+        part[...] = np.unpackbits(bits[start // 8 :], count=part.size)
+    return mask
+
+
 define(
     "linear",
     input=lambda xp, g, weight: xp.matmul(g, weight),
@@ -35,7 +52,7 @@ define(
     bias=lambda xp, g: g,
 )
 define("embedding", weight=_embedding)
-define("dropout", input=lambda xp, g, mask, scale: g * mask * scale)
+define("dropout", input=lambda xp, g, bits, scale: g * _unpacked(bits, g.shape) * scale)
 
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) / deviation, inverse = 1 / deviation
 

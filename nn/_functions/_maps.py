@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn._derivatives import RULES
-from nn._functions._checks import array_of, check_probability, floating_array_of
+from nn._functions._checks import array_of, check_probability, floating_array_of, is_wanted
 from tensor import Generator
 from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, take, xp, zeros
 from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, wrap
@@ -195,20 +195,33 @@ def dropout(
         out *= scale
         return leave(out)  # type: ignore[no-any-return]  # an array, as it came
 
+    # An eighth of the mask's memory; packing takes 1 % of the time of a dropout, unpacking 3 %.
+    bits = np.packbits(mask) if is_wanted(input) else None
     if not inplace:
-        return apply(RULES["dropout"], kernel, (input,), mask=mask, scale=scale)
+        return apply(RULES["dropout"], kernel, (input,), bits=bits, scale=scale)
     del x
 
     def write(array: Array) -> None:
         np.multiply(array, mask, out=array)
         np.multiply(array, scale, out=array)
 
-    return overwrite(RULES["dropout"], input, write, (input,), mask=mask, scale=scale)
+    return overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
+
+
+# Of the mask: 32 KiB of random words.
+_DRAWN_AT_ONCE = 2**13
 
 
 def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Array:
-    """Return False with probability `p`."""
+    """Return False with probability `p`, to within 2**-32."""
     if p == 1:
         return zeros(shape, np.bool_)
-    chances = numbers.random(dtype=np.float32, out=empty(shape, np.float32))
-    return np.greater_equal(chances, p, out=empty(shape, np.bool_))
+    mask = empty(shape, np.bool_)
+    flat, least = mask.reshape(-1), min(round(p * 2**32), 2**32 - 1)
+    for start in range(0, flat.size, _DRAWN_AT_ONCE):
+        part = flat[start : start + _DRAWN_AT_ONCE]
+        # Two to a word: that takes 0.7 of the time of floats.
+        chances = numbers.bit_generator.random_raw((part.size + 1) // 2).view(np.uint32)
+        np.greater_equal(chances[: part.size], least, out=part)
+        del chances  # before the next ones come
+    return mask
