@@ -111,7 +111,7 @@ define(
     weight=lambda xp, g, normal: g * normal,
 )
 
-# Losses of classes: `slope` is the derivative of the mean by the logits, (softmax - one at the target) / batch.
+# Losses of classes: `slope`, the derivative of the mean by logits, is (softmax - one at the target) / batch.
 
 
 def _slope(xp: Any, g: Any, out: Any, target: Any) -> Any:

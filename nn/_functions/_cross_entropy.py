@@ -88,7 +88,8 @@ def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
     count = x.shape[1 if x.ndim > 1 else 0]
     if array.shape != (count,):
         raise ValueError(f"{name}: weight has one value for each class, shape ({count},), not {array.shape}")
-    return array.astype(x.dtype, copy=False)
+    counts: Array = array.astype(x.dtype, copy=False)
+    return counts
 
 
 def _along(vector: Array, axis: int, ndim: int) -> Array:
