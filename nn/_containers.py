@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from nn._module import Module
+from tensor.autograd import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -130,6 +131,9 @@ class Sequential(Row):
     ----------
     *modules
         Modules, or one dict of modules by name.
+    checkpoint_every
+        Let backward compute again what so many modules in a row would save (``autograd.checkpoint``): of
+        each such part the input alone is kept.
 
     Examples
     --------
@@ -145,8 +149,14 @@ class Sequential(Row):
     )
     """
 
-    def __init__(self, *modules: Module | dict[str, Module]) -> None:
+    def __init__(self, *modules: Module | dict[str, Module], checkpoint_every: int | None = None) -> None:
         super().__init__()
+        if checkpoint_every is not None and checkpoint_every < 1:
+            raise ValueError(
+                "Sequential: checkpoint_every is a number of modules, at least 1, or None, not "
+                f"{checkpoint_every!r}"
+            )
+        self.checkpoint_every = checkpoint_every
         if len(modules) == 1 and isinstance(modules[0], dict):
             for name, module in modules[0].items():
                 self.register_module(name, module)
@@ -160,15 +170,29 @@ class Sequential(Row):
                 self.register_module(str(i), each)
 
     def _of(self, members: list[Module]) -> Self:
-        return type(self)(*members)
+        made = type(self)(*members)
+        made.checkpoint_every = self.checkpoint_every
+        return made
 
     def forward(self, input: Any) -> Any:
         """Pass `input` through all modules."""
         own = self.__dict__
+        every = own["checkpoint_every"]
+        if every is not None:
+            members = self._members()
+            for i in range(0, len(members), every):
+                input = checkpoint(_through, members[i : i + every], input)
+            return input
         for name, kind in self._kinds.items():
             if kind == "module" and own[name] is not None:
                 input = own[name](input)
         return input
+
+
+def _through(modules: list[Module], input: Any) -> Any:
+    for module in modules:
+        input = module(input)
+    return input
 
 
 class ModuleList(Row):

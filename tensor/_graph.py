@@ -28,7 +28,7 @@ plans: list[Plan] = []
 class Plan:
     """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
 
-    __slots__ = ("pick", "saves", "saves_out", "steps")
+    __slots__ = ("_bare", "pick", "saves", "saves_out", "steps")
 
     def __init__(self, rule: Rule, wanted: tuple[bool, ...]) -> None:
         names = [*rule.input_names(len(wanted)), "out"]
@@ -48,7 +48,21 @@ class Plan:
         self.steps = tuple(steps)
         # For ops without parameters: picks what is saved from the tuple (*inputs, out).
         self.pick = _picker([source for source in self.saves if isinstance(source, int)])
+        self._bare: Plan | None = None
         plans.append(self)
+
+    def bare(self) -> Plan:
+        """Return the plan of a node that waits for its saved values: it saves nothing."""
+        if self._bare is None:
+            bare = object.__new__(Plan)
+            bare.saves = ()
+            bare.saves_out = False
+            bare.steps = self.steps
+            bare.pick = None
+            bare._bare = None
+            plans.append(bare)
+            self._bare = bare
+        return self._bare
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -135,15 +135,18 @@ class Inference(Switched):
 
 
 class Recording(Switched):
-    """Shows a recorder all nodes that are recorded in the block."""
+    """Shows a recorder all nodes that are recorded in the block; with `always`, all are."""
 
-    __slots__ = ("_recorder",)
+    __slots__ = ("_always", "_recorder")
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, always: bool = False) -> None:
         super().__init__()
         self._recorder = recorder
+        self._always = always
 
     def _switch(self) -> Callable[[], None]:
+        if self._always:
+            return self._set(self._recorder, self._recorder)
         if not when_enabled.get():
             return self._set(False, False)
         return self._set(self._recorder if grad_enabled.get() else False, self._recorder)

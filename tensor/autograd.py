@@ -1,12 +1,14 @@
 """Gradients as values, graphs as memory, and the switches of recording."""
 
 from tensor._anomalies import detect_anomaly
+from tensor._checkpoint import checkpoint
 from tensor._gradients import backward, grad
 from tensor._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from tensor._modes import is_recording as is_grad_enabled
 
 __all__ = [
     "backward",
+    "checkpoint",
     "detect_anomaly",
     "enable_grad",
     "grad",

@@ -5,6 +5,7 @@ Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned`
 them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
 """
 
+from tensor._checkpoint import is_recomputing
 from tensor._core import TensorCore, gradient_of, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor._derivatives import RULES
 from tensor._derivatives._table import define
@@ -30,6 +31,7 @@ __all__ = [
     "explain",
     "gradient_of",
     "is_inexact",
+    "is_recomputing",
     "is_recording",
     "numbers_of",
     "overwrite",

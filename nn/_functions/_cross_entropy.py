@@ -62,7 +62,7 @@ class _Classes:
         counts = self.counts
 
         def kernel(x: Array) -> Array:
-            picked = -leave(x)[key]
+            picked: Array = -leave(x)[key]
             # What is ignored may be anything, minus infinity too.
             return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
 

@@ -9,7 +9,7 @@ import numpy as np
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
 from tensor.kernels import enter, leave, xp
-from tensor.lowlevel import record, wrap, writable
+from tensor.lowlevel import is_recomputing, record, wrap, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,7 +213,7 @@ def batch_norm(
 
 
 def _blend(running: Tensor | None, new: Array, momentum: float) -> None:
-    if running is not None:
+    if running is not None and not is_recomputing():
         array = writable(running)
         array *= 1 - momentum
         array += momentum * new.reshape(array.shape)
