@@ -2,16 +2,20 @@
 
 from tensor._anomalies import detect_anomaly
 from tensor._checkpoint import checkpoint
+from tensor._gradcheck import GradcheckError, gradcheck, gradgradcheck
 from tensor._gradients import backward, grad
 from tensor._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from tensor._modes import is_recording as is_grad_enabled
 
 __all__ = [
+    "GradcheckError",
     "backward",
     "checkpoint",
     "detect_anomaly",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_grad_enabled",
     "no_grad",
