@@ -12,6 +12,8 @@ from tensor._derivatives._table import conj, define
 def _power_slope(xp: Any, a: Any, b: Any) -> Any:
     """B * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
     if not hasattr(b, "dtype"):
+        if b == 2:
+            return 2 * a
         return xp.zeros_like(a) if b == 0 else b * a ** (b - 1)
     zero = b == 0
     return xp.where(zero, 0, b * a ** xp.where(zero, 1, b - 1))
@@ -31,7 +33,8 @@ def _log_where_not_zero(xp: Any, a: Any) -> Any:
 
 def _to_larger(xp: Any, g: Any, a: Any, b: Any) -> Any:
     """Return the gradient where `a` is larger or one is nan, half of it where they tie, as PyTorch does."""
-    return g * ~(a < b) - (0.5 * g) * (a == b)
+    to_larger, tied = g * ~(a < b), a == b
+    return to_larger - (0.5 * g) * tied if tied.any() else to_larger
 
 
 def _within(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
@@ -210,6 +213,8 @@ define("sign", x=_sign)
 
 # Activations and special functions
 
+# By the output, which the next layer mostly saves too. Forward and backward at 64x128 and 512x1024, in us: so
+# 26 and 366, by a mask of bools 36 and 365, by bits 35 and 462.
 define("relu", x=lambda xp, g, out: g * (out != 0))  # nan stays visible
 # The sign of the output is that of the input, unless the slope below 0 is negative.
 define("leaky_relu", x=lambda xp, g, out, slope: _by_sign(xp, g, out, slope))
