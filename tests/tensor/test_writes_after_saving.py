@@ -244,7 +244,7 @@ PROGRAMS = [
     Program("relu over a sigmoid", relu_over_a_sigmoid, lambda v: 2 * sigmoid(v), REFUSED),
     Program("a factor, mul_", used(lambda lib, a: a.mul_(3)), of_squares, REFUSED),
     Program("a factor that counts again", counted_after_the_write, lambda v: v * v + 3 * v, REFUSED),
-    Program("a divisor", divisor_written, lambda v: 1 / v, REFUSED),
+    Program("a divisor", divisor_written, lambda v: 1 / v, RIGHT),
     Program("zero_", used(lambda lib, a: a.zero_()), of_squares, REFUSED),
     Program("fill_", used(lambda lib, a: a.fill_(7)), of_squares, REFUSED),
     Program("copy_", used(lambda lib, a: a.copy_(lib.ones(4))), of_squares, REFUSED),
