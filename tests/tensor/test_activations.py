@@ -130,3 +130,28 @@ def test_sigmoid_of_complex_numbers_is_the_formula(dtype):
     np.testing.assert_allclose(
         tensor.sigmoid(tensor.tensor(values)).numpy(), 1 / (1 + np.exp(-values)), rtol=1e-6
     )
+
+
+TWICE = {
+    "gelu": (tensor.gelu, lambda f, x: f.gelu(x)),
+    "gelu by tanh": (lambda x: tensor.gelu(x, "tanh"), lambda f, x: f.gelu(x, approximate="tanh")),
+    "silu": (tensor.silu, lambda f, x: f.silu(x)),
+    "softplus": (tensor.softplus, lambda f, x: f.softplus(x)),
+    "softplus with a bend": (lambda x: tensor.softplus(x, 2, 3), lambda f, x: f.softplus(x, 2, 3)),
+    "elu": (lambda x: tensor.elu(x, 0.7), lambda f, x: f.elu(x, 0.7)),
+    "logsigmoid": (tensor.logsigmoid, lambda f, x: f.logsigmoid(x)),
+    "sigmoid": (tensor.sigmoid, lambda f, x: f.sigmoid(x)),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_second_derivatives_are_pytorchs_near_0_and_far_out(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = TWICE[name]
+    values = np.array([-800, -30, -3, -1e-3, -1e-7, 1e-12, 1e-3, 0.3, 2, 19, 100, 800])
+    x, y = tensor.tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
+    (slope,) = tensor.autograd.grad([ours(x).sum()], [x], create_graph=True)
+    (second,) = tensor.autograd.grad([slope.sum()], [x])
+    (expected,) = torch.autograd.grad(theirs(torch.nn.functional, y).sum(), y, create_graph=True)
+    (expected,) = torch.autograd.grad(expected.sum(), y)
+    np.testing.assert_allclose(second.numpy(), expected.numpy(), rtol=1e-9, atol=1e-14)

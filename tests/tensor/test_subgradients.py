@@ -61,7 +61,16 @@ ONE = {
     "softplus far out": (lambda x: tensor.softplus(x), [-1000, 1000], [0, 1]),
     "logsigmoid far out": (lambda x: tensor.logsigmoid(x), [-1000, 1000], [1, 0]),
     "tanh far out": (lambda x: x.tanh(), [-1000, 1000], [0, 0]),
-    "gelu far out": (lambda x: tensor.gelu(x), [-1000, 1000], [0, 1]),
+    "gelu far out": (lambda x: tensor.gelu(x), [-1000, 1000, 1e30], [0, 1, 1]),
+    "gelu near 0": (lambda x: tensor.gelu(x), [-1e-45, 0, 3e-45, 1e-30], [0.5, 0.5, 0.5, 0.5]),
+    "gelu by tanh far out": (lambda x: tensor.gelu(x, "tanh"), [-1e30, -1000, 1000, 1e30], [0, 0, 1, 1]),
+    "silu far out": (lambda x: tensor.silu(x), [-1000, 1000, 1e30], [0, 1, 1]),
+    "silu near 0": (lambda x: tensor.silu(x), [-1e-45, 0, 3e-45, 1e-30], [0.5, 0.5, 0.5, 0.5]),
+    "softplus around its bend": (lambda x: tensor.softplus(x, 1, 2), [1.95, 2.083], [0.875447, 1]),
+    "leaky_relu that turns back": (lambda x: tensor.leaky_relu(x, -0.5), [-2, 0, 2], [-0.5, -0.5, 1]),
+    "elu that turns back": (lambda x: tensor.elu(x, -2), [-1, 0, 2], [-2 / math.e, -2, 1]),
+    "leaky_relu of -inf": (lambda x: tensor.leaky_relu(x, 0.5), [-INF, 1], [0.5, 1]),
+    "elu of infinities": (lambda x: tensor.elu(x), [-INF, INF], [0, 1]),
     "where leaves the other branch out": (lambda x: x.where(x > 1, 0.0), [0, 2], [0, 1]),
 }  # fmt: skip
 
@@ -88,6 +97,14 @@ def test_of_one_argument(function, value, expected):
 @pytest.mark.parametrize(("function", "a", "b", "by_a", "by_b"), TWO.values(), ids=TWO)
 def test_of_two_arguments(function, a, b, by_a, by_b):
     np.testing.assert_allclose(gradient(function, a, b), [by_a, by_b], rtol=1e-5, atol=1e-7)
+
+
+def test_nan_stays_visible_where_pytorch_shows_it():
+    for function in (Tensor.relu, tensor.gelu, tensor.silu, tensor.softplus):
+        x = tensor.tensor([NAN, 1.0], requires_grad=True)
+        function(x).backward(tensor.tensor([1.0, 1.0]))
+        ours = x.grad.tolist()
+        assert ours[0] == 1.0 if function is Tensor.relu else math.isnan(ours[0])
 
 
 def test_a_norm_of_rows_is_0_where_the_row_is():
