@@ -2,7 +2,6 @@
 
 from nn import data, functional, init, optim, utils
 from nn._containers import ModuleDict, ModuleList, Sequential
-from nn._hooks import RemovableHandle
 from nn._layers._activations import (
     ELU,
     GELU,
@@ -31,6 +30,7 @@ from nn._module import Module
 from nn._parameter import Parameter
 from nn._parameter_containers import ParameterDict, ParameterList
 from nn._states import IncompatibleKeys
+from tensor.lowlevel import RemovableHandle
 
 __all__ = [
     "ELU",

@@ -9,10 +9,10 @@ from nn._parameter import Parameter
 from scopes import dispose
 from scopes.lowlevel import owner_of
 from tensor import TensorDisposedError
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import HookTable, TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import TracebackType
 
     from tensor import Tensor
@@ -36,8 +36,8 @@ class ModuleCore:
     # Names of buffers that state dicts leave out.
     _transient: set[str]
     _is_disposed: bool
-    _pre_hooks: dict[int, Callable[..., Any]]
-    _post_hooks: dict[int, Callable[..., Any]]
+    _pre_hooks: HookTable
+    _post_hooks: HookTable
     training: bool
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class ModuleCore:
         own.setdefault("_kinds", {})
         own.setdefault("_transient", set())
         own.setdefault("_is_disposed", False)
-        own.setdefault("_pre_hooks", {})
-        own.setdefault("_post_hooks", {})
+        own.setdefault("_pre_hooks", HookTable())
+        own.setdefault("_post_hooks", HookTable())
         own.setdefault("training", True)
 
     def __setattr__(self, name: str, value: Any) -> None:

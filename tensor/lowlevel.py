@@ -12,6 +12,7 @@ from tensor._derivatives._table import define
 from tensor._dispatch import apply, explain, overwrite, record
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._graph import Leaf
+from tensor._hooks import HookTable, RemovableHandle
 from tensor._modes import is_recording
 from tensor._random import default_generator, numbers_of
 from tensor._storage import Array, claim, owner_of, writable
@@ -21,7 +22,9 @@ __all__ = [
     "Array",
     "Dtype",
     "DtypeLike",
+    "HookTable",
     "Leaf",
+    "RemovableHandle",
     "TensorCore",
     "apply",
     "as_dtype",
