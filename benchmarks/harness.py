@@ -13,7 +13,10 @@ NUMPY = "numpy"
 TORCH = "torch"
 
 Timer = Callable[[int], float]
-"""Runs that many repetitions and returns the seconds that they took, setting up and clearing not counted."""
+"""Runs that many repetitions and returns the seconds that they took, setting up and clearing not counted.
+
+Where the unit of a case is bytes, it returns how many bytes the work took.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Case:
     settle_seconds
         The pause before each turn. Thread pools (OpenBLAS, OpenMP) spin for a while after their last
         work and would take a core from the next contender.
+    unit
+        What the figures are: ``"seconds"`` or ``"bytes"``.
     """
 
     name: str
@@ -44,11 +49,12 @@ class Case:
     round_seconds: float = 0.004
     repetitions: int | None = None
     settle_seconds: float = 0.003
+    unit: str = "seconds"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds per repetition of one contender: quartiles over its rounds."""
+    """Seconds per repetition, or bytes, of one contender: quartiles over its rounds."""
 
     median: float
     lower_quartile: float
@@ -58,7 +64,7 @@ class Summary:
 
     @classmethod
     def of(cls, samples: list[float], repetitions: int) -> "Summary":
-        """Sum up the samples, each in seconds per repetition."""
+        """Sum up the samples, each in seconds per repetition, or bytes."""
         if len(samples) == 1:
             return cls(samples[0], samples[0], samples[0], 1, repetitions)
         lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
@@ -72,14 +78,17 @@ class Result:
     name: str
     summaries: Mapping[str, Summary]
     neighbours_cores: float | None
+    unit: str
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other processes used so much of the machine that the figures are doubtful."""
-        return self.neighbours_cores is not None and self.neighbours_cores >= DISTURBED
+        """Whether other processes used so much of the machine that the times are doubtful."""
+        if self.unit != "seconds" or self.neighbours_cores is None:
+            return False
+        return self.neighbours_cores >= DISTURBED
 
     def ratio(self, other: str) -> float | None:
-        """Return the other's median time over ours: above 1, ours is quicker. None if either is missing."""
+        """Return the other's median over ours: above 1, ours is better. None if either is missing."""
         if OURS not in self.summaries or other not in self.summaries:
             return None
         return self.summaries[other].median / self.summaries[OURS].median
@@ -110,7 +119,7 @@ def measure(case: Case, *, quick: bool = False) -> Result:
         samples: dict[str, list[float]] = {name: [] for name in timers}
         neighbours = Neighbours()
         order = list(timers)
-        for _ in range(max(3, case.rounds // 4) if quick else case.rounds):
+        for _ in range(min(case.rounds, max(3, case.rounds // 4)) if quick else case.rounds):
             for name in order:
                 time.sleep(case.settle_seconds)
                 if case.repetitions is None:
@@ -121,7 +130,7 @@ def measure(case: Case, *, quick: bool = False) -> Result:
     finally:
         gc.unfreeze()
     summaries = {name: Summary.of(samples[name], repetitions[name]) for name in timers}
-    return Result(case.name, summaries, cores)
+    return Result(case.name, summaries, cores, case.unit)
 
 
 def _calibrate(timer: Timer, case: Case) -> int:

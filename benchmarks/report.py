@@ -19,9 +19,9 @@ CONTENDERS = (OURS, NUMPY, TORCH)
 
 
 def print_table(results: Iterable[Result]) -> None:
-    """Print medians and ratios; a ratio above 1 means that ours is quicker."""
+    """Print medians and ratios; a ratio above 1 means that ours is quicker, or takes less memory."""
     table = Table(
-        caption="Medians per repetition. A ratio above 1: ours is quicker. "
+        caption="Medians per repetition. A ratio above 1: ours is quicker, or takes less memory. "
         "A ratio in brackets: other processes used the CPU meanwhile, measure again."
     )
     table.add_column("case", no_wrap=True)
@@ -40,7 +40,7 @@ def print_table(results: Iterable[Result]) -> None:
 
 
 def write_json(results: Iterable[Result], path: Path, *, quick: bool) -> None:
-    """Write versions, machine, date and every case's quartiles, in seconds per repetition."""
+    """Write versions, machine, date and every case's quartiles, in seconds per repetition, or in bytes."""
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
@@ -54,10 +54,10 @@ def write_json(results: Iterable[Result], path: Path, *, quick: bool) -> None:
             "python": platform.python_version(),
             **{name: _version(name) for name in ("disposescope", "numpy", "torch")},
         },
-        "unit": "seconds per repetition",
         "cases": [
             {
                 "name": result.name,
+                "unit": "bytes" if result.unit == "bytes" else "seconds per repetition",
                 "contenders": {name: asdict(summary) for name, summary in result.summaries.items()},
                 "neighbours_cores": result.neighbours_cores,
                 "disturbed": result.is_disturbed,
@@ -79,19 +79,27 @@ def _version(name: str) -> str:
 
 def _median(result: Result, contender: str) -> str:
     summary = result.summaries.get(contender)
-    return _duration(summary.median) if summary else "-"
+    return _figure(result, summary.median) if summary else "-"
 
 
 def _ratio(result: Result, contender: str) -> str:
     ratio = result.ratio(contender)
     if ratio is None:
         return "-"
-    return f"({ratio:.2f})" if result.is_disturbed else f"{ratio:.2f}"
+    # Peaks of memory are exact, and may lie close together.
+    text = f"{ratio:.2f}" if result.unit == "seconds" else f"{ratio:.4f}"
+    return f"({text})" if result.is_disturbed else text
 
 
 def _middle_half(result: Result) -> str:
     ours = result.summaries.get(OURS)
-    return f"{_duration(ours.lower_quartile)} to {_duration(ours.upper_quartile)}" if ours else "-"
+    if ours is None or ours.rounds == 1:
+        return "-"
+    return f"{_figure(result, ours.lower_quartile)} to {_figure(result, ours.upper_quartile)}"
+
+
+def _figure(result: Result, value: float) -> str:
+    return _duration(value) if result.unit == "seconds" else f"{value / 2**20:.2f} MiB"
 
 
 def _duration(seconds: float) -> str:
