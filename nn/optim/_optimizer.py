@@ -158,16 +158,19 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         work = [(group, list(self._ready(group["params"]))) for group in self.param_groups]
-        # All the memory that it takes first, so that the update is made in whole or not at all.
-        made = [[self._made_for(x, grad, group) for x, grad in ready] for group, ready in work]
-        for (group, ready), states in zip(work, made, strict=True):
-            for (x, grad), new in zip(ready, states, strict=True):
-                state = self.state.setdefault(x, {})
-                state.update(new)
-                self._update(x, grad, state, group, is_first=bool(new))
+        try:
+            # All the memory that it takes first, so that the update is made in whole or not at all.
+            made = [[self._made_for(x, group) for x, _ in ready] for group, ready in work]
+            for (group, ready), states in zip(work, made, strict=True):
+                for (x, grad), new in zip(ready, states, strict=True):
+                    state = self.state.setdefault(x, {})
+                    state.update(new)
+                    self._update(x, grad, state, group, is_first=bool(new))
+        finally:
+            self._scratch.clear()
         return loss
 
-    def _made_for(self, x: Tensor, grad: Tensor, group: Group) -> dict[str, Tensor]:
+    def _made_for(self, x: Tensor, group: Group) -> dict[str, Tensor]:
         """Take the memory for an update of `x`; return the tensors that its state still lacks."""
         state = self.state.get(x, {})
         made: dict[str, Tensor] = {}
@@ -178,8 +181,7 @@ class Optimizer:
                 made[name] = self._new_state(x)
             else:
                 writable(held)
-        if made:
-            next(self._scratch.pieces(x, grad), None)  # the temporaries
+        self._scratch.make_room(x)
         return made
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
@@ -344,7 +346,6 @@ class Optimizer:
         self._is_disposed = True
         self._drop_state()
         self.param_groups = []
-        self._scratch.clear()
 
     @property
     def is_disposed(self) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensor.kernels import empty
 from tensor.lowlevel import writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy as np
 
     from tensor import Tensor
     from tensor.lowlevel import Array
@@ -19,42 +20,82 @@ if TYPE_CHECKING:
 # whole arrays of millions would pass through memory once for each of the ten operations of a step.
 PIECE = 16_384
 
+_REAL: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
+
 
 class Scratch:
-    """Temporaries of an optimizer, which it keeps from step to step."""
+    """Two temporaries for each dtype, of a piece at most.
+
+    They are held for one step only: backward is where memory peaks, and it has no use for them.
+    """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[Array, Array]] = {}
+        self._held: dict[np.dtype[Any], tuple[Array, Array]] = {}
 
     def clear(self) -> None:
         """Let the memory go."""
         self._held.clear()
 
+    def make_room(self, x: Tensor) -> None:
+        """Take the memory that an update of `x` will need."""
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        if array.size > PIECE or array.dtype.kind == "c":
+            dtype = _real(array.dtype)
+            if dtype not in self._held:
+                self._held[dtype] = empty((PIECE,), dtype), empty((PIECE,), dtype)
+
     def pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
-        """Yield arrays: of `x`, its gradient (to read), the `state`, and two temporaries."""
+        """Yield arrays: of `x`, its gradient (to read), the `state`, and two temporaries.
+
+        ``make_room(x)`` comes before.
+        """
         g = grad._array
         if g is None:
             return
-        arrays = [writable(x), g, *(writable(s) for s in state)]
-        size = g.size
-        if size <= PIECE and g.dtype.kind != "c":
-            yield (*arrays, *self._temporaries(g.shape, g.dtype))
+        arrays = [writable(x), g, *[writable(s) for s in state]]
+        dtype, size = g.dtype, g.size
+        if size <= PIECE and dtype.kind != "c":
+            # NumPy has small ones ready, in a third of the time that views of ours take.
+            yield (*arrays, np.empty(g.shape, dtype), np.empty(g.shape, dtype))
             return
-        if not all(a.flags.c_contiguous for a in arrays):
-            yield (*arrays, empty(g.shape, g.dtype), empty(g.shape, g.dtype))
-            return
-        flat = [a.reshape(-1) for a in arrays]
-        if g.dtype.kind == "c":
-            # Real and imaginary parts are numbers of their own, as in PyTorch.
-            flat = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in flat]
-            size *= 2
-        scratch = self._temporaries((min(size, PIECE),), flat[1].dtype)
-        for start in range(0, size, PIECE):
-            end = min(start + PIECE, size)
-            yield (*[a[start:end] for a in flat], *[t[: end - start] for t in scratch])
+        # Real and imaginary parts are numbers of their own, as in PyTorch.
+        if all(a.flags.c_contiguous for a in arrays):
+            flat = [a.reshape(-1).view(_real(a.dtype)) for a in arrays]
+            one, two = self._held[flat[1].dtype]
+            size = flat[1].size
+            for start in range(0, size, PIECE):
+                end = min(start + PIECE, size)
+                yield (*[a[start:end] for a in flat], one[: end - start], two[: end - start])
+        elif dtype.kind == "c":
+            yield from self._parts([a.real for a in arrays])
+            yield from self._parts([a.imag for a in arrays])
+        else:
+            yield from self._parts(arrays)
 
-    def _temporaries(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-        scratch = self._held.get((shape, dtype))
-        if scratch is None:
-            scratch = self._held[shape, dtype] = (empty(shape, dtype), empty(shape, dtype))
-        return scratch
+    def _parts(self, arrays: list[Array]) -> Iterator[tuple[Array, ...]]:
+        for key in _keys(arrays[0].shape):
+            parts = [a[key] for a in arrays]
+            size, shape = parts[1].size, parts[1].shape
+            yield (*parts, *[t[:size].reshape(shape) for t in self._held[parts[1].dtype]])
+
+
+def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return _REAL.get(dtype, dtype)
+
+
+def _keys(shape: tuple[int, ...]) -> Iterator[tuple[int | slice, ...]]:
+    """Yield what cuts an array of `shape` in parts of at most a piece, whatever its order of memory."""
+    row = prod(shape[1:])
+    if row > PIECE:
+        for i in range(shape[0]):
+            for key in _keys(shape[1:]):
+                yield (i, *key)
+    else:
+        rows = PIECE // row
+        for start in range(0, shape[0], rows):
+            yield (slice(start, start + rows),)
