@@ -61,3 +61,20 @@ def is_pooled(array: Array) -> bool:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     return owner.base is not None and block_of(owner) is not None
+
+
+def placed(array: Array, order: list[int], steps: list[int]) -> Array:
+    """Return the same values in other memory: its dimensions in `order`, each with its own step."""
+    sizes = [array.shape[axis] * abs(step) for axis, step in zip(order, steps, strict=True)]
+    memory = np.zeros(sizes, array.dtype)[(*[slice(None, None, step) for step in steps], ...)]
+    view = memory.transpose(np.argsort(order))
+    view[...] = array
+    return view
+
+
+@st.composite
+def anywhere(draw: st.DrawFn, array: Array) -> Array:
+    """Draw where `array` lies in memory: any order of its dimensions, backward or with gaps."""
+    order = draw(st.permutations(range(array.ndim)))
+    steps = st.sampled_from([1, -1, 2, -3])
+    return placed(array, order, draw(st.lists(steps, min_size=array.ndim, max_size=array.ndim)))

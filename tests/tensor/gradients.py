@@ -1,24 +1,24 @@
-"""One numeric checker for all derivatives: central differences along random directions, in double precision.
-
-A gradient g of a real loss L is right when L changes by Re(sum(conj(g) * v)) * h for a small step h * v, real
-or complex. The loss is Re(sum(conj(w) * out)) with random weights w, so every element of the output counts.
-"""
+"""What tests of derivatives share: samples, values away from kinks, layouts, and the checks of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import tensor
 from tensor import Tensor
+from tensor._derivatives import RULES
+from tensor._graph import Node, Rule
+from tensor.autograd import gradcheck, gradgradcheck
 
 Function = Callable[..., Tensor]
 Array = np.ndarray[Any, Any]
 
-STEP = 1e-6
-TOLERANCE = 2e-6
+# In double precision, away from kinks, differences are as good as this.
+TOLERANCES = {"atol": 1e-6, "rtol": 1e-5}
 
 
 class Sample(NamedTuple):
@@ -32,7 +32,10 @@ class Sample(NamedTuple):
 
 
 def values(shape: tuple[int, ...], domain: str, dtype: type, rng: np.random.Generator) -> Array:
-    """Return random values, none near 0, no two near each other: no kink lies within a step."""
+    """Return random values, none near 0, no two near each other: no kink lies within a step.
+
+    The domain "with zeros" is for functions that are smooth there: every other value is 0.
+    """
     count = int(np.prod(shape))
     steps = (rng.permutation(count) + rng.uniform(0.2, 0.8, count)) / max(count, 1)  # within (0, 1)
     signs = rng.choice([-1.0, 1.0], count)
@@ -42,10 +45,21 @@ def values(shape: tuple[int, ...], domain: str, dtype: type, rng: np.random.Gene
         "unit": signs * (0.05 + 0.85 * steps),
         "unit positive": 0.05 + 0.85 * steps,
         "above one": 1.1 + 1.9 * steps,
+        "with zeros": signs * (0.1 + 1.9 * steps) * (np.arange(count) % 2 == 0),
     }[domain]
     if np.issubdtype(dtype, np.complexfloating):
         return np.asarray(real * np.exp(1j * rng.uniform(0.2, 1.2, count)), dtype).reshape(shape)
     return np.asarray(real, dtype).reshape(shape)
+
+
+def arrays_of(sample: Sample, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [values(shape, sample.domain, sample.dtype, rng) for shape in sample.shapes]
+
+
+def sampled(all_samples: Sequence[Sample]) -> list[object]:
+    """Return the parameters of a test of each sample: it and its seed."""
+    return [pytest.param(sample, i, id=f"{sample.rule}-{i}") for i, sample in enumerate(all_samples)]
 
 
 def reversed_in_memory(array: Array) -> Array:
@@ -65,49 +79,46 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def gradients(
-    function: Function, arrays: Sequence[Array], weights: Array, wanted: Sequence[int]
-) -> list[Array]:
-    """Return our gradients of the loss by those inputs that are `wanted`; the others require none."""
+def leaves(arrays: Sequence[Array], wanted: Collection[int] | None = None) -> list[Tensor]:
+    """Return tensors over `arrays`, in their layouts; all require grad, or those that are `wanted`."""
     inputs = [tensor.from_numpy(array) for array in arrays]
-    for i in wanted:
-        inputs[i].requires_grad_()
-    function(*inputs).backward(tensor.from_numpy(weights))
-    found = []
-    for i in wanted:
-        grad = inputs[i].grad
-        assert grad is not None, f"no gradient of input {i}"
-        assert grad.shape == arrays[i].shape
-        assert grad.dtype == arrays[i].dtype
-        found.append(grad.numpy())
-    return found
+    for i, x in enumerate(inputs):
+        x.requires_grad_(wanted is None or i in wanted)
+    return inputs
 
 
-def loss(function: Function, arrays: Sequence[Array], weights: Array) -> float:
-    out = function(*[tensor.from_numpy(array) for array in arrays]).numpy()
-    return float(np.sum((np.conj(weights) * out).real))
+def check(function: Function, arrays: Sequence[Array]) -> None:
+    """Hold the gradients against differences: in each layout, and by each of several inputs alone."""
+    for laid_out in LAYOUTS.values():
+        gradcheck(function, leaves([laid_out(array) for array in arrays]), **TOLERANCES)
+    for i in range(len(arrays) if len(arrays) > 1 else 0):
+        gradcheck(function, leaves(arrays, [i]), **TOLERANCES)
 
 
-def check(function: Function, arrays: Sequence[Array], seed: int = 0) -> None:
-    """Compare our gradients with differences: of each input alone, then of all together."""
-    rng = np.random.default_rng(seed)
-    out = function(*[tensor.from_numpy(array) for array in arrays]).numpy()
-    weights = np.asarray(rng.uniform(0.5, 1.5, out.shape), out.dtype)
-    if out.dtype.kind == "c":
-        weights = np.asarray(weights * np.exp(1j * rng.uniform(0, 6, out.shape)))
-    places = range(len(arrays))
-    alone = [gradients(function, arrays, weights, [i])[0] for i in places]
-    together = gradients(function, arrays, weights, places)
-    for i in places:
-        np.testing.assert_allclose(together[i], alone[i], rtol=1e-12, atol=1e-12)
-        direction = rng.uniform(-1, 1, arrays[i].shape)
-        if arrays[i].dtype.kind == "c":
-            direction = direction + 1j * rng.uniform(-1, 1, arrays[i].shape)
-        ahead, behind = (
-            [*arrays[:i], np.asarray(arrays[i] + sign * STEP * direction), *arrays[i + 1 :]]
-            for sign in (1, -1)
-        )
-        numeric = (loss(function, ahead, weights) - loss(function, behind, weights)) / (2 * STEP)
-        ours = float(np.sum((np.conj(alone[i]) * direction).real))
-        scale = 1 + float(np.sum(np.abs(alone[i])))
-        assert abs(ours - numeric) <= TOLERANCE * scale, f"input {i}: ours {ours}, by differences {numeric}"
+def check_twice(function: Function, arrays: Sequence[Array]) -> None:
+    """Hold the second derivatives against differences of the first."""
+    gradgradcheck(function, leaves(arrays), **TOLERANCES)
+
+
+def nodes_behind(x: Tensor) -> Iterator[Node]:
+    stack, seen = [x._node], set()
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            stack += node.next
+
+
+def rules_used(sample: Sample, seed: int) -> set[str]:
+    out = sample.function(*leaves(arrays_of(sample, seed)))
+    return {node.rule.name for node in nodes_behind(out) if node.next}
+
+
+def rules_of(package: str) -> dict[str, Rule]:
+    """The rules of the table that `package` has entered."""
+    return {
+        name: rule
+        for name, rule in RULES.items()
+        if any(f is not None and f.__module__.partition(".")[0] == package for f in rule.functions.values())
+    }

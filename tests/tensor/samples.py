@@ -12,10 +12,9 @@ from tensor import Tensor
 from tests.tensor.gradients import Function, Sample
 
 MASK = tensor.tensor([[True, False, True], [False, True, True]])
-ZEROS = tensor.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]], dtype=tensor.float64)
-TWO_ZEROS = tensor.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], dtype=tensor.float64)
 
 M = (2, 3)
+SHAPES = (M, (), (2, 1, 3))
 _PAIRS = [(M, M), (M, (3,)), ((2, 1), M), (M, ()), ((), ())]
 
 
@@ -25,15 +24,8 @@ def _doubled_row(x: Tensor) -> Tensor:
     return y
 
 
-SHAPES = (M, (), (2, 1, 3))
-
-
 def _of_one(*names: str, domain: str = "any") -> list[Sample]:
-    return [
-        Sample(name, getattr(tensor, name), (shape,), domain)
-        for name in names
-        for shape in (M, (), (2, 1, 3))
-    ]
+    return [Sample(name, getattr(tensor, name), (shape,), domain) for name in names for shape in SHAPES]
 
 
 def _over(name: str, **options: object) -> Function:
@@ -104,10 +96,8 @@ REDUCTIONS: list[Sample] = [
         for name in ("softmax", "log_softmax", "cumulative_sum", "cumulative_prod")
         for axis in (0, 1, -1)
     ],
-    Sample("prod", lambda x: (x * ZEROS).prod(1), (M,)),
-    Sample("prod", lambda x: (x * TWO_ZEROS).prod(1), (M,)),
-    Sample("cumulative_prod", lambda x: (x * ZEROS).cumprod(1), (M,)),
-    Sample("cumulative_prod", lambda x: (x * TWO_ZEROS).cumprod(1), (M,)),
+    *[Sample("prod", _over("prod", axis=axis), (M,), "with zeros") for axis in (None, 0, 1)],
+    *[Sample("cumulative_prod", _over("cumulative_prod", axis=axis), (M,), "with zeros") for axis in (0, 1)],
     Sample("var", lambda x: x.var(), (M,)),
     Sample("std", lambda x: x.std(dim=0, correction=0), (M,)),
     Sample("sum", lambda x: x.sum(1, dtype=tensor.float64), (M,)),
@@ -188,6 +178,7 @@ COMPLEX: list[Sample] = [
             Sample(name, _over(name, axis=1), (M,))
             for name in ("sum", "mean", "prod", "var", "std", "cumulative_sum", "cumulative_prod")
         ],
+        *[Sample(name, _over(name, axis=1), (M,), "with zeros") for name in ("prod", "cumulative_prod")],
         *LINEAR_ALGEBRA,
         *[Sample("vector_norm", _over("vector_norm", ord=ord), (M,)) for ord in (2, 1, 3)],
     ]

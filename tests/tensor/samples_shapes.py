@@ -11,6 +11,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor
+from tensor._namespace import Functions
 
 Sample = tuple[str, Callable[..., Tensor], tuple[tuple[int, ...], ...]]
 
@@ -61,6 +62,9 @@ SAMPLES: list[Sample] = [
     ("setitem", lambda x, y: x.scatter(1, tensor.tensor([[2, 0], [1, 2]]), y), ((2, 3), (2, 2))),
     ("add_at", lambda x, y: x.scatter_add(0, PLACES, y), ((2, 3), (2, 3))),
     ("add_at", lambda x, y: x.index_add(0, ROWS, y, alpha=2), ((3, 2), (3, 2))),
+    ("spread", lambda x: Functions.spread(x, (ROWS.numpy(),), (4, 2)), ((3, 2),)),
+    ("spread", lambda x: Functions.spread(x, (slice(None), ROWS.numpy()), (2, 4)), ((2, 3),)),
+    ("spread", lambda x: Functions.spread(x, (MASK.numpy(),), (2, 3)), ((4,),)),
     ("take", lambda x: x.index_select(0, ROWS), ((3, 2),)),
     ("take", lambda x: x.repeat_interleave(tensor.tensor([0, 2, 1]), 1), ((2, 3),)),
     ("astype", lambda x: x.to(tensor.complex128).real, ((2, 3),)),

@@ -1,18 +1,35 @@
-"""Each derivative of the table against differences, for real and complex inputs in any layout."""
+"""Each derivative of the table, first and second, against differences: real and complex, in any layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import tensor
-from tensor import Tensor
+from tensor import Tensor, autograd
 from tensor._derivatives import RULES
-from tensor._graph import Node, Rule
+from tensor.autograd import gradcheck
 from tests.tensor import samples, samples_shapes
-from tests.tensor.gradients import LAYOUTS, Sample, check, values
+from tests.tensor.arrays import FLOATING, anywhere
+from tests.tensor.gradients import (
+    TOLERANCES,
+    Array,
+    Function,
+    Sample,
+    arrays_of,
+    check,
+    check_twice,
+    leaves,
+    rules_of,
+    rules_used,
+    sampled,
+    values,
+)
 
 REAL = [
     *samples.ELEMENTWISE,
@@ -33,45 +50,19 @@ NOT_DIFFERENTIABLE = {
 }  # fmt: skip
 
 
-def sampled(all_samples: list[Sample]) -> list[object]:
-    return [pytest.param(sample, i, id=f"{sample.rule}-{i}") for i, sample in enumerate(all_samples)]
-
-
-def arrays_of(sample: Sample, seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [values(shape, sample.domain, sample.dtype, rng) for shape in sample.shapes]
-
-
-def nodes_behind(x: Tensor) -> Iterator[Node]:
-    stack, seen = [x._node], set()
-    while stack:
-        node = stack.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            stack += node.next
-
-
-def rules_of(package: str) -> dict[str, Rule]:
-    """The rules of the table that `package` has entered."""
-    return {
-        name: rule
-        for name, rule in RULES.items()
-        if any(f is not None and f.__module__.partition(".")[0] == package for f in rule.functions.values())
-    }
+@pytest.mark.parametrize(("sample", "seed"), sampled([*REAL, *COMPLEX]))
+def test_gradients_are_what_differences_say_in_each_layout(sample: Sample, seed: int) -> None:
+    check(sample.function, arrays_of(sample, seed))
 
 
 @pytest.mark.parametrize(("sample", "seed"), sampled([*REAL, *COMPLEX]))
-def test_gradients_are_what_differences_say_in_each_layout(sample: Sample, seed: int) -> None:
-    for laid_out in LAYOUTS.values():
-        check(sample.function, [laid_out(array) for array in arrays_of(sample, seed)], seed)
+def test_second_derivatives_are_what_differences_of_the_first_say(sample: Sample, seed: int) -> None:
+    check_twice(sample.function, arrays_of(sample, seed))
 
 
 @pytest.mark.parametrize(("sample", "seed"), sampled([*REAL, *COMPLEX]))
 def test_a_sample_uses_the_rule_that_it_is_named_after(sample: Sample, seed: int) -> None:
-    inputs = [tensor.tensor(array, requires_grad=True) for array in arrays_of(sample, seed)]
-    names = {node.rule.name for node in nodes_behind(sample.function(*inputs)) if node.next}
-    assert sample.rule in names
+    assert sample.rule in rules_used(sample, seed)
 
 
 def test_no_rule_is_without_a_sample() -> None:
@@ -135,5 +126,80 @@ def _after_use(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("sample", "seed"), sampled(IN_PLACE))
-def test_a_write_in_place_has_gradients_that_differences_confirm(sample: Sample, seed: int) -> None:
-    check(sample.function, arrays_of(sample._replace(domain="unit positive"), seed), seed)
+def test_a_write_in_place_has_derivatives_that_differences_confirm(sample: Sample, seed: int) -> None:
+    arrays = arrays_of(sample._replace(domain="unit positive"), seed)
+    check(sample.function, arrays)
+    check_twice(sample.function, arrays)
+
+
+# What makes samples of one or two tensors by name alone, and takes any shapes that broadcast.
+ELEMENTWISE = {
+    sample.rule: sample
+    for sample in samples.ELEMENTWISE
+    if sample.function is getattr(tensor, sample.rule, None) and sample.rule not in {"lerp", "tan"}
+} | {"tan": Sample("tan", tensor.tan, ((),), "unit")}
+HOLOMORPHIC = {sample.rule for sample in samples.COMPLEX} & set(ELEMENTWISE)
+OVER_ANY = {"sum": True, "mean": True, "prod": True, "var": True, "std": True}  # of complex ones too
+OVER_ANY |= dict.fromkeys(("max", "min", "logsumexp"), False)
+OVER_ONE = dict.fromkeys(("softmax", "log_softmax"), False)
+OVER_ONE |= dict.fromkeys(("cumulative_sum", "cumulative_prod"), True)
+
+
+@st.composite
+def uses(draw: st.DrawFn, *, is_complex: bool = False) -> tuple[Sample, int]:
+    """Draw an op, shapes that fit it, and the seed of the values."""
+    kind = draw(st.sampled_from(["elementwise", "over any", "over one", "matmul"]))
+    broadcast = hnp.mutually_broadcastable_shapes
+    domain = "any"
+    if kind == "elementwise":
+        name = draw(st.sampled_from(sorted(HOLOMORPHIC if is_complex else ELEMENTWISE)))
+        _, function, shapes, domain, _ = ELEMENTWISE[name]
+        shapes = draw(broadcast(num_shapes=len(shapes), min_side=0, max_side=3, max_dims=3)).input_shapes
+    elif kind == "matmul":
+        name, function = "matmul", tensor.matmul
+        shapes = draw(broadcast(signature=np.matmul.signature, max_side=3, max_dims=2)).input_shapes
+    else:
+        names = OVER_ANY if kind == "over any" else OVER_ONE
+        name = draw(st.sampled_from([name for name in names if names[name] or not is_complex]))
+        shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=3))
+        one = st.integers(-len(shape), len(shape) - 1)
+        if kind == "over one":
+            options = {"axis": draw(one)}
+        else:
+            several = hnp.valid_tuple_axes(len(shape), min_size=1)
+            options = {"axis": draw(st.none() | one | several), "keepdims": draw(st.booleans())}
+        function, shapes = partial(getattr(tensor, name), **options), (shape,)
+    dtype = np.complex128 if is_complex else np.float64
+    return Sample(name, function, tuple(shapes), domain, dtype), draw(st.integers(0, 2**16))
+
+
+@given(data=st.data())
+def test_any_op_with_any_shapes_strides_and_dtype_has_the_derivatives_that_differences_say(data) -> None:
+    sample, seed = data.draw(uses(is_complex=data.draw(st.booleans())))
+    arrays = [data.draw(anywhere(array)) for array in arrays_of(sample, seed)]
+    gradcheck(sample.function, leaves(arrays), **TOLERANCES)
+    check_twice(sample.function, arrays)
+
+
+@given(data=st.data())
+def test_gradients_come_in_the_dtype_of_their_input_and_are_as_exact_as_it_allows(data) -> None:
+    sample, seed = data.draw(uses())
+    dtypes = data.draw(st.tuples(*[st.sampled_from(FLOATING) for _ in sample.shapes]))
+    rough = [
+        data.draw(anywhere(array.astype(dtype)))
+        for array, dtype in zip(arrays_of(sample, seed), dtypes, strict=True)
+    ]
+    exact = [array.astype(np.float64) for array in rough]
+    found, expected = (weighted_gradients(sample.function, arrays, seed) for arrays in (rough, exact))
+    epsilon = max(np.finfo(dtype).eps for dtype in dtypes)
+    for dtype, ours, best in zip(dtypes, found, expected, strict=True):
+        assert (ours.dtype, ours.shape) == (np.dtype(dtype), best.shape)
+        size = 1 + np.max(np.abs(best), initial=0)
+        np.testing.assert_allclose(ours, best, rtol=0, atol=32 * epsilon * size)
+
+
+def weighted_gradients(function: Function, arrays: list[Array], seed: int) -> list[Array]:
+    inputs = leaves(arrays)
+    out = function(*inputs)
+    weights = values(out.shape, "unit", np.float64, np.random.default_rng(seed)).astype(out.dtype)
+    return [g.numpy() for g in autograd.grad(out, inputs, tensor.from_numpy(weights))]

@@ -1,0 +1,186 @@
+"""Samples of what `nn` computes in one piece, and of what is built of it, for the gradient checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import tensor
+from nn import functional as F
+from tensor import Generator, Tensor
+from tests.tensor.gradients import Function, Sample
+
+CLASSES = tensor.tensor([2, 0, 1, 2])
+IGNORING = tensor.tensor([2, -100, 1, 2])
+COUNTS = tensor.tensor([0.5, 1.5, 1.0], dtype=tensor.float64)
+PLACES = tensor.tensor([[0, 2], [1, -100]])
+ROWS = tensor.tensor([[2, 0], [2, 2]])
+HALVES = tensor.tensor([0.5, 0.5, 0.5], dtype=tensor.float64)
+
+ROWS_OF_CLASSES = (4, 3)
+
+
+def _with(function: Callable[..., Tensor], *constants: Any, **options: Any) -> Function:
+    """Return the function of its first argument alone."""
+    return lambda x: function(x, *constants, **options)
+
+
+def _dropped(x: Tensor, p: float, inplace: bool = False) -> Tensor:
+    return F.dropout(x * 1, p, inplace=inplace, generator=Generator().manual_seed(3))
+
+
+MAPS = [
+    Sample("linear", F.linear, ((4, 3), (2, 3), (2,))),
+    Sample("linear", F.linear, ((4, 3), (2, 3))),
+    Sample("linear", F.linear, ((2, 4, 3), (2, 3), (2,))),
+    Sample("linear", F.linear, ((3,), (2, 3), (2,))),
+    Sample("linear", lambda x: F.linear(x, x, x[0]), ((3, 3),)),
+    Sample("embedding", lambda w: F.embedding(CLASSES, w), ((3, 2),)),
+    Sample("embedding", lambda w: F.embedding(ROWS, w), ((4, 2),)),
+    Sample("embedding", lambda w: F.embedding(ROWS, w, padding_idx=-1), ((4, 2),)),
+    Sample("dropout", partial(_dropped, p=0.4), ((4, 3),)),
+    Sample("dropout", partial(_dropped, p=0.4, inplace=True), ((4, 3),)),
+    Sample("dropout", partial(_dropped, p=1.0), ((4, 3),)),
+]
+
+NORMALIZATIONS = [
+    Sample("normalize", lambda x, w, b: F.layer_norm(x, (3, 2), w, b), ((4, 3, 2), (3, 2), (3, 2))),
+    Sample("normalize", lambda x, w: F.layer_norm(x, 3, w), ((4, 3), (3,))),
+    Sample("normalize", lambda x, b: F.layer_norm(x, 3, None, b), ((4, 3), (3,))),
+    Sample("normalize", lambda x: F.layer_norm(x, 3), ((4, 3),)),
+    *[
+        Sample("normalize", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (shape, (3,), (3,)))
+        for shape in ((4, 3), (2, 3, 4), (2, 3, 2, 2))
+    ],
+    Sample("normalize", lambda x: F.batch_norm(x, None, None), ((4, 3),)),
+    Sample("rms_norm", lambda x, w: F.rms_norm(x, 3, w), ((4, 3), (3,))),
+    Sample("rms_norm", lambda x: F.rms_norm(x, (3, 2)), ((4, 3, 2),)),
+    *[
+        Sample("scale_and_shift", lambda x, w, b: F.batch_norm(x, HALVES, COUNTS, w, b), (shape, (3,), (3,)))
+        for shape in ((4, 3), (2, 3, 4))
+    ],
+    Sample("scale_and_shift", lambda x: F.batch_norm(x, HALVES, COUNTS), ((4, 3),)),
+]
+
+REDUCTIONS = ("mean", "sum", "none")
+
+# What `nn` computes in one piece is the mean over a batch without options; else it is made of two ops.
+CROSS_ENTROPIES = [
+    Sample("cross_entropy", _with(F.cross_entropy, CLASSES), (ROWS_OF_CLASSES,)),
+    Sample("cross_entropy", lambda x: F.cross_entropy(x * x, CLASSES), (ROWS_OF_CLASSES,)),
+    *[
+        Sample(rule, _with(function, target, reduction=reduction, **options), (shape,))
+        for rule, function in (("log_softmax", F.cross_entropy), ("nll_loss", F.nll_loss))
+        for reduction in REDUCTIONS
+        for shape, target, options in (
+            (ROWS_OF_CLASSES, IGNORING, {}),
+            (ROWS_OF_CLASSES, CLASSES, {"weight": COUNTS}),
+            (ROWS_OF_CLASSES, CLASSES, {"ignore_index": 2}),
+            (ROWS_OF_CLASSES, IGNORING, {"weight": COUNTS}),
+            ((2, 3, 2), PLACES, {}),
+            ((3,), tensor.tensor(1), {}),
+        )
+    ],
+    *[
+        Sample("log_softmax", _with(F.cross_entropy, target, label_smoothing=0.2, **options), (shape,))
+        for shape, target, options in (
+            (ROWS_OF_CLASSES, CLASSES, {}),
+            (ROWS_OF_CLASSES, IGNORING, {"weight": COUNTS}),
+            (ROWS_OF_CLASSES, IGNORING, {"weight": COUNTS, "reduction": "none"}),
+            ((2, 3, 2), PLACES, {"reduction": "sum"}),
+        )
+    ],
+    *[
+        Sample("log_softmax", partial(F.cross_entropy, **options), (shape, shape), "unit positive")
+        for shape, options in (
+            *[(ROWS_OF_CLASSES, {"reduction": reduction}) for reduction in REDUCTIONS],
+            (ROWS_OF_CLASSES, {"weight": COUNTS, "label_smoothing": 0.1}),
+            ((2, 3, 2), {"weight": COUNTS, "reduction": "none"}),
+            ((3,), {"label_smoothing": 0.1}),
+        )
+    ],
+]
+
+
+def _weighed_logits(x: Tensor, y: Tensor, weight: Tensor, positive: Tensor, reduction: str) -> Tensor:
+    return F.binary_cross_entropy_with_logits(x, y, weight, reduction, positive)
+
+
+ELEMENTWISE_LOSSES = [
+    *[
+        Sample(rule, partial(function, reduction=reduction, **options), ((3, 4), (3, 4)), domain)
+        for rule, function, domain, options in (
+            ("mse_loss", F.mse_loss, "any", {}),
+            ("l1_loss", F.l1_loss, "any", {}),
+            ("huber_loss", F.huber_loss, "any", {"delta": 0.7}),
+            ("smooth_l1_loss", F.smooth_l1_loss, "any", {"beta": 0.7}),
+            ("bce_loss", F.binary_cross_entropy, "unit positive", {}),
+            ("bce_with_logits_loss", F.binary_cross_entropy_with_logits, "any", {}),
+        )
+        for reduction in REDUCTIONS
+    ],
+    Sample("l1_loss", partial(F.smooth_l1_loss, beta=0), ((3, 4), (3, 4))),
+    Sample("mse_loss", lambda x: F.mse_loss(x, x * x), ((3,),)),
+    *[
+        Sample(
+            "bce_loss",
+            partial(F.binary_cross_entropy, reduction=reduction),
+            ((4, 3), (4, 3), (3,)),
+            "unit positive",
+        )
+        for reduction in REDUCTIONS
+    ],
+    *[
+        Sample(
+            "bce_with_logits_loss",
+            partial(_weighed_logits, reduction=reduction),
+            ((4, 3), (4, 3), (3,), (4, 1)),
+        )
+        for reduction in REDUCTIONS
+    ],
+]
+
+ACTIVATIONS = [
+    *[
+        Sample(name, getattr(F, name), ((3, 4),))
+        for name in ("relu", "leaky_relu", "elu", "silu", "gelu", "sigmoid", "tanh")
+    ],
+    *[
+        Sample(name, lambda x, name=name: getattr(F, name)(x * 1, inplace=True), ((3, 4),))
+        for name in ("relu", "leaky_relu", "elu", "silu")
+    ],
+    Sample("leaky_relu", _with(F.leaky_relu, 0.2), ((3, 4),)),
+    Sample("elu", _with(F.elu, 1.5), ((3, 4),)),
+    Sample("gelu_by_tanh", _with(F.gelu, approximate="tanh"), ((3, 4),)),
+    Sample("softplus_with_bend", _with(F.softplus, beta=2.0, threshold=1.0), ((3, 4),)),
+    Sample("softmax", _with(F.softmax, dim=1), ((3, 4),)),
+    Sample("log_softmax", _with(F.log_softmax, dim=0), ((3, 4),)),
+]
+
+
+def _perceptron(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    hidden = F.gelu(F.layer_norm(F.linear(x, w1, b1), 5))
+    return F.cross_entropy(F.linear(hidden, w2, b2), CLASSES, label_smoothing=0.1)
+
+
+def _attention(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One head over a batch of sequences, masked so that no place looks ahead."""
+    queries, keys, carried = (F.linear(x, w) for w in (q, k, v))
+    scores = queries @ keys.mT / 2**0.5
+    ahead = tensor.ones((3, 3), dtype=tensor.bool).triu(1)
+    return F.softmax(scores.masked_fill(ahead, float("-inf")), dim=-1) @ carried
+
+
+def _gated(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    normal = F.rms_norm(x, 4, scale)
+    return F.mse_loss(F.silu(F.linear(normal, w)) * normal, x)
+
+
+COMPOSITIONS = [
+    Sample("log_softmax", _perceptron, ((4, 3), (5, 3), (5,), (3, 5), (3,))),
+    Sample("softmax", _attention, ((2, 3, 4), (2, 4), (2, 4), (3, 4))),
+    Sample("rms_norm", _gated, ((2, 4), (4, 4), (4,))),
+]
+
+SAMPLES = [*MAPS, *NORMALIZATIONS, *CROSS_ENTROPIES, *ELEMENTWISE_LOSSES, *ACTIVATIONS, *COMPOSITIONS]
