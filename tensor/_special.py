@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tensor._pooled import Pooled
+from tensor._pool import empty
+from tensor._pooled import Pooled, enter, leave
 from tensor._storage import Array
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Mathematics of Computation 23 (1969):
@@ -52,6 +53,28 @@ _LARGE_Q = (
 )
 _INVERSE_ROOT_PI = 0.56418958354775628695
 
+# erf(x) = x P(x*x) / Q(x*x) on |x| <= 4, within 3e-9 (beyond, erf is 1 in float32): by least squares at 4,000
+# Chebyshev nodes, weights raised where the error was largest.
+_SINGLE_P = (
+    6.791506498383822e-06,
+    0.0004112818361427632,
+    0.004226505278024556,
+    0.05574964232718501,
+    0.1928788727137556,
+    1.1283791699749361,
+)
+_SINGLE_Q = (
+    2.6049335390989096e-07,
+    7.256493853818827e-05,
+    0.0014212152831660288,
+    0.016295183781577436,
+    0.11749548008366345,
+    0.5042678842371373,
+    1.0,
+)
+# Elements at a time, whose intermediate values stay in the processor's cache.
+_AT_ONCE = 8192
+
 
 def _quotient(x: Array, leading: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     top = leading * x + p[0]
@@ -69,7 +92,8 @@ def erfc(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """Return 2 / sqrt(pi) times the integral of exp(-t*t) from 0 to `x`."""
-    return _in_float64(_erf64, x)
+    x = _real("the error function", x)
+    return _in_float64(_erf64, x) if x.dtype.itemsize == 8 else _erf32(x)
 
 
 def floating(x: Any) -> Any:
@@ -97,6 +121,36 @@ def _erf64(x: Array) -> Any:
     s = np.where(small, y, 0.0) ** 2
     near = x * _quotient(s, _SMALL_LEADING, _SMALL_P, _SMALL_Q)
     return np.where(small, near, np.sign(x) * (1 - _tail(y)))
+
+
+def _erf32(x: Array) -> Any:
+    """Return erf of numbers of at most single precision: a fifth of the time of `_erf64`."""
+    array = leave(x)
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        return _erf32(x.T).T
+    out = empty(array.shape, array.dtype)
+    source, target = array.reshape(-1), out.reshape(-1)
+    y, square, sums = (empty((min(source.size, _AT_ONCE),), np.float64) for _ in range(3))
+    for start in range(0, source.size, _AT_ONCE):
+        part = source[start : start + _AT_ONCE]
+        if part.size < y.size:
+            y, square, sums = y[: part.size], square[: part.size], sums[: part.size]
+        np.minimum(part, 4.0, out=y)
+        np.maximum(y, -4.0, out=y)
+        np.multiply(y, y, out=square)
+        y *= _horner(square, _SINGLE_P, sums)
+        y /= _horner(square, _SINGLE_Q, sums)
+        target[start : start + _AT_ONCE] = y
+    return enter(out)
+
+
+def _horner(x: Array, coefficients: tuple[float, ...], out: Array) -> Array:
+    np.multiply(x, coefficients[0], out=out)
+    for c in coefficients[1:-1]:
+        out += c
+        out *= x
+    out += coefficients[-1]
+    return out
 
 
 def _erfc64(x: Array) -> Any:
