@@ -1,7 +1,7 @@
 """Derivatives of what `nn` computes in one piece, entered into the table of all ops.
 
-Constants of an op (a mask, normalised values, the slope of a loss) come as parameters: they are made by the
-forward pass, and saved instead of its input.
+What the forward pass makes (the bits of a mask, normalised values, the slope of a loss of classes) comes as a
+parameter, and is saved instead of its input.
 """
 
 from __future__ import annotations
