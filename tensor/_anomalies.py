@@ -11,7 +11,6 @@ import numpy as np
 from tensor._modes import Block, Recorder, Recording, when_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
 
     from tensor._graph import Node
@@ -78,14 +77,10 @@ class Detection(Block):
     __slots__ = ("_check_nan",)
 
     def __init__(self, check_nan: bool) -> None:
-        super().__init__()
         self._check_nan = check_nan
 
-    def _switch(self) -> Callable[[], None]:
-        return Recording(Anomalies(self._check_nan))._switch()
-
-    def _again(self) -> Detection:
-        return Detection(self._check_nan)
+    def _switch(self) -> None:
+        Recording(Anomalies(self._check_nan))._switch()
 
 
 def detect_anomaly(check_nan: bool = True) -> Detection:

@@ -16,7 +16,7 @@ from tensor._array_gradients import ArrayGradients, references, sole_reference
 from tensor._books import run
 from tensor._core import TensorCore, gradient_of, wrap_claim_unowned, wrap_unowned
 from tensor._graph import Leaf, Node
-from tensor._modes import GradMode
+from tensor._modes import grad_enabled, when_enabled
 from tensor._placing import laid_out
 from tensor._pooled import enter, leave
 from tensor._storage import claim, writable
@@ -40,17 +40,21 @@ def run_backward(
     Without `only`, gradients gather in the leaves, once all of them are computed: an error on the way leaves
     every ``grad`` as it was. With `only`, the gradients of those nodes are returned instead.
     """
+    before = grad_enabled.get()
     try:
+        # Without a `with`: an interrupt while it is entered would leave recording switched off.
+        grad_enabled.set(when_enabled.get() if create_graph else False)
         # The slope of a square root at 0 is infinite, and no news.
-        with GradMode(create_graph), np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             kind = TensorGradients if create_graph else ArrayGradients
-            gradients = kind(anomalies(), retain_graph=retain_graph)
-            return _walk(roots, gradients, only)
+            return _walk(roots, kind(anomalies(), retain_graph=retain_graph), only)
     except BaseException as error:
         # Who stores the error stores no memory of ours.
         clear_library_frames(error)
         del roots, only
         raise
+    finally:
+        grad_enabled.set(before)
 
 
 def _walk(

@@ -6,53 +6,150 @@ and is shown each new node: for anomaly detection, for checkpoints.
 
 from __future__ import annotations
 
+import inspect
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
     from types import TracebackType
 
     from tensor._graph import Node
+
+    # What `grad_enabled` and `when_enabled` say.
+    Answers = tuple["bool | Recorder", "bool | Recorder"]
+    Opened = tuple["Block", Answers, "Opened | None"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Block:
-    """What is switched on for a ``with`` block, or for each call of a decorated function."""
+    """What is switched on for a ``with`` block, or for each call of a decorated function.
 
-    __slots__ = ("_inside",)
+    A generator or coroutine that is decorated has it while it runs, and not while others do. One block may
+    be entered again within itself, and by several threads and tasks at once.
+    """
 
-    def __init__(self) -> None:
-        # One undoing for each block that is open: a mode may be entered again within itself.
-        self._inside: list[Callable[[], None]] = []
+    __slots__ = ()
 
-    def _switch(self) -> Callable[[], None]:
-        """Switch on, and return what switches off."""
-        raise NotImplementedError
-
-    def _again(self) -> Block:
-        """Return a block of the same kind, for one call."""
+    def _switch(self) -> None:
+        """Switch on, by setting `grad_enabled` and `when_enabled`."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._inside.append(self._switch())
+        before, opened = _answers(), _opened.get()
+        try:
+            _opened.set((self, before, opened))
+            self._switch()
+        except BaseException:
+            _turn_to(before)
+            _opened.set(opened)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._inside.pop()()
+        opened = _opened.get()
+        while opened is not None:
+            block, before, opened = opened
+            if block is self:
+                _turn_to(before)
+                _opened.set(opened)
+                return
+        # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if inspect.isasyncgenfunction(function):
+            return self._around_async_generator(function)  # type: ignore[return-value]  # R is a generator
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)  # type: ignore[return-value]
+        if inspect.iscoroutinefunction(function):
+            return self._around_coroutine(function)  # type: ignore[return-value]
+
         @wraps(function)
         def within(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self._again():
+            with self:
                 return function(*args, **kwargs)
 
         return within
+
+    def _around_coroutine(self, function: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+        @wraps(function)
+        async def within(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with self:
+                return await function(*args, **kwargs)
+
+        return within
+
+    def _around_generator(
+        self, function: Callable[P, Generator[Any, Any, Any]]
+    ) -> Callable[P, Generator[Any, Any, Any]]:
+        @wraps(function)
+        def within(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, Any]:
+            body = function(*args, **kwargs)
+            inside: Answers | None = None
+            given: Any = None
+            step: Callable[[Any], Any] = body.send
+            try:
+                while True:
+                    outside = self._go_in(inside)
+                    try:
+                        item = step(given)
+                    except StopIteration as end:
+                        return end.value
+                    finally:
+                        inside, given = _answers(), None
+                        _turn_to(outside)
+                    step = body.send
+                    try:
+                        given = yield item
+                    except BaseException as error:  # noqa: BLE001  # whatever is thrown in belongs to the body
+                        step, given = body.throw, error
+            finally:
+                given = None
+
+        return within
+
+    def _around_async_generator(
+        self, function: Callable[P, AsyncGenerator[Any, Any]]
+    ) -> Callable[P, AsyncGenerator[Any, Any]]:
+        @wraps(function)
+        async def within(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
+            body = function(*args, **kwargs)
+            inside: Answers | None = None
+            given: Any = None
+            step: Callable[[Any], Awaitable[Any]] = body.asend
+            try:
+                while True:
+                    outside = self._go_in(inside)
+                    try:
+                        item = await step(given)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        inside, given = _answers(), None
+                        _turn_to(outside)
+                    step = body.asend
+                    try:
+                        given = yield item
+                    except BaseException as error:  # noqa: BLE001  # as above
+                        step, given = body.athrow, error
+            finally:
+                given = None
+
+        return within
+
+    def _go_in(self, inside: Answers | None) -> Answers:
+        """Switch on, or back to what was so at the last ``yield``; return what was so before."""
+        outside = _answers()
+        if inside is None:
+            self._switch()
+        else:
+            _turn_to(inside)
+        return outside
 
 
 class Recorder:
@@ -75,6 +172,19 @@ class Recorder:
 grad_enabled: ContextVar[bool | Recorder] = ContextVar("grad_enabled", default=True)
 # What ``enable_grad`` sets it to.
 when_enabled: ContextVar[bool | Recorder] = ContextVar("when_enabled", default=True)
+# The blocks that are open, the innermost first: each with what was so before it.
+_opened: ContextVar[Opened | None] = ContextVar("opened", default=None)
+# The function of a checkpoint runs for the second time: effects have been had.
+recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
+
+
+def _answers() -> Answers:
+    return grad_enabled.get(), when_enabled.get()
+
+
+def _turn_to(answers: Answers) -> None:
+    grad_enabled.set(answers[0])
+    when_enabled.set(answers[1])
 
 
 def is_recording() -> bool:
@@ -82,74 +192,47 @@ def is_recording() -> bool:
     return bool(grad_enabled.get())
 
 
-class Switched(Block):
-    """A block in which both variables have other values."""
-
-    __slots__ = ()
-
-    def _set(self, enabled: bool | Recorder, when: bool | Recorder) -> Callable[[], None]:
-        before, before_when = grad_enabled.get(), when_enabled.get()
-        grad_enabled.set(enabled)
-        when_enabled.set(when)
-
-        def undo() -> None:
-            grad_enabled.set(before)
-            when_enabled.set(before_when)
-
-        return undo
-
-
-class GradMode(Switched):
+class GradMode(Block):
     """Switches recording on or off: ``no_grad`` and ``enable_grad``."""
 
     __slots__ = ("_enabled",)
 
     def __init__(self, enabled: bool) -> None:
-        super().__init__()
         self._enabled = enabled
 
-    def _switch(self) -> Callable[[], None]:
-        when = when_enabled.get()
-        return self._set(when if self._enabled else False, when)
-
-    def _again(self) -> GradMode:
-        return GradMode(self._enabled)
+    def _switch(self) -> None:
+        grad_enabled.set(when_enabled.get() if self._enabled else False)
 
 
-class Inference(Switched):
+class Inference(Block):
     """Switches recording off, whatever ``enable_grad`` says inside: ``inference_mode``."""
 
     __slots__ = ("_enabled",)
 
     def __init__(self, enabled: bool) -> None:
-        super().__init__()
         self._enabled = enabled
 
-    def _switch(self) -> Callable[[], None]:
-        if self._enabled:
-            return self._set(False, False)
-        return self._set(True, True)
-
-    def _again(self) -> Inference:
-        return Inference(self._enabled)
+    def _switch(self) -> None:
+        records = not self._enabled
+        _turn_to((records, records))
 
 
-class Recording(Switched):
+class Recording(Block):
     """Shows a recorder all nodes that are recorded in the block; with `always`, all are."""
 
     __slots__ = ("_always", "_recorder")
 
     def __init__(self, recorder: Recorder, *, always: bool = False) -> None:
-        super().__init__()
         self._recorder = recorder
         self._always = always
 
-    def _switch(self) -> Callable[[], None]:
+    def _switch(self) -> None:
         if self._always:
-            return self._set(self._recorder, self._recorder)
-        if not when_enabled.get():
-            return self._set(False, False)
-        return self._set(self._recorder if grad_enabled.get() else False, self._recorder)
+            _turn_to((self._recorder, self._recorder))
+        elif when_enabled.get():
+            _turn_to((self._recorder if grad_enabled.get() else False, self._recorder))
+        else:
+            _turn_to((False, False))
 
 
 def no_grad() -> GradMode:
