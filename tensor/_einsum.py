@@ -9,7 +9,7 @@ import numpy as np
 
 from tensor._core import as_array, wrap
 from tensor._creation import as_tensor
-from tensor._derivatives import RULES
+from tensor._derivatives._linalg import einsum_of
 from tensor._dispatch import Operand, explain, record
 from tensor._storage import claim
 
@@ -61,8 +61,8 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
         raise explain("einsum", error, arrays) from None
     if not any(x._node is not None for x in tensors):
         return wrap(out)
-    parameters = {"terms": terms, "result": result, "factors": arrays}
-    return wrap(out, record(RULES["einsum"], tensors, out, parameters))
+    rule = einsum_of(len(tensors))
+    return wrap(out, record(rule, tensors, out, {"terms": terms, "result": result}))
 
 
 def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # What backward knows without anything saved: an input's place, and its shape.
 _FREE = {"i": -1, "to_shape": -2}
 
-# All that there are. Each node refers to its own: reference counts tell how many nodes are alive.
-plans: list[Plan] = []
-
 
 class Plan:
     """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
@@ -49,7 +46,6 @@ class Plan:
         # For ops without parameters: picks what is saved from the tuple (*inputs, out).
         self.pick = _picker([source for source in self.saves if isinstance(source, int)])
         self._bare: Plan | None = None
-        plans.append(self)
 
     def bare(self) -> Plan:
         """Return the plan of a node that waits for its saved values: it saves nothing."""
@@ -60,13 +56,15 @@ class Plan:
             bare.steps = self.steps
             bare.pick = None
             bare._bare = None
-            plans.append(bare)
             self._bare = bare
         return self._bare
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names that a derivative asks for, after ``xp`` and ``g``."""
+    """Return the names that a derivative asks for, after ``xp`` and ``g``, or what it says that it needs."""
+    needs: tuple[str, ...] | None = getattr(function, "needs", None)
+    if needs is not None:
+        return needs
     code = function.__code__
     return code.co_varnames[2 : code.co_argcount]
 

@@ -15,6 +15,7 @@ from tensor._dispatch import apply
 from tensor._einsum import einsum
 from tensor._expanding import broadcast_to
 from tensor._joining import concat, stack
+from tensor._pooled import leave
 from tensor._ranges import arange, eye
 from tensor._spreading import spread
 
@@ -39,7 +40,7 @@ def _real(x: Any) -> Any:
 
 
 def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
-    return apply(RULES["spread"], lambda array: spread(array, key, shape), (values,), key=key)
+    return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
 
 
 class Functions:

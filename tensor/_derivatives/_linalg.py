@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from string import ascii_letters
 from typing import Any
 
 from tensor._derivatives._table import conj, define
+from tensor._graph import Rule
 
 
 def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
@@ -31,7 +33,7 @@ def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
 define("matmul", a=_matmul_a, b=_matmul_b)
 
 
-def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, factors: list[Any], to_shape: Any) -> Any:
+def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: Any, *factors: Any) -> Any:
     """Multiply the gradient by the other factors, and sum over what this one lacks."""
     own = terms[i]
     sizes = dict(zip(own, to_shape, strict=True))
@@ -57,3 +59,14 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, factors: lis
 
 
 define("einsum", each=_einsum)
+
+
+@cache
+def einsum_of(count: int) -> Rule:
+    """Return the rule of a sum of products of so many factors, all of which each derivative needs."""
+
+    def each(*given: Any) -> Any:
+        return _einsum(*given)
+
+    each.needs = ("i", "terms", "result", "to_shape", *[f"_{k}" for k in range(count)])  # type: ignore[attr-defined]
+    return Rule("einsum", {"each": each})

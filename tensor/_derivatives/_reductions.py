@@ -41,10 +41,23 @@ def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     is_zero = x == 0
     if not xp.any(is_zero):
         return g * conj(xp, with_kept_dims(xp, out, x.shape, axis, keepdims) / x)
+    if hasattr(x, "grad_fn"):
+        return g * conj(xp, _product_of_others(xp, x, axis))
     others = xp.where(is_zero, 1, x)
     product = xp.prod(others, axis=axis, keepdims=True)
     zeros = xp.sum(is_zero, axis=axis, keepdims=True)
     return g * conj(xp, product / others * ((zeros == 0) | (is_zero & (zeros == 1))))
+
+
+def _product_of_others(xp: Any, x: Any, axis: Any) -> Any:
+    """Return for each element the product of the others, in a form that can be derived where some are 0."""
+    axes = _axes(axis, x.ndim)
+    order = (*[i for i in range(x.ndim) if i not in axes], *axes)
+    moved = xp.permute_dims(x, order)
+    count = _count(x.shape, axis)
+    rows = xp.reshape(moved, (*moved.shape[: x.ndim - len(axes)], 1, count))
+    products = xp.prod(xp.where(xp.eye(count) == 1, 1, rows), axis=-1)
+    return xp.permute_dims(xp.reshape(products, moved.shape), tuple(order.index(i) for i in range(x.ndim)))
 
 
 def _centred(xp: Any, x: Any, axis: Any) -> Any:
@@ -94,12 +107,24 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
     if axis is None:
         return g
     is_zero = x == 0
+    if hasattr(x, "grad_fn") and xp.any(is_zero):
+        return _by_products_without_it(xp, g, x, axis)
     zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
     first = is_zero & (zeros == 1)
     before = _running_back(xp, g * conj(xp, out), axis) / conj(xp, xp.where(is_zero, 1, x))
     without_it = xp.cumulative_prod(xp.where(first, 1, x), axis=axis)
     at_first = _running_back(xp, g * (zeros > 0) * conj(xp, without_it), axis)
     return xp.where(zeros == 0, before, xp.where(first, at_first, 0))
+
+
+def _by_products_without_it(xp: Any, g: Any, x: Any, axis: int) -> Any:
+    """Return the gradient of running products in a form that can be derived where some elements are 0."""
+    order = list(range(x.ndim))
+    order[axis], order[-1] = order[-1], order[axis]
+    rows, weights = (xp.expand_dims(xp.permute_dims(y, tuple(order)), axis=-2) for y in (x, g))
+    # Line i has the running products with 1 in place of element i.
+    products = xp.cumulative_prod(xp.where(xp.eye(x.shape[axis]) == 1, 1, rows), axis=-1)
+    return xp.permute_dims(xp.sum(xp.triu(weights * conj(xp, products)), axis=-1), tuple(order))
 
 
 def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
