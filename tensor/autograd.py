@@ -2,12 +2,16 @@
 
 from tensor._anomalies import detect_anomaly
 from tensor._checkpoint import checkpoint
+from tensor._function import Function, once_differentiable
+from tensor._function_context import FunctionCtx
 from tensor._gradcheck import GradcheckError, gradcheck, gradgradcheck
 from tensor._gradients import backward, grad
 from tensor._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from tensor._modes import is_recording as is_grad_enabled
 
 __all__ = [
+    "Function",
+    "FunctionCtx",
     "GradcheckError",
     "backward",
     "checkpoint",
@@ -19,5 +23,6 @@ __all__ = [
     "inference_mode",
     "is_grad_enabled",
     "no_grad",
+    "once_differentiable",
     "set_grad_enabled",
 ]
