@@ -103,3 +103,19 @@ def penalised(network: Network, to: Library, seed: int) -> dict[str, Array]:
 def test_gradients_of_gradients_are_pytorchs(seed):
     network = draw(seed)
     assert_close(penalised(network, ours("float64"), seed), penalised(network, theirs("float64"), seed))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [-1000.0, -400.0, -50.0, 50.0, 400.0, 1000.0])
+@pytest.mark.parametrize("function", ["binary_cross_entropy_with_logits", "cross_entropy"])
+def test_gradients_of_gradients_of_losses_are_pytorchs_for_large_logits_too(function, size, dtype):
+    found = []
+    for to in (ours(dtype), theirs(dtype)):
+        x = to.tensor(np.array([1.0, 0.5])).requires_grad_()
+        loss = getattr(to.nn.functional, function)(x * x * size, to.tensor(np.array([0.25, 0.75])))
+        grad: Any = torch.autograd.grad if to.lib is torch else autograd.grad
+        (first,) = grad(loss, x, create_graph=True)
+        first.square().sum().backward()
+        found.append([first.detach().numpy(), x.grad.numpy()])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
