@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import random
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -48,3 +51,72 @@ def test_the_tour_shows_that_nothing_is_left(capsys):
     assert "x.is_invalid = True" in printed
     assert "tensors left: 0" in printed
     assert "in the end: live_count: 0;" in printed
+
+
+def test_the_cart_and_its_pole_obey_newton():
+    dqn = load("dqn_memory")
+    cart = dqn.CartPole(0)
+    states = random.Random(0)
+    mass, length, total = dqn.POLE_MASS, dqn.HALF_LENGTH, dqn.POLE_MASS + dqn.CART_MASS
+    for action in (0, 1) * 10:
+        cart.state = x, speed, angle, spin = [states.uniform(-2, 2) for _ in range(4)]
+        # The equations of Lagrange for the cart's place and the pole's angle, a uniform rod.
+        coupling = mass * length * math.cos(angle)
+        inertia = np.array([[total, coupling], [coupling, 4 / 3 * mass * length**2]])
+        force = 10.0 * (2 * action - 1) + mass * length * spin**2 * math.sin(angle)
+        torque = mass * dqn.GRAVITY * length * math.sin(angle)
+        pull, turn = np.linalg.solve(inertia, [force, torque])
+        expected = (x + 0.02 * speed, speed + 0.02 * pull, angle + 0.02 * spin, spin + 0.02 * turn)
+        assert cart.step(action) == pytest.approx(expected)
+
+
+def test_an_episode_ends_in_failure_or_at_its_full_length():
+    cart = load("dqn_memory").CartPole(0)
+    while not cart.done:
+        cart.step(1)
+    assert cart.failed
+    assert 5 < cart.steps < 15  # the pole falls to the left
+
+    cart.reset()
+    while not cart.done:
+        cart.state = 0.0, 0.0, 0.0, 0.0
+        cart.step(0)
+    assert not cart.failed
+    assert cart.steps == 500
+
+
+def test_outputs_fed_back_let_memory_climb_and_each_cure_keeps_it_flat(capsys):
+    result = load("dqn_memory").main(["--quick"])
+    trouble, *cures = result.loops.values()
+    assert [mark.node_count for mark in trouble.marks] == [200, 400, 600, 800, 1000]
+    for before, after in zip(trouble.marks, trouble.marks[1:], strict=False):
+        assert after.bytes_live - before.bytes_live >= 100 * 8096 * 4  # each pass keeps the hidden layer
+        assert after.bytes_in_graph - before.bytes_in_graph == after.bytes_live - before.bytes_live
+    for cure in cures:
+        assert {(mark.bytes_live, mark.node_count) for mark in cure.marks} == {(16, 0)}  # x alone
+    assert len(cures) == 3
+    assert {loop.left for loop in result.loops.values()} == {0}
+    assert len(result.growth) == 1
+    assert 200 <= result.growth[0].steps < 500
+    assert "Python warned:\n  forward passes pile up" in capsys.readouterr().out
+
+
+def test_the_agent_learns_in_memory_that_stays_flat_and_is_given_back(capsys):
+    dqn = load("dqn_memory")
+    result = dqn.main(["--quick", "--seed", "1"])
+    played = np.cumsum([episode.steps for episode in result.episodes])
+    # Adam's moments are made in the first step that learns.
+    learning = [episode for episode, end in zip(result.episodes, played, strict=True) if end > 1024]
+    assert len(learning) > 20
+    assert len({(episode.live_tensors, episode.bytes_live) for episode in learning}) == 1
+    assert result.balanced > 60  # by chance: 22
+    assert result.left.live_count == 0
+    assert result.bytes_left == 0
+    printed = capsys.readouterr().out
+    assert "bytes left: 0; live_count: 0;" in printed
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+def test_the_agent_learns_to_balance_the_pole(seed):
+    assert load("dqn_memory").main(["--seed", str(seed)]).balanced >= 400
