@@ -28,10 +28,10 @@ SECOND_BACKWARD = (
 def saved_by(node: Node) -> tuple[Any, ...]:
     """Return the values that `node` has saved, computed again if need be."""
     saved = node.saved
-    if isinstance(saved, Deferred):
+    while isinstance(saved, Deferred):  # a checkpoint inside a checkpoint has one of its own
         saved.restore(node)
         saved = node.saved
-    if saved is None or isinstance(saved, Deferred):
+    if saved is None:
         raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
     return saved
 

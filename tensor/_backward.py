@@ -16,7 +16,7 @@ from tensor._array_gradients import ArrayGradients, references, sole_reference
 from tensor._books import run
 from tensor._core import TensorCore, gradient_of, wrap_claim_unowned, wrap_unowned
 from tensor._graph import Leaf, Node
-from tensor._modes import grad_enabled, when_enabled
+from tensor._modes import grad_enabled, recomputing, when_enabled
 from tensor._placing import laid_out
 from tensor._pooled import enter, leave
 from tensor._storage import claim, writable
@@ -47,7 +47,9 @@ def run_backward(
         # The slope of a square root at 0 is infinite, and no news.
         with np.errstate(all="ignore"):
             kind = TensorGradients if create_graph else ArrayGradients
-            return _walk(roots, kind(anomalies(), retain_graph=retain_graph), only)
+            # The second run of a checkpoint's function makes saved values for others: not to be freed by it.
+            keep = retain_graph or recomputing.get() > 0
+            return _walk(roots, kind(anomalies(), retain_graph=keep), only)
     except BaseException as error:
         # Who stores the error stores no memory of ours.
         clear_library_frames(error)

@@ -3,6 +3,10 @@
 The part's nodes are recorded as ever, so gradients, hooks and errors are those of any graph; but instead of
 saved values each has the `Segment`, which keeps the part's inputs. Run again, the function records the same
 ops in the same order: their saved values go to the nodes that wait for them.
+
+A checkpoint inside a checkpoint does nothing in the outer one's first run, whose nodes belong to the outer
+one; in the second run it is a checkpoint of its own. So of nested ones just the innermost that backward is in
+has saved values.
 """
 
 from __future__ import annotations
@@ -14,14 +18,14 @@ from scopes import new_dispose_scope
 from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
 from tensor._graph import Deferred, Leaf, Node
-from tensor._modes import Recorder, Recording, is_recording, when_enabled
+from tensor._modes import Recorder, Recording, is_recording, recomputing, when_enabled
 from tensor._random import default_generator
-from tensor._storage import claim_and_hold
+from tensor._storage import claim_and_hold, family_of, join, owner_of, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor._storage import Array, Hold
+    from tensor._storage import Array, Hold, Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +49,8 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     Raises
     ------
     RuntimeError
-        By backward, if `function` records other ops the second time.
+        By backward, if `function` records other ops the second time. Errors that it raises itself then leave
+        backward too, with a note.
 
     Examples
     --------
@@ -57,25 +62,28 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     >>> x.grad.abs().sum().item()
     0.0
     """
-    if not is_recording():
+    if not is_recording() or _is_in_first_run():
         return function(*args, **kwargs)
     segment = Segment(function, args, kwargs)
     with Recording(_Forgetful(segment)):
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    segment.is_complete = True
+    return result
 
 
 class Segment(Deferred):
     """A part of the forward pass that can be run again: the function, its inputs, the random state."""
 
-    __slots__ = ("args", "function", "kwargs", "nodes", "random_state", "rules")
+    __slots__ = ("function", "inputs", "is_complete", "nodes", "random_state", "rules")
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.function = function
-        self.args = _kept(args)
-        self.kwargs = _kept(kwargs)
+        self.inputs = _kept((args, kwargs))
         self.random_state = default_generator.get_state()
         self.nodes: list[ref[Node]] = []
         self.rules: list[Any] = []
+        # False while the function runs for the first time, and perhaps derives something itself.
+        self.is_complete = False
 
     def add(self, node: Node) -> None:
         """Let `node` wait for its values."""
@@ -87,83 +95,116 @@ class Segment(Deferred):
 
     def restore(self, node: Node) -> None:
         """Run the function again, and give all nodes that wait their values."""
-        again = _Collecting()
-        before = default_generator.get_state()
-        default_generator.set_state(self.random_state)
-        try:
-            with new_dispose_scope("checkpoint"), Recording(again, always=True):
-                self.function(*_given(self.args), **_given(self.kwargs))
-        finally:
-            default_generator.set_state(before)
-        if [made.rule for made in again.nodes] != self.rules:
+        made = self._run_again()
+        rules = [each.rule for each in made]
+        if rules[: None if self.is_complete else len(self.rules)] != self.rules:
             raise RuntimeError(
                 f"{node.name()}: the function of this checkpoint has recorded {len(self.rules)} ops in the "
-                f"forward pass, and now {_difference(self.rules, again.nodes)}. It must do the same each "
+                f"forward pass, and now {_difference(self.rules, rules)}. It must do the same each "
                 "time: it may not depend on what has changed since, as on a counter"
             )
-        for waiting, made in zip(self.nodes, again.nodes, strict=True):
+        given: dict[Node, ref[Node]] = {}
+        for waiting, each in zip(self.nodes, made, strict=False):
             target = waiting()
             if target is not None and target.saved is self:
-                target.plan, target.saved, target.holds = made.plan, made.saved, made.holds
+                target.plan, target.saved, target.holds = each.plan, each.saved, each.holds
+                given[each] = waiting
+        for inner in {each.saved for each in given if isinstance(each.saved, Segment)}:
+            inner._wait_in(given)
+
+    def _run_again(self) -> list[Node]:
+        """Return the nodes that the function records when it runs as it did the first time."""
+        stream, depth = default_generator.get_state(), recomputing.get()
+        try:
+            recomputing.set(depth + 1)
+            default_generator.set_state(self.random_state)
+            again = _Collecting()
+            with new_dispose_scope("checkpoint"), Recording(again, always=True):
+                args, kwargs = _given(self.inputs)
+                self.function(*args, **kwargs)
+            return again.nodes
+        except Exception as error:
+            error.add_note(
+                "Raised as backward ran the function of a checkpoint again, to compute what was not saved. "
+                "All that it uses must be as it was in the forward pass"
+            )
+            raise
+        finally:
+            default_generator.set_state(stream)
+            recomputing.set(depth)
+
+    def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
+        """Let others wait for the values in place of those nodes that they are given for."""
+        nodes = [waiting() for waiting in self.nodes]
+        self.nodes = [
+            waiting if node is None else others.get(node, waiting)
+            for node, waiting in zip(nodes, self.nodes, strict=True)
+        ]
 
     def arrays(self) -> list[Array]:
         """Return the arrays that are kept for the second run."""
-        return [kept.array for kept in _all_kept((self.args, self.kwargs))]
+        return [kept.array for kept in _all_kept(self.inputs)]
 
 
-def _difference(rules: list[Any], nodes: list[Node]) -> str:
-    for i, (rule, node) in enumerate(zip(rules, nodes, strict=False)):
-        if rule is not node.rule:
-            return f"{node.rule.name!r} in place of {rule.name!r} as number {i}"
-    return f"{len(nodes)}"
+def _difference(before: list[Any], now: list[Any]) -> str:
+    for i, (rule, other) in enumerate(zip(before, now, strict=False)):
+        if rule is not other:
+            return f"{other.name!r} in place of {rule.name!r} as number {i}"
+    return f"{len(now)}"
 
 
 class _Forgetful(Recorder):
     """Gives each node that is recorded to a segment, which takes its saved values away."""
 
-    __slots__ = ("segment",)
+    __slots__ = ("depth", "segment")
 
     def __init__(self, segment: Segment) -> None:
         super().__init__()
         self.segment = segment
-        self.outer = _beyond_checkpoints(self.outer)
+        # In a second run that the segment's own function asks for, nothing is the segment's.
+        self.depth = recomputing.get()
 
     def show(self, node: Node) -> None:
-        self.segment.add(node)
+        if recomputing.get() == self.depth:
+            self.segment.add(node)
         super().show(node)
 
 
 class _Collecting(Recorder):
     """Keeps the nodes that are recorded."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("depth", "nodes")
 
     def __init__(self) -> None:
         super().__init__()
-        self.outer = _beyond_checkpoints(self.outer)
         self.nodes: list[Node] = []
+        self.depth = recomputing.get()
 
     def show(self, node: Node) -> None:
-        self.nodes.append(node)
+        if recomputing.get() == self.depth:
+            self.nodes.append(node)
         super().show(node)
 
 
-def _beyond_checkpoints(recorder: Recorder | None) -> Recorder | None:
-    """Return the first outer recorder that is no checkpoint's: a node belongs to the innermost of them."""
-    while isinstance(recorder, (_Forgetful, _Collecting)):
-        recorder = recorder.outer
-    return recorder
+def _is_in_first_run() -> bool:
+    """Tell whether the nodes that are recorded here belong to a checkpoint already."""
+    depth, recorder = recomputing.get(), when_enabled.get()
+    while isinstance(recorder, Recorder):
+        if isinstance(recorder, _Forgetful) and recorder.depth == depth:
+            return True
+        recorder = recorder.outer  # type: ignore[assignment]  # None ends the loop
+    return False
 
 
 def is_recomputing() -> bool:
     """Tell whether the function of a checkpoint is running for the second time: effects have been had."""
-    return isinstance(when_enabled.get(), _Collecting)
+    return recomputing.get() > 0
 
 
 class _Kept:
     """The values of a tensor argument, whatever is written to it later."""
 
-    __slots__ = ("array", "hold", "is_leaf", "requires_grad")
+    __slots__ = ("array", "family", "hold", "is_leaf", "requires_grad", "storage")
 
     def __init__(self, x: TensorCore) -> None:
         self.array: Array
@@ -171,10 +212,21 @@ class _Kept:
         self.array, self.hold = claim_and_hold(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
+        # A number for the memory that it shares with others of the arguments.
+        self.storage = 0 if x._seat is None else id(x._seat.storage)
+        self.family = family_of(x)
 
-    def tensor(self) -> TensorCore:
+    def tensor(self, storages: dict[int, Storage]) -> TensorCore:
         """Return a tensor with the values, by which is recorded what was recorded by the argument."""
         x = wrap_with(self.array, None, self.hold)
+        if self.storage:
+            storage = storages.get(self.storage)
+            if storage is not None and storage.block is owner_of(self.array):
+                x._array = self.array.view()
+                join(storage, x, self.family)
+            else:
+                storages[self.storage] = share(x)
+                x._seat.family = self.family  # type: ignore[union-attr]  # share() has given it one
         if self.requires_grad:
             x._become_leaf()
             if not self.is_leaf:
@@ -208,14 +260,35 @@ def _mapped(x: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _kept(x: Any) -> Any:
-    return _mapped(x, lambda item: _Kept(item) if isinstance(item, TensorCore) else item)
+    """Return `x` with its tensors kept: each once, however often it stands there."""
+    known: dict[int, _Kept] = {}
+
+    def keep(item: Any) -> Any:
+        if not isinstance(item, TensorCore):
+            return item
+        if id(item) not in known:
+            known[id(item)] = _Kept(item)
+        return known[id(item)]
+
+    return _mapped(x, keep)
 
 
 def _given(x: Any) -> Any:
-    return _mapped(x, lambda item: item.tensor() if isinstance(item, _Kept) else item)
+    """Return what ``_kept`` was given, with other tensors, which share what those shared."""
+    made: dict[int, TensorCore] = {}
+    storages: dict[int, Storage] = {}
+
+    def give(item: Any) -> Any:
+        if not isinstance(item, _Kept):
+            return item
+        if id(item) not in made:
+            made[id(item)] = item.tensor(storages)
+        return made[id(item)]
+
+    return _mapped(x, give)
 
 
 def _all_kept(x: Any) -> list[_Kept]:
-    found: list[_Kept] = []
-    _mapped(x, lambda item: found.append(item) if isinstance(item, _Kept) else None)
-    return found
+    found: dict[_Kept, None] = {}
+    _mapped(x, lambda item: found.setdefault(item) if isinstance(item, _Kept) else None)
+    return list(found)

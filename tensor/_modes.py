@@ -174,8 +174,8 @@ grad_enabled: ContextVar[bool | Recorder] = ContextVar("grad_enabled", default=T
 when_enabled: ContextVar[bool | Recorder] = ContextVar("when_enabled", default=True)
 # The blocks that are open, the innermost first: each with what was so before it.
 _opened: ContextVar[Opened | None] = ContextVar("opened", default=None)
-# The function of a checkpoint runs for the second time: effects have been had.
-recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
+# How many functions of checkpoints are running for the second time, one within the other.
+recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
 
 
 def _answers() -> Answers:

@@ -1,0 +1,231 @@
+"""What a checkpoint costs and keeps, what it gives back, and what errors leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor
+from scopes import new_dispose_scope, statistics
+from tensor import TensorDisposedError, autograd, memory
+from tensor.autograd import checkpoint
+from tests.tensor.checkpoints import BLOCK, Counted, StopHereError, failing_at, layer, matrix, nested, plainly
+from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
+
+
+def test_of_the_whole_call_the_inputs_alone_are_kept():
+    x, w = matrix(0), matrix(1)
+    start = bytes_live()
+    y = checkpoint(layer, x, w)
+    assert bytes_live() == start + BLOCK  # y itself
+    inner = x * 2
+    y = checkpoint(layer, inner, w)
+    del inner
+    assert bytes_live() == start + 2 * BLOCK  # and the input that was computed
+    y.sum().backward()
+    assert bytes_live() == start + 3 * BLOCK  # the gradients of x and w in place of the input
+    del y
+    assert bytes_live() == start + 2 * BLOCK
+
+
+def test_a_checkpoint_that_is_dropped_before_backward_gives_its_inputs_back():
+    with leaving_nothing():
+        x, w = matrix(0), matrix(1)
+        start = bytes_live()
+        y = checkpoint(layer, x * 2, w)
+        del y
+        assert bytes_live() == start
+        del x, w
+
+
+def test_the_function_runs_once_more_however_many_nodes_wait():
+    counted = Counted(lambda a: (a.exp().sin(), a.cos().tanh()))
+    x = leaf(1.0)
+    first, second = checkpoint(counted, x)
+    (first * second).backward()
+    assert counted.runs == 2
+
+
+@pytest.mark.parametrize("mode", [tensor.no_grad, tensor.inference_mode])
+def test_where_nothing_is_recorded_nothing_is_kept(mode):
+    counted = Counted(layer)
+    x, w = matrix(0), matrix(1)
+    start = bytes_live()
+    with mode():
+        y = checkpoint(counted, x * 2, w)
+    assert not y.requires_grad
+    assert bytes_live() == start + BLOCK
+    assert counted.runs == 1
+
+
+def test_an_output_that_is_unused_or_dropped_costs_nothing():
+    x = matrix(0)
+    start = bytes_live()
+    used, unused, dropped = checkpoint(lambda a: (a.exp(), a.sin(), a.cos()), x)
+    del dropped
+    used.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), used.detach().numpy())
+    assert bytes_live() == start + 3 * BLOCK  # two outputs and the gradient
+    assert unused.requires_grad
+
+
+def test_of_checkpoints_in_checkpoints_the_outermost_inputs_alone_are_kept():
+    x, *weights = [matrix(i) for i in range(9)]
+    start = bytes_live()
+    y = checkpoint(nested, x * 1, weights, checkpoint, 2)
+    assert bytes_live() == start + 2 * BLOCK  # x * 1 and y
+    del y
+    assert bytes_live() == start
+
+
+def peak_of(call: Callable[..., Any], nest: bool = False) -> int:
+    x, *weights = [matrix(i) for i in range(17)]
+    for w in weights:
+        w.grad = tensor.zeros_like(w)
+    start = bytes_live()
+    with memory.measure() as during:
+        y = x
+        if nest:
+            y = call(nested, x, weights, call, 2)
+        else:
+            for w in weights:
+                y = call(layer, y, w)
+        y.square().mean().backward()
+    del y
+    assert bytes_live() == start + BLOCK  # the gradient of x
+    return during.peak_bytes - start
+
+
+def test_a_deep_network_needs_less_memory_and_less_still_with_checkpoints_in_checkpoints():
+    everything, parts, nest = peak_of(plainly), peak_of(checkpoint), peak_of(checkpoint, nest=True)
+    assert parts < 0.55 * everything
+    assert nest < 0.75 * parts
+
+
+def test_a_scope_that_ends_before_backward_ends_nothing_that_backward_needs(window):
+    x, w = matrix(0), matrix(1)
+    live = window().live_count
+    with new_dispose_scope() as scope:
+        y = scope.detach(checkpoint(layer, x * 2, w * 3))
+    assert window().live_count == live + 1
+    y.sum().backward()
+    assert x.grad is not None
+    assert window().live_count == live + 3  # y and two gradients
+    for used in (y, x, w):
+        used.dispose()
+    assert window().live_count == 0
+
+
+def test_tensors_that_the_second_run_leaves_behind_are_disposed():
+    left = []
+
+    def function(a):
+        left.append(a.exp())
+        return left[-1] * 2
+
+    x = leaf(1.0)
+    checkpoint(function, x).backward()
+    first, second = left
+    assert not first.is_invalid
+    assert second.is_invalid
+    with pytest.raises(TensorDisposedError, match="its dispose scope 'checkpoint' ended"):
+        second.tolist()
+
+
+def test_checkpoints_leave_no_tensor_no_node_no_memory_and_no_cycle():
+    def use() -> None:
+        x, *weights = [matrix(i) for i in range(5)]
+        y = nested(x, weights, checkpoint, 2)
+        y.sum().backward(retain_graph=True)
+        (dx,) = autograd.grad(y.sum(), x, create_graph=True)
+        dx.sum().backward()
+        checkpoint(layer, x, weights[0])
+
+    use()
+    with leaving_nothing():
+        use()
+
+
+def test_a_checkpoint_in_each_of_many_steps_leaves_the_live_count_as_it_was():
+    w = matrix(0)
+    counts = set()
+    for _ in range(20):
+        with new_dispose_scope():
+            checkpoint(layer, matrix(1, requires_grad=False), w).sum().backward()
+            w.grad = None
+        counts.add((statistics.live_count, bytes_live()))
+    assert len(counts) == 1
+
+
+def test_an_error_in_the_first_run_leaves_nothing_behind():
+    def fail(a):
+        a.exp().sin()
+        raise StopHereError
+
+    with leaving_nothing():
+        x = matrix(0)
+        with suppress(StopHereError):
+            checkpoint(fail, x * 2)
+        assert type(x.exp().grad_fn.saved) is tuple  # it waits for no second run
+        del x
+
+
+def test_an_error_in_the_second_run_changes_no_gradient_and_backward_may_be_called_again():
+    tensor.manual_seed(0)
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x * w).sum().backward()
+    y = checkpoint(failing_at(2), x * 1) * w
+    state = tensor.lowlevel.default_generator.get_state()
+    with pytest.raises(StopHereError) as caught:
+        y.sum().backward(retain_graph=True)
+    assert "ran the function of a checkpoint again" in caught.value.__notes__[0]
+    assert (x.grad.tolist(), w.grad.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+    assert tensor.lowlevel.default_generator.get_state() == state
+    assert tensor.is_grad_enabled()
+    assert not tensor.lowlevel.is_recomputing()
+    y.sum().backward()
+    assert w.grad.tolist() == (y.detach() / w.detach() + tensor.tensor([1.0, 2.0])).tolist()
+
+
+def test_an_error_in_the_second_run_leaves_nothing_behind():
+    def use():
+        x = matrix(0)
+        y = checkpoint(failing_at(2), x * 1).sum()
+        with suppress(StopHereError):
+            y.backward()
+
+    use()
+    with leaving_nothing():
+        use()
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        (lambda a: a.exp().sin(), "2 ops in the forward pass, and now 'sin' in place of 'cos' as number 1"),
+        (lambda a: a.exp(), "2 ops in the forward pass, and now 1"),
+        (lambda a: a.exp().cos().sin(), "2 ops in the forward pass, and now 3"),
+        (lambda a: a.detach().exp().cos(), "2 ops in the forward pass, and now 0"),
+    ],
+)
+def test_a_function_that_does_something_else_the_second_time_is_an_error(now, message):
+    x, w = leaf(1.0), leaf(2.0)
+    functions = [lambda a: a.exp().cos(), now]
+    y = checkpoint(lambda a: functions.pop(0)(a), x) * w
+    with pytest.raises(RuntimeError, match=message):
+        y.backward()
+    assert (x.grad, w.grad) == (None, None)
+
+
+def test_a_tensor_of_the_closure_that_is_disposed_is_an_error_that_says_so():
+    x, w, scale = leaf(1.0), leaf(2.0), tensor.ones((1,))
+    y = checkpoint(lambda a: (a * scale).exp(), x) * w
+    scale.dispose()
+    with pytest.raises(TensorDisposedError, match="disposed by dispose") as caught:
+        y.backward()
+    assert "as it was in the forward pass" in caught.value.__notes__[0]
+    assert (x.grad, w.grad) == (None, None)
