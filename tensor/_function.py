@@ -217,7 +217,7 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
         return x
     # It has a history that stays its own: whoever has this tensor sees no change.
     same: Any = x
-    return same.alias() if x._node is None or _is_differentiable(call, x) else same.detach()
+    return same.alias()
 
 
 def _source(call: Call, claim: Claim | None, found: Sequence[object]) -> int | Node | None:
@@ -251,8 +251,9 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` that can't be derived itself: one that leaves tensors, as for NumPy.
 
-    Nothing in it is recorded. With ``create_graph=True`` its results say so when they are derived again,
-    where PyTorch may take them for constants. Stands below ``@staticmethod``.
+    Nothing in it is recorded, and the gradients that it gets have no history. With ``create_graph=True`` its
+    results say so when they are derived again, where PyTorch may take them for constants. It stands below
+    ``@staticmethod``.
 
     Examples
     --------
@@ -269,7 +270,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     ...     @autograd.once_differentiable
     ...     def backward(ctx, grad):
     ...         a = ctx.saved_tensors[0].detach().numpy()
-    ...         return grad * tensor.from_numpy((np.cos(np.pi * a) - np.sinc(a)) / a)
+    ...         return tensor.from_numpy(grad.numpy() * (np.cos(np.pi * a) - np.sinc(a)) / a)
     >>> x = tensor.tensor([0.5], dtype=tensor.float64, requires_grad=True)
     >>> autograd.gradcheck(Sinc.apply, x)
     True
@@ -284,10 +285,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(backward)
     def once(ctx: Any, *grads: Any) -> Any:
-        with GradMode(False):
-            returned = backward(ctx, *grads)
         if not is_recording():
-            return returned
+            return backward(ctx, *grads)
+        with GradMode(False):
+            returned = backward(ctx, *[wrap_claim(g) if isinstance(g, TensorCore) else g for g in grads])
         applied: Applied = ctx._call.applied()
         after = (*[g._node for g in grads if isinstance(g, TensorCore)], *applied.next)
         if isinstance(returned, tuple):

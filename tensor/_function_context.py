@@ -252,6 +252,25 @@ class FunctionCtx:
         ------
         RuntimeError
             Outside of forward.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Ends(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.set_materialize_grads(False)
+        ...         return x - 1, x + 1
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, low, high):
+        ...         return low if high is None else high
+        >>> x = tensor.ones((1,), requires_grad=True)
+        >>> low, high = Ends.apply(x)
+        >>> (low * 5).backward()
+        >>> x.grad.tolist()
+        [5.0]
         """
         self._in_forward("set_materialize_grads").materialize = bool(value)
 

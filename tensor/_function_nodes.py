@@ -113,9 +113,7 @@ class Applied(Node):
             if is_recorded:
                 gradients.add(after, fit_tensor(x, after), self, i)
             else:
-                array = claim(x)
-                x = None
-                gradients.add(after, fit(array, after), self, i)
+                gradients.add(after, fit(claim(x), after), self, i)
         if not gradients.retain_graph and self.saved:
             self.saved = None
             self.holds = ()

@@ -273,6 +273,36 @@ def test_an_argument_without_history_gets_one_by_being_written_to() -> None:
     assert y.grad.tolist() == [1.0, 1.0]
 
 
+def test_an_argument_that_is_written_to_may_have_no_gradient_any_more() -> None:
+    class Rounded(Identity):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.mark_dirty(x)
+            ctx.mark_non_differentiable(x)
+            return x.round_()
+
+    y = leaf(1.25) * 1
+    assert Rounded.apply(y) is y
+    assert not y.requires_grad
+
+
+def test_a_view_of_another_dtype_that_would_miss_the_write_is_an_error() -> None:
+    kept = []
+
+    class Doubled(Identity):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.mark_dirty(x)
+            kept.append(x.real)
+            return x.mul_(2)
+
+    z = tensor.tensor([1.0 + 2.0j], requires_grad=True) * 1
+    before = z.grad_fn
+    with pytest.raises(RuntimeError, match="shares memory with one of another dtype"):
+        Doubled.apply(z)
+    assert z.grad_fn is before
+
+
 def test_what_is_marked_dirty_must_be_an_argument_and_returned() -> None:
     class Foreign(Identity):
         @staticmethod

@@ -9,7 +9,7 @@ import pytest
 
 import tensor
 from scopes import disposing, new_dispose_scope
-from tensor import Tensor, TensorDisposedError, autograd
+from tensor import Tensor, TensorDisposedError, autograd, memory
 from tests.tensor.functions import (
     Exp,
     Linear,
@@ -19,7 +19,7 @@ from tests.tensor.functions import (
     doubles,
     returning,
 )
-from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
+from tests.tensor.graphs import bytes_live, leaf
 
 
 def test_outputs_without_a_gradient_have_zeros() -> None:
@@ -137,6 +137,22 @@ def test_writing_to_the_gradient_in_backward_changes_nobody_elses(monkeypatch: p
     assert (x.grad.tolist(), z.grad.tolist(), given.tolist()) == ([6.0], [2.0], [2.0])
 
 
+def test_a_gradient_that_nobody_else_has_is_written_to_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def scale(grad: Tensor) -> Any:
+        with memory.measure() as measured:
+            grad.mul_(3)
+        taken.append(measured.allocated_bytes)
+        return grad, None
+
+    returning(monkeypatch, scale)
+    x = tensor.ones((2**18,), requires_grad=True)
+    (Returning.apply(x, 4) * 2).sum().backward()
+    assert taken == [0]
+    assert x.grad.numpy()[0] == 6
+
+
 def test_a_tensor_that_is_kept_and_returned_as_gradient_is_not_written_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -193,6 +209,47 @@ def test_writes_after_saving_do_not_change_what_is_saved(function: Any, expected
         y.detach().fill_(100.0)
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+
+
+def test_an_argument_saved_and_returned_as_it_is_has_its_own_history() -> None:
+    class Odd(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * x * 10
+
+    x = leaf(3.0)
+    (dx,) = autograd.grad(Odd.apply(x), x, create_graph=True)
+    assert autograd.grad(dx, x)[0].tolist() == [10.0]
+
+
+def test_an_output_that_two_nodes_stand_for_has_the_gradients_of_both() -> None:
+    x = doubles(3)
+    y = Exp.apply(x)
+    (applied,) = y.grad_fn.next
+    # As another thread leaves it that asks for the output at the same time.
+    applied.outputs[0] = None
+    (dx,) = autograd.grad(y.sum(), x, create_graph=True)
+    (dx + y).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp(x.detach().numpy()))
+
+
+def test_a_disposed_tensor_is_not_saved() -> None:
+    class Late(Exp):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            y = x * 2
+            y.dispose()
+            ctx.save_for_backward(y)
+            return x
+
+    with pytest.raises(TensorDisposedError):
+        Late.apply(leaf(1.0))
 
 
 def test_what_is_saved_outlives_its_tensors_and_their_scope() -> None:
@@ -303,41 +360,3 @@ def test_any_other_attribute_may_be_set_on_ctx() -> None:
     x = leaf(0.0)
     Named.apply(x).backward()
     assert x.grad.tolist() == [1.0]
-
-
-class NumpyCube(autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return tensor.from_numpy(x.detach().numpy() ** 3)
-
-    @staticmethod
-    @autograd.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        (x,) = ctx.saved_tensors
-        return (tensor.from_numpy(3 * x.detach().numpy() ** 2 * grad.numpy()),)
-
-
-def test_a_backward_that_is_derivable_once_says_so_when_it_is_derived_again() -> None:
-    x = doubles(3)
-    assert autograd.gradcheck(NumpyCube.apply, x)
-    y = NumpyCube.apply(x)
-    # Alone, and as one of several terms, by which it would be missed silently.
-    for weight in (0, 1):
-        (dx,) = autograd.grad(y.sum(), x, create_graph=True)
-        with pytest.raises(RuntimeError, match=r"NumpyCube\.backward is marked @once_differentiable"):
-            (dx * x + weight * dx).sum().backward()
-    assert x.grad is None
-
-
-def test_once_differentiable_stands_below_staticmethod() -> None:
-    with pytest.raises(TypeError, match="write @staticmethod above it"):
-        autograd.once_differentiable(staticmethod(Exp.backward))
-
-
-def test_a_gradient_derived_once_leaves_nothing() -> None:
-    x = doubles(3)
-    with leaving_nothing():
-        (dx,) = autograd.grad(NumpyCube.apply(x).sum(), x, create_graph=True)
-        assert dx.requires_grad
-        del dx

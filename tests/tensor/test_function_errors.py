@@ -9,12 +9,8 @@ import pytest
 import tensor
 from scopes import new_dispose_scope
 from tensor import Tensor, TensorDisposedError, autograd
-from tests.tensor.functions import (
-    Exp,
-    Identity,
-    Multiply,
-)
-from tests.tensor.graphs import leaf
+from tests.tensor.functions import Exp, Identity, Multiply, doubles
+from tests.tensor.graphs import leaf, leaving_nothing
 
 
 def test_methods_that_are_not_static_are_refused_when_the_class_is_made() -> None:
@@ -70,6 +66,54 @@ def test_disposed_arguments_and_results_are_errors() -> None:
     x.dispose()
     with pytest.raises(TensorDisposedError):
         Exp.apply(x)
+
+
+class NumpyCube(autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return tensor.from_numpy(x.detach().numpy() ** 3)
+
+    @staticmethod
+    @autograd.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        assert not tensor.is_grad_enabled()
+        return (tensor.from_numpy(3 * x.detach().numpy() ** 2 * grad.numpy()),)
+
+
+def test_a_backward_that_is_derivable_once_says_so_when_it_is_derived_again() -> None:
+    x = doubles(3)
+    assert autograd.gradcheck(NumpyCube.apply, x)
+    y = NumpyCube.apply(x)
+    # Alone, and as one of several terms, by which it would be missed silently.
+    for weight in (0, 1):
+        (dx,) = autograd.grad(y.sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match=r"NumpyCube\.backward is marked @once_differentiable"):
+            (dx * x + weight * dx).sum().backward()
+    assert x.grad is None
+
+
+def test_what_is_derived_once_is_found_by_all_that_it_depends_on() -> None:
+    x, weights = doubles(3), doubles(3, seed=1)
+    y = NumpyCube.apply(x)
+    for source in (x, weights):
+        (dx,) = autograd.grad(y, x, weights, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            autograd.grad(dx.sum(), source)
+
+
+def test_once_differentiable_stands_below_staticmethod() -> None:
+    with pytest.raises(TypeError, match="write @staticmethod above it"):
+        autograd.once_differentiable(staticmethod(Exp.backward))
+
+
+def test_a_gradient_derived_once_leaves_nothing() -> None:
+    x = doubles(3)
+    with leaving_nothing():
+        (dx,) = autograd.grad(NumpyCube.apply(x).sum(), x, create_graph=True)
+        assert dx.requires_grad
+        del dx
 
 
 def test_the_same_class_gives_the_same_in_pytorch() -> None:

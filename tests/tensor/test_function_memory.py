@@ -115,6 +115,36 @@ def test_a_saved_output_makes_no_cycle_and_counts_once() -> None:
         gc.enable()
 
 
+def test_a_copy_of_an_exported_argument_counts_once() -> None:
+    counted = []
+
+    class Reading(Identity):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            before = bytes_live()
+            again = ctx.saved_tensors
+            counted.append(bytes_live() - before)
+            return grad * again[0]
+
+    x = leaf(*[1.0] * 1000)
+    exported = x.detach().numpy()
+    Reading.apply(x).sum().backward()
+    assert counted == [0]
+    assert exported[0] == 1
+
+
+def test_nothing_is_shared_with_a_graph_that_is_not_recorded() -> None:
+    x = tensor.ones((2**18,))
+    with memory.measure() as measured:
+        SquareInPlace.apply(x)
+    assert measured.allocated_bytes == 0
+
+
 def test_large_gradients_are_added_up_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 2**20
     returning(monkeypatch, lambda grad: (grad * 2, grad * 3))
