@@ -200,10 +200,14 @@ _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
 
 
 def _by_logit(xp: Any, g: Any, input: Any, target: Any, weight: Any, pos_weight: Any, share: float) -> Any:
-    odds = xp.exp(-xp.maximum(input, -_LARGEST_EXPONENT[input.dtype.itemsize]))
-    yes = 1 / (1 + odds)
+    if hasattr(xp, "sigmoid"):
+        yes, no = xp.sigmoid(input), xp.sigmoid(-input)
+    else:
+        odds = xp.exp(-xp.maximum(input, -_LARGEST_EXPONENT[input.dtype.itemsize]))
+        yes = 1 / (1 + odds)
+        no = odds * yes
     counts = target if pos_weight is None else target * pos_weight
-    return ((1 - target) * yes - counts * (odds * yes)) * _weighed(g, share, weight)
+    return ((1 - target) * yes - counts * no) * _weighed(g, share, weight)
 
 
 def _by_target_of_logit(xp: Any, g: Any, input: Any, weight: Any, pos_weight: Any, share: float) -> Any:

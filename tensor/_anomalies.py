@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import linecache
-import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._callers import callers
 from tensor._modes import Block, Recorder, Recording, when_enabled
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from tensor._graph import Node
 
-_OURS = frozenset({"scopes", "tensor", "nn"})
 _DEPTH = 8
 
 
@@ -30,7 +28,7 @@ class Anomalies(Recorder):
 
     def show(self, node: Node) -> None:
         """Note the lines."""
-        node.site = _lines(sys._getframe(1))
+        node.site = _lines()
         super().show(node)
 
     def look(self, g: Any, node: Node, i: int) -> None:
@@ -58,16 +56,13 @@ def recorded_at(node: Node) -> str:
     return f"It was recorded by\n{site}"
 
 
-def _lines(frame: FrameType | None) -> str:
+def _lines() -> str:
     """Return the innermost of the user's lines that led here, the outermost first."""
     found: list[str] = []
-    while frame is not None and len(found) < _DEPTH:
-        name = frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] not in _OURS:
-            code, number = frame.f_code, frame.f_lineno
-            line = linecache.getline(code.co_filename, number, frame.f_globals).strip()
-            found.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n    {line}')
-        frame = frame.f_back
+    for frame in islice(callers(), _DEPTH):
+        code, number = frame.f_code, frame.f_lineno
+        line = linecache.getline(code.co_filename, number, frame.f_globals).strip()
+        found.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n    {line}')
     return "\n".join(reversed(found))
 
 

@@ -13,6 +13,8 @@ from tensor._placing import astype, reduce
 from tensor._pooled import enter, leave, xp
 from tensor._storage import Array, claim
 
+ndarray = np.ndarray
+
 if TYPE_CHECKING:
     from tensor._anomalies import Anomalies
     from tensor._graph import Node
@@ -51,6 +53,7 @@ class ArrayGradients:
         saved = node.saved
         if saved.__class__ is not tuple:
             saved = saved_by(node)
+        arrived, is_watched = self.arrived, self.anomalies is not None
         # What is large comes in with its results in the pool.
         passed = enter(g)
         values = [enter(value) for value in saved]
@@ -61,8 +64,18 @@ class ArrayGradients:
             gradient = function(
                 xp, passed, *[values[p] if p >= 0 else i if p == -1 else after.shape for p in places]
             )
-            if gradient is not None:
-                self.add(after, fit(leave(gradient), after), node, i)
+            if gradient is None:
+                continue
+            if (
+                type(gradient) is not ndarray
+                or gradient.shape != after.shape
+                or gradient.dtype != after.dtype
+            ):
+                gradient = fit(leave(gradient), after)
+            if after in arrived or is_watched:
+                self.add(after, gradient, node, i)
+            else:
+                arrived[after] = gradient
         if not self.retain_graph and saved:
             node.saved = None
             node.holds = ()

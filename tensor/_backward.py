@@ -68,7 +68,7 @@ def _walk(
     ready = [node for node in waiting if waiting[node] == 0]
     found: dict[Node, Any] = {}
     wanted = None if only is None else _leading_to(waiting, only)
-    arrived = gradients.arrived
+    arrived, is_watched = gradients.arrived, gradients.anomalies is not None
     while ready:
         node = ready.pop()
         gradient = arrived.pop(node, None)
@@ -85,7 +85,10 @@ def _walk(
             elif node in only:
                 found[node] = gradient
             if node.next and (wanted is None or node in wanted):
-                _step(node, gradient, gradients)
+                if type(node) is Node and not is_watched:
+                    gradients.step(node, gradient)
+                else:
+                    _step(node, gradient, gradients)
             gradient = None  # its memory may serve the next one
         for after in node.next:
             if after is not None:
@@ -200,7 +203,8 @@ def tensors_of(
     """
     made: dict[Node, Tensor] = {}
     first: dict[int, TensorCore] = {}
-    uses = Counter(map(id, found.values()))
+    ids = [id(g) for g in found.values()]
+    uses = Counter(ids) if len({*ids}) < len(ids) else None
     for node in found:
         key = id(found[node])
         if isinstance(found[node], TensorCore):
@@ -211,7 +215,7 @@ def tensors_of(
         elif isinstance(found[node].base, np.ndarray):
             # Broadcast or transposed: a tensor's own is laid out anew.
             made[node] = first[key] = make(laid_out(found[node]))
-        elif references(found, node) == sole_reference + uses[key] - 1:
+        elif references(found, node) == sole_reference + (0 if uses is None else uses[key] - 1):
             made[node] = first[key] = make(found[node])
         else:
             made[node] = first[key] = make(pool.copy(found[node]))

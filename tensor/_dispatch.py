@@ -16,6 +16,7 @@ from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule
+from tensor._growth import look_closer, ticks
 from tensor._modes import grad_enabled
 from tensor._pooled import enter, leave
 from tensor._storage import (
@@ -95,6 +96,9 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     node.holds = tuple(holds)
     node.shape = out.shape
     node.dtype = out.dtype
+    left = ticks.left = ticks.left - 1
+    if left < 0:
+        look_closer(node)
     if recorder is not True:
         recorder.show(node)
     return node
@@ -135,6 +139,9 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
         node.holds = pick((a_hold, b_hold, None))
     node.shape = out.shape
     node.dtype = dtype
+    left = ticks.left = ticks.left - 1
+    if left < 0:
+        look_closer(node)
     if recorder is not True:
         recorder.show(node)
     return node

@@ -14,6 +14,7 @@ from tensor._dtypes import is_inexact
 from tensor._function_context import Call, FunctionCtx, holds
 from tensor._function_nodes import Applied, Refusal
 from tensor._graph import Node, Rule
+from tensor._growth import look_closer, ticks
 from tensor._modes import GradMode, grad_enabled, is_recording
 from tensor._storage import relatives
 
@@ -166,6 +167,9 @@ def _apply(function: type[Function], rule: Rule, args: tuple[Any, ...]) -> Any:
             applied.next = nodes
             applied.save(call.saved, [_source(call, claim, found) for claim in call.saved])
             call.node = ref(applied)
+            left = ticks.left = ticks.left - 1
+            if left < 0:
+                look_closer(applied)
             _connect(call, applied, found, outputs)
             if not isinstance(recorder, bool):
                 recorder.show(applied)

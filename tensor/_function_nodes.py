@@ -186,6 +186,8 @@ class Output(Node):
 
     __slots__ = ("applied", "place")
 
+    is_op = False
+
     def __init__(self, applied: Applied, place: int) -> None:
         slot = applied.slots[place]
         if slot is None:

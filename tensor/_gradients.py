@@ -149,11 +149,15 @@ def backward_from(
     create_graph: bool,
 ) -> None:
     """Let the gradients of `outputs` gather in the leaves."""
-    run_backward(
-        roots_of(outputs, gradients, create_graph),
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-    )
+    try:
+        run_backward(
+            roots_of(outputs, gradients, create_graph),
+            retain_graph=create_graph if retain_graph is None else retain_graph,
+            create_graph=create_graph,
+        )
+    except BaseException:
+        del outputs, gradients  # a stored error holds no graph
+        raise
 
 
 def roots_of(

@@ -146,6 +146,9 @@ class Node:
 
     __slots__ = ("__weakref__", "dtype", "holds", "hooks", "next", "plan", "rule", "saved", "shape", "site")
 
+    # Not of what only leads to the node of an op, as each output of a user's own function does.
+    is_op = True
+
     rule: Rule
     plan: Plan
     next: tuple[Node | None, ...]

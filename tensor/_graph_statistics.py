@@ -138,6 +138,8 @@ def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
     counts: dict[str, int] = {}
     saved_by: dict[str, list[int]] = {}
     for node in nodes:
+        if not node.is_op:
+            continue
         try:
             name = node.name()
             key = held.note(node.saved)

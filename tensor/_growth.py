@@ -13,18 +13,12 @@ import warnings
 from _thread import get_ident
 from math import prod
 from sys import getrefcount
-from typing import TYPE_CHECKING
 from weakref import ref
 
+from tensor._callers import callers
 from tensor._graph import Leaf, Node
 from tensor._graph_statistics import GraphStatistics, nodes_from, statistics_of
 from tensor._sizes import format_bytes
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-# Whose frames are passed over on the way to the user's line.
-_OURS = frozenset({"scopes", "tensor", "nn"})
 
 _STEPS = 200
 # How many ops are recorded from one look to the next.
@@ -174,7 +168,7 @@ def look_closer(node: Node) -> None:
     steps = watch.steps
     if steps is None:
         return
-    frame = _users_frame()
+    frame = next(callers(), None) or sys._getframe()
     line = frame.f_code.co_filename, frame.f_lineno
     if line in watch.warned:
         return
@@ -245,14 +239,3 @@ def _most_used(nodes: list[Node]) -> tuple[list[Node], str]:
     # Of a layer's weight and bias the weight.
     (leaf, _), most = max(users.items(), key=lambda item: (len(item[1]), prod(item[0][0].shape)))
     return most, f"{leaf.dtype}{list(leaf.shape)}"
-
-
-def _users_frame() -> FrameType:
-    """Return the innermost frame that is not ours."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        name = frame.f_globals.get("__name__")
-        if not isinstance(name, str) or name.partition(".")[0] not in _OURS:
-            break
-        frame = frame.f_back
-    return frame

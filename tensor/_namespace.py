@@ -43,6 +43,10 @@ def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Ten
     return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
 
 
+def _where_nonzero(x: Any, by: Any) -> Any:
+    return x * (by != 0)
+
+
 class Functions:
     """What derivatives ask for of the array API standard, and the little that it does not name."""
 
@@ -98,5 +102,6 @@ class Functions:
     tril = _moving.tril
     triu = _moving.triu
     where = _elementwise.where
+    where_nonzero = _where_nonzero
     zeros = zeros
     zeros_like = zeros_like

@@ -306,3 +306,22 @@ def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
     if array.nbytes < pool.min_pooled or array.dtype.kind not in "fc":
         return np.cumsum(array, axis) if ufunc is np.add else np.cumprod(array, axis)
     return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype, array))
+
+
+# Elements: a mask of so many stays in a core's cache.
+_MASKED_AT_ONCE = 2**16
+
+
+def where_nonzero(x: Array, by: Array) -> Any:
+    """Return ``x * (by != 0)`` of large arrays of one shape, without a mask of that shape beside it."""
+    if not (x.flags.c_contiguous and by.flags.c_contiguous):
+        return of_two(np.multiply, x, of_two(np.not_equal, by, 0))
+    out = room(x.nbytes, x.shape, x.dtype)
+    size = x.size
+    mask = np.empty(min(size, _MASKED_AT_ONCE), np.bool_)
+    flat, flat_by, flat_out = x.reshape(-1), by.reshape(-1), out.reshape(-1)
+    for start in range(0, size, _MASKED_AT_ONCE):
+        end = min(start + _MASKED_AT_ONCE, size)
+        kept = np.not_equal(flat_by[start:end], 0, out=mask[: end - start])
+        np.multiply(flat[start:end], kept, out=flat_out[start:end])
+    return out

@@ -34,6 +34,7 @@ from tensor._placing import (
     stack,
     take,
     where,
+    where_nonzero,
     zeros,
 )
 from tensor._pool import pool
@@ -301,6 +302,12 @@ _functions: dict[Any, Callable[..., Any]] = {
 }
 
 
+def _where_nonzero(x: Any, by: Any) -> Any:
+    if type(x) is Pooled and type(by) is Pooled:
+        return _around(where_nonzero(x._array, by._array))
+    return x * (by != 0)
+
+
 class Namespace:
     """NumPy as derivatives see it: what may grow out of small operands takes its memory from the pool too."""
 
@@ -312,6 +319,7 @@ class Namespace:
     asarray = staticmethod(_as_array)
     matmul = staticmethod(_pooling(matmul))
     spread = staticmethod(_pooling(spread))
+    where_nonzero = staticmethod(_where_nonzero)
     zeros = staticmethod(_pooling(zeros))
 
 

@@ -12,6 +12,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "Tally",
         "accounts_of",
         "clear_frames_of",
+        "clear_library_frames",
         "current",
         "nowhere",
         "owner_of",

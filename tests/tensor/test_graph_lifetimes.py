@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 import numpy as np
@@ -39,6 +39,13 @@ def chain(link: Callable[[Tensor, Tensor], Tensor], x: Tensor) -> Tensor:
     for _ in range(DEEP):
         y = link(y, x)
     return y
+
+
+@pytest.fixture(autouse=True)
+def graphs_may_grow() -> Iterator[None]:
+    autograd.warn_on_graph_growth(None)
+    yield
+    autograd.warn_on_graph_growth()
 
 
 @pytest.mark.parametrize("kind", LINKS)
