@@ -63,7 +63,6 @@ class Applied(Node):
         self.slots = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
         # Their nodes, weakly: those refer to this one.
         self.outputs: list[ref[Output] | None] = [None] * len(self.slots)
-        self.save([], [])
 
     def save(self, claims: Sequence[Claim | None], sources: Sequence[int | Node | None]) -> None:
         """Keep the values of `claims`; `sources` are the nodes, or places of outputs, that they come from."""
@@ -157,7 +156,7 @@ class Applied(Node):
             )
         x._raise_if_disposed()
         after, array = self.next[i], x._array
-        if after is None or array is None:
+        if after is None or array is None or array.shape == after.shape:
             return
         try:
             fits = np.broadcast_shapes(after.shape, array.shape) == array.shape
