@@ -83,7 +83,7 @@ def _walk(
                         gradient = None
                         _gather_now(node, found)
             elif node in only:
-                found[node] = gradient
+                found[node] = gradients.own(gradient)
             if node.next and (wanted is None or node in wanted):
                 if type(node) is Node and not is_watched:
                     gradients.step(node, gradient)

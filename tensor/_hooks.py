@@ -8,7 +8,6 @@ from weakref import ref
 
 from tensor._core import TensorCore, wrap_claim_unowned
 from tensor._graph import Leaf
-from tensor._storage import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +84,7 @@ class NodeHooks:
         """Return what the hooks make of the gradient `g`, and let the tensor that retains it have it."""
         for hook in list(self.before.values()):
             given = hook(g)
-            if given is not None:
-                g = _checked(node, given)
+            g = _checked(node, g if given is None else given)
         x = None if self.keeper is None else self.keeper()
         if x is not None and x._node is node:
             kept = wrap_claim_unowned(g)
@@ -98,8 +96,9 @@ class NodeHooks:
 def _checked(node: Node, given: object) -> Tensor:
     if not isinstance(given, TensorCore):
         raise TypeError(f"a hook returns None, or a tensor to go on in its place, not {type(given).__name__}")
-    given._raise_if_disposed()
-    array = claim(given)
+    array = given._array
+    if array is None:
+        given._raise_disposed()
     if array.shape != node.shape or array.dtype != node.dtype:
         raise ValueError(
             f"a hook has returned a gradient of {array.dtype}{list(array.shape)}, and the tensor is "

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensor._array_gradients import ArrayGradients, saved_by
 from tensor._books import Size
-from tensor._core import wrap_with
+from tensor._core import wrap_claim, wrap_with
 from tensor._graph import Node
 from tensor._namespace import Functions as xp  # noqa: N813  # as derivatives call it
 
@@ -48,7 +48,13 @@ class TensorGradients(ArrayGradients):
 
     def through(self, hooks: NodeHooks, node: Node, g: Any) -> Any:
         """Return what the hooks of `node` make of its gradient."""
-        return hooks.pass_through(node, g)
+        return hooks.pass_through(node, self.own(g))
+
+    def own(self, g: Any) -> Any:
+        """Return `g` as a tensor that the user may write to: other nodes may have it, or the user."""
+        made = wrap_claim(g)
+        made._node = g._node
+        return made
 
     def gather(self, to: Node, g: Any) -> None:
         """Add `g` to what has arrived; the sum is recorded."""
