@@ -99,25 +99,21 @@ class ArrayGradients:
         arrived = self.arrived
         if to not in arrived:
             arrived[to] = g
-        elif _is_alone(arrived, to):
+        elif is_alone(arrived, to):
             np.add(arrived[to], g, out=arrived[to])
         else:
             arrived[to] = np.asarray(leave(enter(arrived[to]) + g))
 
 
-def references(arrived: dict[Any, Any], to: Any) -> int:
-    """Return how many references there are to what has arrived at `to`, `sole_reference` if no others."""
-    return getrefcount(arrived[to])
+# What an interpreter counts for an array that a dict alone holds.
+_SOLE = next(getrefcount(held[0]) for held in [{0: np.empty(1)}])
 
 
-sole_reference = references({0: np.empty(1)}, 0)
-
-
-def _is_alone(arrived: dict[Any, Any], to: Any) -> bool:
-    """Tell whether nobody but `arrived` has the array, nor a view of it."""
+def is_alone(arrived: dict[Any, Any], to: Any) -> bool:
+    """Tell whether nobody but `arrived` has the array, which is no view, nor a view of it."""
     return (
-        references(arrived, to) == sole_reference
-        and not isinstance(arrived[to].base, np.ndarray)
+        getrefcount(arrived[to]) == _SOLE
+        and type(arrived[to].base) is not ndarray
         and arrived[to].flags.writeable
     )
 

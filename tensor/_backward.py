@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 from scopes.lowlevel import clear_library_frames
 from tensor import _pool as pool
 from tensor._anomalies import anomalies, recorded_at
-from tensor._array_gradients import ArrayGradients, references, sole_reference
+from tensor._array_gradients import ArrayGradients, is_alone
 from tensor._books import run
 from tensor._core import TensorCore, gradient_of, wrap_claim_unowned, wrap_unowned
 from tensor._graph import Leaf, Node
@@ -161,24 +160,20 @@ def _gather_now(node: Node, found: dict[Node, Any]) -> None:
 def _accumulate(found: dict[Node, Any]) -> None:
     """Add the gradients that were found to those of their leaves: all of them, or on an error none."""
     grown: list[tuple[Any, Any]] = []
-    fresh: dict[Node, Any] = {}
     homes: dict[Node, TensorCore] = {}
-    while found:
-        node, g = found.popitem()
+    for node in list(found):
         x = node.tensor() if isinstance(node, Leaf) else None
+        before = None if x is None else gradient_of(x)
         if x is None:
-            continue
-        before = gradient_of(x)
-        if before is None:
-            fresh[node] = g
+            del found[node]
+        elif before is None:
             homes[node] = x
-        elif isinstance(g, TensorCore) or before._node is not None:
-            fresh[node] = before + g if isinstance(g, TensorCore) else leave(enter(claim(before)) + g)
-            homes[node] = x
+        elif type(found[node]) is np.ndarray and before._node is None:
+            grown.append((before, found.pop(node)))
         else:
-            grown.append((before, g))
-        g = None  # who counts its references must not find this one
-    made = tensors_of(fresh, wrap_unowned, wrap_claim_unowned)
+            homes[node] = x
+            found[node] = _sum(before, found[node])
+    made = tensors_of(found, wrap_unowned, wrap_claim_unowned)
     # Last of what may fail: each has memory of its own to write to.
     arrays = [writable(before) for before, _ in grown]
     # In one call: no signal comes between two of them.
@@ -188,6 +183,11 @@ def _accumulate(found: dict[Node, Any]) -> None:
             map(setattr, homes.values(), repeat("_grad"), [made[node] for node in homes]),
         )
     )
+
+
+def _sum(before: Tensor, g: Any) -> Any:
+    """Return a new gradient where one of the two has a history."""
+    return before + g if isinstance(g, TensorCore) else leave(enter(claim(before)) + g)
 
 
 # As a function of three arrays: to the first, of the first and the second, into the third.
@@ -203,20 +203,18 @@ def tensors_of(
     """
     made: dict[Node, Tensor] = {}
     first: dict[int, TensorCore] = {}
-    ids = [id(g) for g in found.values()]
-    uses = Counter(ids) if len({*ids}) < len(ids) else None
     for node in found:
-        key = id(found[node])
-        if isinstance(found[node], TensorCore):
+        # Who counts references to an array must not hold one in a variable.
+        if type(found[node]) is np.ndarray and is_alone(found, node):
+            made[node] = make(found[node])
+        elif isinstance(found[node], TensorCore):
             made[node] = share(found[node])
             made[node]._node = found[node]._node
-        elif key in first:
-            made[node] = share(first[key])
-        elif isinstance(found[node].base, np.ndarray):
-            # Broadcast or transposed: a tensor's own is laid out anew.
-            made[node] = first[key] = make(laid_out(found[node]))
-        elif references(found, node) == sole_reference + (0 if uses is None else uses[key] - 1):
-            made[node] = first[key] = make(found[node])
+        elif id(found[node]) in first:
+            made[node] = share(first[id(found[node])])
         else:
-            made[node] = first[key] = make(pool.copy(found[node]))
+            # Broadcast or transposed, a tensor's own is laid out anew; or others hold it.
+            is_view = isinstance(found[node].base, np.ndarray)
+            own = make(laid_out(found[node]) if is_view else pool.copy(found[node]))
+            made[node] = first[id(found[node])] = own
     return made

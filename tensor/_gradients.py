@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from tensor._backward import run_backward, tensors_of
 from tensor._core import TensorCore, wrap, wrap_claim
-from tensor._dtypes import is_inexact
+from tensor._dtypes import Dtype, is_inexact
 from tensor._graph import Leaf, Node
 from tensor._hooks import Hooks
 from tensor._modes import GradMode
@@ -180,6 +181,12 @@ def as_dtype_of(given: TensorCore, array: Array) -> Any:
     return same if same.dtype == array.dtype else same.to(array.dtype)
 
 
+@lru_cache(maxsize=64)
+def _one(shape: tuple[int, ...], dtype: Dtype) -> Array:
+    """Return an array of one element, 1; since it is kept here nobody takes it for their own."""
+    return np.ones(shape, dtype)
+
+
 def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Array]:
     """Return where backward starts for `output`, and with what gradient; errors say what is missing."""
     if not isinstance(output, TensorCore):
@@ -203,7 +210,7 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
                 "the tensor "
                 "first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its shape"
             )
-        return node, np.ones(node.shape, node.dtype)
+        return node, _one(node.shape, node.dtype)
     if not isinstance(gradient, TensorCore):
         raise TypeError(
             f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)"
