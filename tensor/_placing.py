@@ -309,7 +309,7 @@ def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
 
 
 # Elements: a mask of so many stays in a core's cache.
-_MASKED_AT_ONCE = 2**16
+_MASKED_AT_ONCE = 1 << 15
 
 
 def where_nonzero(x: Array, by: Array) -> Any:
