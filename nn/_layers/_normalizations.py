@@ -10,7 +10,7 @@ from nn import init
 from nn._layers._maps import new_parameter, require_size
 from nn._module import Module
 from tensor import Tensor
-from tensor.lowlevel import writable
+from tensor.lowlevel import is_recomputing, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -237,7 +237,7 @@ class BatchNorm1d(Module):
             momentum = 1 / (tracked.item() + 1)
         mean, var = (self.running_mean, self.running_var) if self.training or not by_batch else (None, None)
         out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
-        if tracked is not None:
+        if tracked is not None and not is_recomputing():
             writable(tracked)[...] += 1
         return out
 
