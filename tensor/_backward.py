@@ -106,8 +106,10 @@ def _step(node: Node, g: Any, gradients: ArrayGradients) -> None:
         else:
             node.step(g, gradients)  # type: ignore[attr-defined]  # those of the user's own functions
     except Exception as error:
-        if gradients.anomalies is not None and not getattr(error, "__notes__", None):
-            error.add_note(recorded_at(node))
+        if gradients.anomalies is not None:
+            site = recorded_at(node)
+            if site not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
+                error.add_note(site)
         raise
 
 
