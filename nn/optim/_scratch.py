@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # whole arrays of millions would pass through memory once for each of the ten operations of a step.
 PIECE = 16_384
 # NumPy has arrays up to so many elements ready, in a third of the time that views of a temporary take.
-_SMALL = 4096
+_SMALL = 8192
 
 _REAL: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.complex64): np.dtype(np.float32),
