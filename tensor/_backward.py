@@ -164,11 +164,11 @@ def _accumulate(found: dict[Node, Any]) -> None:
     grown: list[tuple[Any, Any]] = []
     homes: dict[Node, TensorCore] = {}
     for node in list(found):
-        x = node.tensor() if isinstance(node, Leaf) else None
-        before = None if x is None else gradient_of(x)
-        if x is None:
-            del found[node]
-        elif before is None:
+        x = node.home()  # type: ignore[attr-defined]  # all are leaves
+        before = None if x is None or x._node is not node else x._grad
+        if x is None or x._node is not node:
+            del found[node]  # nobody is there any more to have it
+        elif before is None or before._array is None:
             homes[node] = x
         elif type(found[node]) is np.ndarray and before._node is None:
             grown.append((before, found.pop(node)))
