@@ -11,14 +11,16 @@ has saved values.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
+from tensor._books import run
 from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
 from tensor._graph import Deferred, Leaf, Node
-from tensor._modes import Recorder, Recording, is_recording, recomputing, when_enabled
+from tensor._modes import Recorder, Recording, grad_enabled, is_recording, recomputing, when_enabled
 from tensor._random import default_generator
 from tensor._storage import claim_and_hold, family_of, join, owner_of, share
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_ANSWERS: tuple[ContextVar[Any], ...] = (recomputing, grad_enabled, when_enabled)
 
 
 def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,12 +118,15 @@ class Segment(Deferred):
 
     def _run_again(self) -> list[Node]:
         """Return the nodes that the function records when it runs as it did the first time."""
-        stream, depth = default_generator.get_state(), recomputing.get()
+        stream = default_generator.get_state()
+        before = [answer.get() for answer in _ANSWERS]
         try:
-            recomputing.set(depth + 1)
+            recomputing.set(recomputing.get() + 1)
             default_generator.set_state(self.random_state)
             again = _Collecting()
-            with new_dispose_scope("checkpoint"), Recording(again, always=True):
+            grad_enabled.set(again)
+            when_enabled.set(again)
+            with new_dispose_scope("checkpoint"):
                 args, kwargs = _given(self.inputs)
                 self.function(*args, **kwargs)
             return again.nodes
@@ -130,8 +137,9 @@ class Segment(Deferred):
             )
             raise
         finally:
+            # In one call: no interrupt comes between two of them.
+            run(map(ContextVar.set, _ANSWERS, before))  # type: ignore[arg-type]  # tokens are not kept
             default_generator.set_state(stream)
-            recomputing.set(depth)
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
         """Let others wait for the values in place of those nodes that they are given for."""

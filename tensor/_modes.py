@@ -218,18 +218,15 @@ class Inference(Block):
 
 
 class Recording(Block):
-    """Shows a recorder all nodes that are recorded in the block; with `always`, all are."""
+    """Shows a recorder all nodes that are recorded in the block."""
 
-    __slots__ = ("_always", "_recorder")
+    __slots__ = ("_recorder",)
 
-    def __init__(self, recorder: Recorder, *, always: bool = False) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._always = always
 
     def _switch(self) -> None:
-        if self._always:
-            _turn_to((self._recorder, self._recorder))
-        elif when_enabled.get():
+        if when_enabled.get():
             _turn_to((self._recorder if grad_enabled.get() else False, self._recorder))
         else:
             _turn_to((False, False))

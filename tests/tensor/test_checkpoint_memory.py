@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import tensor
-from scopes import new_dispose_scope, statistics
-from tensor import TensorDisposedError, autograd, memory
+from nn import functional as F
+from scopes import current_dispose_scope, new_dispose_scope, statistics
+from tensor import Tensor, TensorDisposedError, autograd, memory
 from tensor.autograd import checkpoint
 from tests.tensor.checkpoints import BLOCK, Counted, StopHereError, failing_at, layer, matrix, nested, plainly
 from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
@@ -229,3 +231,77 @@ def test_a_tensor_of_the_closure_that_is_disposed_is_an_error_that_says_so():
         y.backward()
     assert "as it was in the forward pass" in caught.value.__notes__[0]
     assert (x.grad, w.grad) == (None, None)
+
+
+def test_graph_statistics_count_what_is_kept_for_the_second_run_once():
+    x, *weights = [matrix(i) for i in range(5)]
+    y = checkpoint(nested, x * 2, weights, checkpoint, 2)
+    whole = autograd.graph_statistics(plainly(nested, x * 2, weights, plainly, 2))
+    found = autograd.graph_statistics(y)
+    assert found.node_count == whole.node_count
+    assert found.bytes_saved == 5 * BLOCK  # what was x * 2, and the weights
+    assert found.bytes_held_alone == BLOCK
+    y.sum().backward()
+    assert autograd.graph_statistics(y).bytes_saved == 0
+
+
+def test_a_limit_met_in_the_second_run_changes_no_gradient_and_keeps_no_memory():
+    def forward() -> Tensor:
+        return checkpoint(nested, x * 1, weights, checkpoint, 2).sum()
+
+    x, *weights = [matrix(i) for i in range(5)]
+    start, more, failures = bytes_live(), 0, 0
+    while True:
+        y = forward()
+        try:
+            with memory.limit(bytes_live() + more):
+                y.backward()
+        except memory.OutOfMemoryError:
+            failures += 1
+        else:
+            break
+        assert not tensor.lowlevel.is_recomputing()
+        assert {w.grad for w in (x, *weights)} == {None}
+        del y
+        assert bytes_live() == start, f"with room for {more} bytes"
+        more += BLOCK // 2
+    assert failures > 10
+
+
+class Interrupt(BaseException):
+    """Raised at any moment, as by Ctrl-C."""
+
+
+# A tensor whose disposal was interrupted is missed by its scope when it goes.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_as_it_was():
+    def look(frame: object, kind: str, argument: object) -> None:
+        nonlocal left
+        if kind in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                raise Interrupt
+
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    event = 0
+    while True:
+        event += 1
+        left = event
+        y = checkpoint(lambda a: F.dropout(a * w, 0.5).exp(), x).sum()
+        try:
+            sys.setprofile(look)
+            y.backward()
+            sys.setprofile(None)
+            break
+        except Interrupt:
+            sys.setprofile(None)
+        finally:
+            while (scope := current_dispose_scope()) is not None:
+                scope.dispose()
+        assert tensor.is_grad_enabled()
+        assert not tensor.lowlevel.is_recomputing()
+        with tensor.no_grad(), tensor.enable_grad():
+            assert type((x * w).exp().grad_fn.saved) is tuple
+        assert (x.grad is None) == (w.grad is None)
+        x.grad = w.grad = None
+    assert event > 100
