@@ -3,23 +3,35 @@
 from scopes import lowlevel
 from scopes._containers import Disposable
 from scopes._current import current_dispose_scope
-from scopes._disposing import disposing
+from scopes._disposing import dispose, disposing
 from scopes._errors import ScopeDisposedError
 from scopes._figures import DisposeStatistics
-from scopes._scope import DisposeScope, dispose, new_dispose_scope
+from scopes._leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
+from scopes._scope import DisposeScope, new_dispose_scope
+from scopes._sites import Line, Site
 from scopes._statistics import Statistics, StatisticsView, statistics
+from scopes._tracking import is_tracking, track
 
 __all__ = [
     "Disposable",
     "DisposeScope",
     "DisposeStatistics",
+    "LeakReport",
+    "LeakRow",
+    "Line",
     "ScopeDisposedError",
+    "Site",
+    "Snapshot",
     "Statistics",
     "StatisticsView",
     "current_dispose_scope",
     "dispose",
     "disposing",
+    "is_tracking",
+    "leaks",
     "lowlevel",
     "new_dispose_scope",
+    "snapshot",
     "statistics",
+    "track",
 ]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from scopes._tallies import accounts_of
+from scopes._tracking import current as tracking
+from scopes._tracking import note_created
 
 if TYPE_CHECKING:
     from scopes._scope import DisposeScope
@@ -71,3 +73,5 @@ def register(x: Scoped) -> None:
         x._place = None
         x._tally = account.outside
     x._tally.created += 1
+    if tracking.tracker is not None:
+        note_created(x, x._scope)

@@ -6,7 +6,9 @@ import inspect
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from scopes._containers import find
 from scopes._current import current, current_dispose_scope
+from scopes._ownership import dispose_each, may_be_owned
 from scopes._scope import DisposeScope
 
 if TYPE_CHECKING:
@@ -195,3 +197,23 @@ def _wrap_async_generator(function: Callable[..., Any], name: str) -> Callable[.
             args, kwargs = (), {}
 
     return in_scope
+
+
+def dispose(*xs: object) -> None:
+    """Dispose `xs`, and all disposables in containers among them.
+
+    Raises
+    ------
+    ExceptionGroup
+        Of what single ones raised, after all were disposed.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import dispose
+    >>> batch = {"x": tensor.ones((2,)), "y": tensor.ones((2,))}
+    >>> dispose(batch)
+    >>> batch["x"].is_invalid
+    True
+    """
+    dispose_each(find(xs, may_be_owned, inside=False), None)

@@ -153,6 +153,14 @@ def alive(members: Members) -> list[object]:
     return [x for x in there if x is not None]
 
 
+def nbytes_of(members: Members) -> int:
+    """Return the memory of what is alive among `members`, in bytes: what several share counts once."""
+    sizes: dict[int, int] = {}
+    for key, nbytes in map(footprint_of, alive(members)):
+        sizes[key] = max(nbytes, sizes.get(key, 0))
+    return sum(sizes.values())
+
+
 def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
     """Dispose `items`, the last first, and empty the list.
 

@@ -8,6 +8,7 @@ from scopes import _ownership as ownership
 from scopes._containers import find
 from scopes._current import current, current_dispose_scope
 from scopes._errors import ScopeDisposedError
+from scopes._leaks import LeakReport, survivors
 from scopes._ownership import (
     Members,
     account_of,
@@ -15,15 +16,16 @@ from scopes._ownership import (
     count_attached,
     count_detached,
     dispose_each,
-    footprint_of,
     give,
     may_be_attached,
     may_be_owned,
+    nbytes_of,
     owner_of,
     take,
 )
 from scopes._scoped import Scoped
 from scopes._tracebacks import clear_library_frames
+from scopes._tracking import current as tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,8 @@ class DisposeScope:
         # The callback of the weak references to members: it runs no Python code, whenever a member goes.
         self._forget: Callable[[Any], object] | None = self._members.pop
         current.set(self)
+        if tracking.tracker is not None:
+            tracking.tracker.opened(self)
 
     def __enter__(self) -> Self:
         if self._members is None:
@@ -113,6 +117,10 @@ class DisposeScope:
             finally:
                 members.clear()  # only now: a member that goes meanwhile is looked for here
                 self._resources.clear()
+                if tracking.tracker is not None:
+                    tracking.tracker.closed(self)
+        elif tracking.tracker is not None:
+            tracking.tracker.closed(self)
 
     @property
     def outer_scope(self) -> DisposeScope | None:
@@ -141,7 +149,22 @@ class DisposeScope:
     @property
     def nbytes(self) -> int:
         """The memory of what the scope owns, in bytes; what several members share counts once."""
-        return _nbytes(self._open_members("asked for its size"))
+        return nbytes_of(self._open_members("asked for its size"))
+
+    def survivors(self) -> LeakReport:
+        """Return what the scope owns, by the line that created it; see ``scopes.leaks``.
+
+        Tracking must be on.
+
+        Examples
+        --------
+        >>> import scopes, tensor
+        >>> with scopes.track(), scopes.new_dispose_scope() as scope:
+        ...     kept = [tensor.ones((10,)) for _ in range(3)]
+        ...     [(row.count, row.nbytes) for row in scope.survivors().rows]
+        [(3, 120)]
+        """
+        return survivors(self.disposables_view)
 
     def __len__(self) -> int:
         return self.disposables_count
@@ -323,7 +346,7 @@ class DisposeScope:
         if members is None:
             return f"<{label}: disposed>"
         count = len(members)
-        return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {_nbytes(members):,} bytes>"
+        return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {nbytes_of(members):,} bytes>"
 
     def _open_members(self, what: str) -> Members:
         members = self._members
@@ -358,13 +381,6 @@ class DisposeScope:
         return xs[0] if len(xs) == 1 else xs
 
 
-def _nbytes(members: Members) -> int:
-    sizes: dict[int, int] = {}
-    for key, nbytes in map(footprint_of, alive(members)):
-        sizes[key] = max(nbytes, sizes.get(key, 0))
-    return sum(sizes.values())
-
-
 def new_dispose_scope(name: str | None = None) -> DisposeScope:
     """Open a scope: it is current from now on, until it is disposed.
 
@@ -378,23 +394,3 @@ def new_dispose_scope(name: str | None = None) -> DisposeScope:
     True
     """
     return DisposeScope(name)
-
-
-def dispose(*xs: object) -> None:
-    """Dispose `xs`, and all disposables in containers among them.
-
-    Raises
-    ------
-    ExceptionGroup
-        Of what single ones raised, after all were disposed.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> from scopes import dispose
-    >>> batch = {"x": tensor.ones((2,)), "y": tensor.ones((2,))}
-    >>> dispose(batch)
-    >>> batch["x"].is_invalid
-    True
-    """
-    dispose_each(find(xs, may_be_owned, inside=False), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scopes._tallies import nowhere
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from weakref import ref
 
     from scopes._scope import DisposeScope
@@ -52,6 +53,10 @@ class Scoped:
     def _footprint(self) -> tuple[int, int]:
         """Return what tells the memory held from other memory, and its size in bytes."""
         return id(self), 0
+
+    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:  # noqa: ARG002  # for those that go further
+        """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`."""
+        return (self._footprint(),)
 
     def dispose(self) -> None:
         """Give back what is held, at once; a second call does nothing.

@@ -251,3 +251,18 @@ def accounts_of(kind: type) -> Accounts:
     """
     accounts = _accounts.get(kind)
     return accounts if accounts is not None else _accounts.setdefault(kind, Accounts(kind))
+
+
+def count_as(kind: type, other: type) -> None:
+    """Count objects of `kind` as those of `other`.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import accounts_of, count_as
+    >>> class Sheet: ...
+    >>> class LoggedSheet(Sheet): ...
+    >>> count_as(LoggedSheet, Sheet)
+    >>> accounts_of(LoggedSheet) is accounts_of(Sheet)
+    True
+    """
+    _accounts[kind] = accounts_of(other)

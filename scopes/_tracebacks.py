@@ -42,7 +42,7 @@ def clear_library_frames(error: BaseException) -> None:
 def _clear_traceback(traceback: TracebackType | None) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
-        if _is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
+        if is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
             # A generator's frame is left alone: it may have caught the error and go on. So is one that is
             # running, a function of ours that has the scope's block in it; clear() then says so.
             with suppress(RuntimeError):
@@ -50,6 +50,7 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
         traceback = traceback.tb_next
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Tell whether a frame is this library's."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _packages

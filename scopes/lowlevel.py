@@ -7,19 +7,39 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 from scopes._current import current, register
 from scopes._ownership import owner_of
 from scopes._scoped import Scoped
-from scopes._tallies import Account, Accounts, Tally, accounts_of, nowhere
+from scopes._sites import callers, site_here
+from scopes._tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
 from scopes._tracebacks import clear_frames_of, clear_library_frames
+from scopes._tracking import (
+    Listener,
+    Record,
+    note_created,
+    note_ended,
+    note_made_for,
+    record_of,
+    when_tracking_changes,
+)
 
 __all__ = [
     "Account",
     "Accounts",
+    "Listener",
+    "Record",
     "Scoped",
     "Tally",
     "accounts_of",
+    "callers",
     "clear_frames_of",
     "clear_library_frames",
+    "count_as",
     "current",
+    "note_created",
+    "note_ended",
+    "note_made_for",
     "nowhere",
     "owner_of",
+    "record_of",
     "register",
+    "site_here",
+    "when_tracking_changes",
 ]

@@ -169,6 +169,7 @@ from tensor._sorting import (
     unique_values,
 )
 from tensor._tensor import Tensor
+from tensor._tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
 from tensor.memory import OutOfMemoryError
 
 __all__ = [

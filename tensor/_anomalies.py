@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._callers import callers
+from scopes.lowlevel import callers
 from tensor._modes import Block, Recorder, Recording, when_enabled
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tensor import _pool as pool
 from tensor._anomalies import anomalies, recorded_at
 from tensor._array_gradients import ArrayGradients, is_alone
 from tensor._books import run
-from tensor._core import TensorCore, gradient_of, wrap_claim_unowned, wrap_unowned
+from tensor._core import TensorCore, wrap_claim_unowned, wrap_unowned
 from tensor._graph import Leaf, Node
 from tensor._modes import grad_enabled, recomputing, when_enabled
 from tensor._placing import laid_out

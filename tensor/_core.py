@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from _thread import get_ident
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -10,67 +9,33 @@ from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import Account, Accounts, Scoped, current, nowhere, register
+from scopes.lowlevel import (
+    Scoped,
+    current,
+    note_created,
+    note_ended,
+    nowhere,
+    record_of,
+    register,
+)
 from tensor._accounting import charge, sizes
 from tensor._books import Size
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
 from tensor._handle import Handle
 from tensor._limits import kinds_that_hold
+from tensor._plain import plain
 from tensor._pool import hold_of
 from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave, owner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scopes import DisposeScope
-    from tensor._donation import Donated
     from tensor._tensor import Tensor
 
 _new = object.__new__
 _current_scope = current.get
-
-
-# No thread has this ident.
-_NOBODY = (0, Account())
-
-
-class Plain:
-    """The class of the tensors that operations make, set once by `tensor._tensor`, and its accounts.
-
-    Beside it the class of donated ones, set by `tensor._donation`.
-    """
-
-    __slots__ = ("accounts", "donated", "kind", "recent")
-
-    kind: type[Tensor]
-    donated: type[Donated]
-    accounts: Accounts
-
-    def __init__(self) -> None:
-        # The thread that asked last and its account: a look here costs 40 ns less than a thread-local.
-        self.recent: tuple[int, Account] = _NOBODY
-
-    def turn_to_this_thread(self) -> Account:
-        """Return the calling thread's account, and remember it for the next question."""
-        account = self.accounts.mine
-        _farewell.here = _farewell.here or _Farewell()
-        self.recent = (get_ident(), account)
-        return account
-
-
-class _Farewell:
-    """Forgets the account of a thread that ends: the next thread may get its ident."""
-
-    def __del__(self) -> None:
-        plain.recent = _NOBODY
-
-
-class _ThreadsFarewell(threading.local):
-    here: _Farewell | None = None
-
-
-plain = Plain()
-
-_farewell = _ThreadsFarewell()
 
 
 class TensorCore(Scoped):
@@ -186,6 +151,7 @@ class TensorCore(Scoped):
         handle._tally = nowhere
         if seat is not None:
             join(seat.storage, self, seat.family)
+        note_created(self, _current_scope())
 
     def _move_handle(self, ending: str) -> Handle:
         array = self._array
@@ -196,6 +162,7 @@ class TensorCore(Scoped):
         handle._hold = hold_under(self)
         self._array = self._hold = None
         self._ending = ending
+        note_ended(self, ending)
         self._forget_memory()
         if seat is not None:
             join(seat.storage, handle, seat.family)
@@ -249,6 +216,20 @@ class TensorCore(Scoped):
         owner = owner_of(array)
         return id(owner), owner.nbytes
 
+    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:
+        yield self._footprint()
+        # The graph too, whose values no tensor needs to hold.
+        stack = [self._node]
+        while stack:
+            node = stack.pop()
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            stack += node.next
+            for array in node.arrays():
+                owner = owner_of(array)
+                yield id(owner), owner.nbytes
+
     def _raise_if_disposed(self) -> None:
         if self._array is None:
             self._raise_disposed()
@@ -270,7 +251,11 @@ class TensorCore(Scoped):
         else:
             why = "it was disposed by dispose()"
             cure = "Dispose it after its last use, or keep x.clone() or x.alias()"
-        raise TensorDisposedError(f"this tensor is empty: {why}. {cure}")
+        record = record_of(self)
+        where = "" if record is None else f". It was created by {record.site}"
+        if record is not None and record.ended_at is not None:
+            where += f", and ended by {record.ended_at}"
+        raise TensorDisposedError(f"this tensor is empty: {why}{where}. {cure}")
 
 
 kinds_that_hold.append(TensorCore)

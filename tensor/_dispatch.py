@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._core import TensorCore, as_array, hold_for, plain, wrap, wrap_with
+from tensor._core import TensorCore, as_array, hold_for, wrap, wrap_with
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule
 from tensor._growth import look_closer, ticks
 from tensor._modes import grad_enabled
+from tensor._plain import plain
 from tensor._pooled import enter, leave
 from tensor._storage import (
     Array,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensor._core import plain
 from tensor._leases import books
+from tensor._plain import plain
 from tensor._tensor import Tensor
 
 if TYPE_CHECKING:

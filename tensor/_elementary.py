@@ -16,12 +16,13 @@ import numpy as np
 
 from scopes.lowlevel import current, register
 from tensor._accounting import charge, sizes
-from tensor._core import TensorCore, as_array, hold_with, plain, wrap, wrap_with
+from tensor._core import TensorCore, as_array, hold_with, wrap, wrap_with
 from tensor._data import as_data
 from tensor._dispatch import explain, foreign, function_of, operand, record, record_pair
 from tensor._graph import Rule
 from tensor._modes import is_recording
 from tensor._placing import dtype_of, key_of, matmul, of_one, of_two
+from tensor._plain import plain
 from tensor._pool import hold_of, pool
 from tensor._pooled import enter, leave
 from tensor._storage import is_unshared

@@ -5,10 +5,12 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensor._limits import kinds_that_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from weakref import ref
 
     from tensor._core import TensorCore
@@ -140,6 +142,10 @@ class Deferred:
         """Put the values into `node`."""
         raise NotImplementedError
 
+    def arrays(self) -> list[Any]:
+        """Return the arrays that are kept for it."""
+        raise NotImplementedError
+
 
 class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
@@ -162,6 +168,12 @@ class Node:
     hooks: NodeHooks
     # Set while anomalies are looked for: the user's lines by which the op was recorded.
     site: str
+
+    def arrays(self) -> list[Any]:
+        """Return the arrays that are kept for backward."""
+        saved = self.saved
+        kept: Iterable[Any] = saved.arrays() if isinstance(saved, Deferred) else saved or ()
+        return [x for x in kept if isinstance(x, np.ndarray)]
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""

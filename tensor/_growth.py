@@ -15,7 +15,7 @@ from math import prod
 from sys import getrefcount
 from weakref import ref
 
-from tensor._callers import callers
+from scopes.lowlevel import callers
 from tensor._graph import Leaf, Node
 from tensor._graph_statistics import GraphStatistics, nodes_from, statistics_of
 from tensor._sizes import format_bytes

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scopes import DisposeScope
-from tensor._core import TensorCore, plain, wrap_with
+from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
 from tensor._dispatch import record, view
+from tensor._plain import plain
 from tensor._storage import claim_for_tensor, join, share, shared_hold
 
 if TYPE_CHECKING:

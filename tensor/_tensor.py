@@ -7,7 +7,7 @@ from typing import Any
 from scopes.lowlevel import accounts_of, clear_frames_of
 from tensor._casts import Casts
 from tensor._conversion import Conversion
-from tensor._core import TensorCore, plain
+from tensor._core import TensorCore
 from tensor._dtypes import Dtype
 from tensor._exchange import Exchange
 from tensor._expanding import Expanding
@@ -21,6 +21,7 @@ from tensor._linalg import LinearAlgebra
 from tensor._moving import Moving
 from tensor._operators import ElementwiseMethods, Operators
 from tensor._pickling import Pickling
+from tensor._plain import plain
 from tensor._printing import Printing
 from tensor._reducing import Reductions
 from tensor._selecting import Selecting

@@ -8,6 +8,7 @@ import numpy as np
 
 from nn._gradients import clear_gradients
 from nn.optim._scratch import Scratch
+from scopes.lowlevel import current, note_created, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, gradient_of, wrap_claim, wrap_unowned, writable
@@ -50,6 +51,7 @@ class Optimizer:
         self.state = {}
         self._is_disposed = False
         self._scratch = Scratch()
+        note_created(self, current.get())
         if isinstance(params, TensorCore):
             raise TypeError(
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
@@ -323,7 +325,9 @@ class Optimizer:
             x._raise_disposed()
         zeros = empty(array.shape, array.dtype, array)
         zeros.fill(0)
-        return wrap_unowned(zeros)
+        made = wrap_unowned(zeros)
+        note_made_for(self, made)
+        return made
 
     def _drop_state(self) -> None:
         state, self.state = self.state, {}

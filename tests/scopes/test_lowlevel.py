@@ -8,15 +8,25 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
         "Account",
         "Accounts",
+        "Listener",
+        "Record",
         "Scoped",
         "Tally",
         "accounts_of",
+        "callers",
         "clear_frames_of",
         "clear_library_frames",
+        "count_as",
         "current",
+        "note_created",
+        "note_ended",
+        "note_made_for",
         "nowhere",
         "owner_of",
+        "record_of",
         "register",
+        "site_here",
+        "when_tracking_changes",
     }
 
 
