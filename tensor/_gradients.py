@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from scopes.lowlevel import clear_library_frames
 from tensor._backward import run_backward, tensors_of
 from tensor._core import TensorCore, wrap, wrap_claim
 from tensor._dtypes import Dtype, is_inexact
@@ -138,7 +140,8 @@ class Gradients(Hooks):
         """
         try:
             backward_from([self], [gradient], retain_graph, create_graph)
-        except BaseException:
+        except BaseException as error:
+            clear_library_frames(error)
             del self, gradient  # a stored error holds no graph
             raise
 
@@ -150,15 +153,11 @@ def backward_from(
     create_graph: bool,
 ) -> None:
     """Let the gradients of `outputs` gather in the leaves."""
-    try:
-        run_backward(
-            roots_of(outputs, gradients, create_graph),
-            retain_graph=create_graph if retain_graph is None else retain_graph,
-            create_graph=create_graph,
-        )
-    except BaseException:
-        del outputs, gradients  # a stored error holds no graph
-        raise
+    run_backward(
+        roots_of(outputs, gradients, create_graph),
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+    )
 
 
 def roots_of(
@@ -226,8 +225,8 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     *,
     retain_graph: bool | None = None,
@@ -241,7 +240,8 @@ def grad(
     outputs
         Tensors with gradient history.
     inputs
-        Tensors that require grad, leaves or not. Each derivative has its input's shape and dtype.
+        Tensors that require grad, leaves or not, as ``model.parameters()``. Each derivative has its input's
+        shape and dtype.
     grad_outputs
         For each output the derivative of what is wanted by it, in its shape; None is 1 for one element.
     retain_graph
@@ -272,27 +272,46 @@ def grad(
     >>> autograd.grad(dx.sum(), x)[0].tolist()
     [6.0, 12.0]
     """
-    ends = _tensors("outputs", outputs)
-    starts = _tensors("inputs", inputs)
-    nodes: list[Node] = []
-    for i, x in enumerate(starts):
-        if x._node is None:
-            raise RuntimeError(
-                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make "
-                "it with "
-                "requires_grad=True, or call x.requires_grad_() before it is used"
-            )
-        nodes.append(x._node)
     try:
-        found = run_backward(
-            roots_of(ends, _gradients_for(ends, grad_outputs), create_graph),
+        ends = _tensors("outputs", outputs)
+        return _derivatives(
+            ends,
+            _tensors("inputs", inputs),
+            _gradients_for(ends, grad_outputs),
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
-            only=frozenset(nodes),
+            allow_unused=allow_unused,
         )
-    except BaseException:
-        del ends, starts, nodes, outputs, inputs, grad_outputs  # a stored error holds no graph
+    except BaseException as error:
+        clear_library_frames(error)
+        ends = []
+        del outputs, inputs, grad_outputs  # a stored error holds no graph
         raise
+
+
+def _derivatives(
+    outputs: list[TensorCore],
+    inputs: list[TensorCore],
+    gradients: list[TensorCore | None],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]:
+    nodes: list[Node] = []
+    for i, x in enumerate(inputs):
+        if x._node is None:
+            raise RuntimeError(
+                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make it "
+                "with requires_grad=True, or call x.requires_grad_() before it is used"
+            )
+        nodes.append(x._node)
+    found = run_backward(
+        roots_of(outputs, gradients, create_graph),
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        only=frozenset(nodes),
+    )
     for i, node in enumerate(nodes):
         if node not in found and not allow_unused:
             raise RuntimeError(
@@ -306,7 +325,7 @@ def grad(
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: Tensor | Iterable[Tensor],
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -322,19 +341,27 @@ def backward(
     >>> x.grad.tolist()
     [5.0]
     """
-    given = _tensors("tensors", tensors)
     try:
+        given = _tensors("tensors", tensors)
         backward_from(given, _gradients_for(given, grad_tensors), retain_graph, create_graph)
-    except BaseException:
-        del given, tensors, grad_tensors
+    except BaseException as error:
+        clear_library_frames(error)
+        given = []
+        del tensors, grad_tensors  # a stored error holds no graph
         raise
 
 
 def _tensors(what: str, given: object) -> list[TensorCore]:
     tensors: list[TensorCore] = []
-    for i, x in enumerate(given if isinstance(given, (list, tuple)) else [given]):
+    all_given: Iterable[object] = [given]
+    if isinstance(given, Iterable) and not isinstance(given, TensorCore):
+        all_given = given
+    for i, x in enumerate(all_given):
         if not isinstance(x, TensorCore):
-            raise TypeError(f"autograd: {what}[{i}] is a {type(x).__name__}, not a tensor")
+            raise TypeError(
+                f"autograd: {what}[{i}] is a {type(x).__name__}, not a tensor: pass one, or several in "
+                "a list or an iterator"
+            )
         x._raise_if_disposed()
         tensors.append(x)
     if not tensors:

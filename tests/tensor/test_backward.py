@@ -294,6 +294,14 @@ def test_autograd_grad_returns_gradients_and_changes_none():
     assert x.grad is None
 
 
+def test_autograd_takes_tensors_from_an_iterator_as_of_parameters():
+    x, w = tensor.ones((1,), requires_grad=True), tensor.ones((1,), requires_grad=True)
+    dx, dw = autograd.grad(iter([x * 2, w * 3]), iter([x, w]))
+    assert (dx.item(), dw.item()) == (2.0, 3.0)
+    autograd.backward(iter([x * 2, x * 3]))
+    assert x.grad.item() == 5.0
+
+
 def test_autograd_grad_registers_its_results_with_the_current_scope():
     x = leaf(1.0)
     with new_dispose_scope() as scope:

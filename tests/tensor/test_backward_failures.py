@@ -129,6 +129,29 @@ def test_an_error_half_way_leaves_gradients_as_they_were_and_no_memory(call, act
     assert three.are_as_before()
 
 
+WRONG = {
+    "no output depends on an input": lambda x, ys: autograd.grad(ys.pop(), x * 2),
+    "an input without history": lambda x, ys: autograd.grad(ys.pop(), x.detach()),
+    "inputs that are no tensors": lambda x, ys: autograd.grad(ys.pop(), [x, 1.0]),
+    "a gradient of the wrong shape": lambda x, ys: ys.pop().backward(x.detach()),
+    "a gradient that is no tensor": lambda x, ys: autograd.backward([ys.pop()], [1.0]),
+    "too many gradients": lambda x, ys: autograd.grad(ys.pop(), x, [None, None]),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_an_error_of_what_backward_is_asked_for_keeps_no_graph_either(call):
+    stored = []
+    x = tensor.ones((SIDE, SIDE), requires_grad=True)
+    start = bytes_live()
+    try:
+        call(x, [(x * 2).exp().sum()])
+    except (RuntimeError, TypeError, ValueError) as error:
+        stored.append(error)
+    assert len(stored) == 1
+    assert bytes_live() == start
+
+
 def test_a_graph_that_was_retained_may_be_walked_again_after_an_error():
     three, reference = Three(), Three()
     reference.forward().backward()
