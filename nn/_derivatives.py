@@ -200,7 +200,7 @@ _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
 
 
 def _by_logit(xp: Any, g: Any, input: Any, target: Any, weight: Any, pos_weight: Any, share: float) -> Any:
-    if hasattr(xp, "sigmoid"):
+    if xp.is_recorded:
         yes, no = xp.sigmoid(input), xp.sigmoid(-input)
     else:
         odds = xp.exp(-xp.maximum(input, -_LARGEST_EXPONENT[input.dtype.itemsize]))

@@ -50,6 +50,8 @@ def _where_nonzero(x: Any, by: Any) -> Any:
 class Functions:
     """What derivatives ask for of the array API standard, and the little that it does not name."""
 
+    is_recorded = True
+
     abs = _elementwise.abs
     any = _reductions.any
     arange = arange

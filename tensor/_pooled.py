@@ -311,6 +311,9 @@ def _where_nonzero(x: Any, by: Any) -> Any:
 class Namespace:
     """NumPy as derivatives see it: what may grow out of small operands takes its memory from the pool too."""
 
+    # Those of `tensor._namespace` are: what they compute may be derived again.
+    is_recorded = False
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
         setattr(self, name, found)

@@ -41,7 +41,7 @@ def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     is_zero = x == 0
     if not xp.any(is_zero):
         return g * conj(xp, with_kept_dims(xp, out, x.shape, axis, keepdims) / x)
-    if hasattr(x, "grad_fn"):
+    if xp.is_recorded:
         return g * conj(xp, _product_of_others(xp, x, axis))
     others = xp.where(is_zero, 1, x)
     product = xp.prod(others, axis=axis, keepdims=True)
@@ -107,7 +107,7 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
     if axis is None:
         return g
     is_zero = x == 0
-    if hasattr(x, "grad_fn") and xp.any(is_zero):
+    if xp.is_recorded and xp.any(is_zero):
         return _by_products_without_it(xp, g, x, axis)
     zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
     first = is_zero & (zeros == 1)

@@ -1,10 +1,11 @@
 """The derivatives table: define an entry, find an entry.
 
 One entry an op, written in the array API standard: ``xp`` is NumPy while gradients are plain arrays, and the
-functions of tensors while backward is itself recorded (``create_graph``). `g` is the gradient of the output;
-a function names what else it needs (see `tensor._graph.Rule`). A gradient may have the broadcast shape of the
-output: the engine sums it to the input's shape, and casts it to the input's dtype. For complex tensors a
-gradient is the conjugate Wirtinger derivative, as in PyTorch: the direction of steepest ascent.
+functions of tensors while backward is itself recorded (``create_graph``); ``xp.is_recorded`` tells which. `g`
+is the gradient of the output; a function names what else it needs (see `tensor._graph.Rule`). A gradient may
+have the broadcast shape of the output: the engine sums it to the input's shape, and casts it to the input's
+dtype. For complex tensors a gradient is the conjugate Wirtinger derivative, as in PyTorch: the direction of
+steepest ascent.
 """
 
 from __future__ import annotations
