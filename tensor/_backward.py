@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain, repeat
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,7 +96,8 @@ def _walk(
                 if waiting[after] == 0:
                     ready.append(after)
     if only is None:
-        _accumulate(found)
+        with _accumulating:
+            _accumulate(found)
     return found
 
 
@@ -152,11 +154,16 @@ def _leading_to(nodes: Collection[Node], targets: Collection[Node]) -> set[Node]
 
 def _gather_now(node: Node, found: dict[Node, Any]) -> None:
     """Give a leaf its gradient before all others have theirs, for a hook that waits for it."""
-    _accumulate({node: found.pop(node)})
+    with _accumulating:
+        _accumulate({node: found.pop(node)})
     x = node.tensor() if isinstance(node, Leaf) else None
     if x is not None:
         for hook in list(node.hooks.after.values()):
             hook(x)
+
+
+# Held while gradients are added to those of leaves: threads that share parameters lose none.
+_accumulating = RLock()
 
 
 def _accumulate(found: dict[Node, Any]) -> None:

@@ -71,14 +71,14 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     segment = Segment(function, args, kwargs)
     with Recording(_Forgetful(segment)):
         result = function(*args, **kwargs)
-    segment.is_complete = True
+    segment.end()
     return result
 
 
 class Segment(Deferred):
     """A part of the forward pass that can be run again: the function, its inputs, the random state."""
 
-    __slots__ = ("function", "inputs", "is_complete", "nodes", "random_state", "rules")
+    __slots__ = ("function", "inputs", "is_complete", "nodes", "random_end", "random_state", "rules")
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.function = function
@@ -88,6 +88,12 @@ class Segment(Deferred):
         self.rules: list[Any] = []
         # False while the function runs for the first time, and perhaps derives something itself.
         self.is_complete = False
+        self.random_end: dict[str, Any] = {}
+
+    def end(self) -> None:
+        """Take note that the first run has come to its end."""
+        self.random_end = default_generator.get_state()
+        self.is_complete = True
 
     def add(self, node: Node) -> None:
         """Let `node` wait for its values."""
@@ -129,6 +135,7 @@ class Segment(Deferred):
             with new_dispose_scope("checkpoint"):
                 args, kwargs = _given(self.inputs)
                 self.function(*args, **kwargs)
+            self._require_the_same_draws(default_generator.get_state())
             return again.nodes
         except Exception as error:
             error.add_note(
@@ -140,6 +147,15 @@ class Segment(Deferred):
             # In one call: no interrupt comes between two of them.
             run(map(ContextVar.set, _ANSWERS, before))  # type: ignore[arg-type]  # tokens are not kept
             default_generator.set_state(stream)
+
+    def _require_the_same_draws(self, random_end: dict[str, Any]) -> None:
+        """Raise when the second run has drawn random numbers, and come out elsewhere than the first."""
+        if self.is_complete and random_end not in (self.random_state, self.random_end):
+            raise RuntimeError(
+                "the function of this checkpoint has drawn other random numbers than in the forward pass: it "
+                "drew more or fewer, or another thread drew from the default generator meanwhile. It must do "
+                "the same each time; let other threads draw from a tensor.Generator() of their own"
+            )
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
         """Let others wait for the values in place of those nodes that they are given for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -221,6 +222,41 @@ def test_a_function_that_does_something_else_the_second_time_is_an_error(now, me
     with pytest.raises(RuntimeError, match=message):
         y.backward()
     assert (x.grad, w.grad) == (None, None)
+
+
+def draw_in_a_thread() -> None:
+    thread = threading.Thread(target=lambda: tensor.rand(3))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("run", [1, 2])
+def test_draws_of_another_thread_in_between_are_an_error_and_no_wrong_gradient(run):
+    runs = []
+
+    def function(a):
+        runs.append(run)
+        a = F.dropout(a, 0.5)
+        if len(runs) == run:
+            draw_in_a_thread()
+        return F.dropout(a, 0.5)
+
+    x = matrix(0)
+    y = checkpoint(function, x).sum()
+    with pytest.raises(RuntimeError, match="another thread drew"):
+        y.backward(retain_graph=True)
+    assert x.grad is None
+    if run == 2:
+        y.backward()  # nobody draws now
+        assert set(x.grad.numpy().ravel()) == {0.0, 4.0}
+
+
+def test_draws_of_another_thread_do_not_matter_to_a_function_that_draws_none():
+    x = leaf(1.0)
+    y = checkpoint(lambda a: (draw_in_a_thread(), a.exp())[1], x)
+    draw_in_a_thread()
+    y.backward()
+    assert x.grad.tolist() == y.tolist()
 
 
 def test_a_tensor_of_the_closure_that_is_disposed_is_an_error_that_says_so():

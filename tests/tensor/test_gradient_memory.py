@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 
 import nn
@@ -117,6 +120,29 @@ def test_no_step_takes_memory_for_a_gradient_that_is_there():
             (x * w).sum().backward()
         assert during.live_bytes_change == 0
         assert during.peak_bytes <= start + 3 * BLOCK
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+def test_threads_that_share_a_leaf_lose_no_gradient(hooks):
+    def work() -> None:
+        for _ in range(steps):
+            (x * 1).sum().backward()
+
+    steps, count = 25, 4
+    x = tensor.zeros((200_000,), requires_grad=True)
+    if hooks:
+        x.register_post_accumulate_grad_hook(lambda x: None)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert set(x.grad.numpy()) == {steps * count}
 
 
 def test_a_gradient_that_was_set_is_added_to_and_the_users_own():
