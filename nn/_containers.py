@@ -151,11 +151,8 @@ class Sequential(Row):
 
     def __init__(self, *modules: Module | dict[str, Module], checkpoint_every: int | None = None) -> None:
         super().__init__()
-        if checkpoint_every is not None and checkpoint_every < 1:
-            raise ValueError(
-                "Sequential: checkpoint_every is a number of modules, at least 1, or None, not "
-                f"{checkpoint_every!r}"
-            )
+        if checkpoint_every is not None:
+            _require_count(checkpoint_every)
         self.checkpoint_every = checkpoint_every
         if len(modules) == 1 and isinstance(modules[0], dict):
             for name, module in modules[0].items():
@@ -179,6 +176,7 @@ class Sequential(Row):
         own = self.__dict__
         every = own["checkpoint_every"]
         if every is not None:
+            _require_count(every)  # it may have been set since
             members = self._members()
             for i in range(0, len(members), every):
                 input = checkpoint(_through, members[i : i + every], input)
@@ -187,6 +185,13 @@ class Sequential(Row):
             if kind == "module" and own[name] is not None:
                 input = own[name](input)
         return input
+
+
+def _require_count(every: int) -> None:
+    if type(every) is not int or every < 1:
+        raise ValueError(
+            f"Sequential: checkpoint_every is a number of modules, at least 1, or None, not {every!r}"
+        )
 
 
 def _through(modules: list[Module], input: Any) -> Any:
