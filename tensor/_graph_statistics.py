@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._core import TensorCore
-from tensor._graph import Leaf, Node
+from tensor._graph import Deferred, Leaf, Node
 from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class _Held:
 
 
 def _may_hold(x: object) -> bool:
-    return isinstance(x, (np.ndarray, tuple, list)) or hasattr(x, "arrays")
+    return isinstance(x, (np.ndarray, tuple, list, Deferred))
 
 
 def _inside(thing: Any) -> Iterable[Any]:
@@ -218,9 +218,8 @@ def _inside(thing: Any) -> Iterable[Any]:
         return () if thing.base is None else (thing.base,)
     if isinstance(thing, (tuple, list)):
         return thing
-    # A recipe, by which a checkpoint computes anew what it has not saved, tells what it holds.
-    recipe: Iterable[Any] = thing.arrays() if hasattr(thing, "arrays") else ()
-    return recipe
+    # What saved values are computed from anew.
+    return thing.arrays() if isinstance(thing, Deferred) else ()
 
 
 # What is counted for something that nothing but a list holds.
