@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
+from tensor._graph import Deferred
 
 N = 1000
 BYTES = 4 * N
@@ -246,12 +247,12 @@ def test_graphs_are_counted_while_other_threads_record():
 
 
 def test_a_recipe_counts_the_arrays_that_it_names_once_for_all_nodes_that_share_it():
-    class Recipe:
+    class Recipe(Deferred):
         def __init__(self, *held: np.ndarray) -> None:
             self.held = held
 
-        def arrays(self) -> tuple[np.ndarray, ...]:
-            return self.held
+        def arrays(self) -> list[np.ndarray]:
+            return list(self.held)
 
     x = leaf()
     y, z = x * 1, x * 2
