@@ -17,6 +17,7 @@ from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
 from tensor._graph import Leaf, Node, Rule
 from tensor._growth import look_closer, ticks
+from tensor._hooks import continue_with
 from tensor._modes import grad_enabled
 from tensor._plain import plain
 from tensor._pooled import enter, leave
@@ -223,7 +224,7 @@ def overwrite(
     if node is not None:
         if node.plan.saves_out:
             _save_output(node, x)
-        x._node = node
+        continue_with(x, node)
         for other in others:
             _overlay(cast("TensorCore", other), x)
     return x
@@ -244,12 +245,14 @@ def _overlay(whole: TensorCore, part: TensorCore) -> None:
     if array is None or written is None or not np.may_share_memory(array, written):
         return
     start = owner_of(array).__array_interface__["data"][0]
-    whole._node = record(
+    node = record(
         RULES["overlay"],
         (whole, part),
         array,
         {"whole_places": Places(array, start), "part_places": Places(written, start)},
     )
+    if node is not None:
+        continue_with(whole, node)
 
 
 LEAF_WRITE = (

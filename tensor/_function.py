@@ -15,6 +15,7 @@ from tensor._function_context import Call, FunctionCtx, holds
 from tensor._function_nodes import Applied, Refusal
 from tensor._graph import Node, Rule
 from tensor._growth import look_closer, ticks
+from tensor._hooks import continue_with
 from tensor._modes import GradMode, grad_enabled, is_recording
 from tensor._storage import relatives
 
@@ -243,7 +244,7 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
         call.require_writable(x, others)
     for place, y in enumerate(outputs):
         if _is_differentiable(call, found[place]):
-            y._node = applied.output(place)
+            continue_with(y, applied.output(place))
     for x in call.dirty:
         if x._node is not None and not _is_differentiable(call, x):
             x._forget_history()

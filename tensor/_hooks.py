@@ -171,7 +171,8 @@ class Hooks(TensorCore):
     def retain_grad(self) -> None:
         """Let a tensor that was computed have its gradient in ``grad`` after backward, as leaves do.
 
-        It is the gradient of the last backward, after all hooks. On a leaf it does nothing.
+        It is the gradient of the last backward, after all hooks, by the values that the tensor has in the
+        end, should it be written to. On a leaf it does nothing.
 
         Raises
         ------
@@ -199,6 +200,16 @@ class Hooks(TensorCore):
         self._raise_if_disposed()
         hooks = getattr(self._node, "hooks", None)
         return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
+
+
+def continue_with(x: TensorCore, node: Node) -> None:
+    """Let the history of `x` go on with `node`, by which it was written to; a gradient stays retained."""
+    hooks = getattr(x._node, "hooks", None)
+    x._node = node
+    if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:
+        hooks.keeper = None
+        node.hooks = NodeHooks()
+        node.hooks.keeper = ref(x)
 
 
 def _hooks_of(x: TensorCore, what: str) -> NodeHooks:

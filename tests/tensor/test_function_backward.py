@@ -360,3 +360,23 @@ def test_any_other_attribute_may_be_set_on_ctx() -> None:
     x = leaf(0.0)
     Named.apply(x).backward()
     assert x.grad.tolist() == [1.0]
+
+
+def test_a_function_that_writes_to_its_argument_leaves_its_gradient_retained():
+    class Triple(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    x = tensor.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    Triple.apply(y)
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [12.0, 24.0]
+    assert x.grad.tolist() == [72.0, 144.0]

@@ -373,3 +373,15 @@ def test_hooks_of_a_leaf_go_when_it_requires_grad_no_more():
     x.requires_grad_(False).requires_grad_()
     (x * 2).backward()
     assert x.grad.tolist() == [2.0]
+
+
+def test_a_retained_gradient_is_by_the_values_that_were_written_last():
+    x = tensor.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.mul_(3)
+    y[0].mul_(5)
+    assert y.retains_grad
+    (y * y).sum().backward()
+    np.testing.assert_array_equal(y.grad.numpy(), 2 * y.detach().numpy())
+    np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy() * [[30], [6]])
