@@ -7,20 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._core import TensorCore
+from tensor._core import TensorCore, hold_for
 from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dims import dim_of
 from tensor._dispatch import apply, operand, overwrite, view
-from tensor._storage import Array, claim
+from tensor._storage import Array, claim, shared_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tensor._storage import Hold
     from tensor._tensor import Tensor
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]
+
+
+class Key(tuple[Any, ...]):
+    """An index that nodes keep, one for all of them: with it goes what counts its arrays as live memory."""
+
+    holds: tuple[Hold, ...]
+
+    @classmethod
+    def of(cls, parts: Iterable[Any]) -> Key:
+        """Return the key of `parts`, whose arrays are nobody else's."""
+        key = cls(parts)
+        key.holds = tuple([hold_for(part) for part in key if isinstance(part, np.ndarray)])
+        return key
 
 
 class Indexing(TensorCore):
@@ -170,9 +184,12 @@ class Indexing(TensorCore):
 def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], bool]:
     """Return `key` as NumPy takes it, and whether it picks elements (a copy) rather than a view.
 
-    `copying`: arrays of the user's own are copied, for the tape.
+    `copying`: for the tape. Arrays of the user's own are copied, and where there are any it is a `Key`.
     """
+    if type(key) is Key:
+        return key, True
     parts: list[Any] = []
+    holds: list[Hold] = []
     picks = has_ellipsis = False
     for part in key if isinstance(key, tuple) else (key,):
         kind = type(part)
@@ -185,12 +202,20 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
             parts.append(part)
         else:
             found = _plain_index(part, copying)
-            picks = picks or not isinstance(found, int)
+            if not isinstance(found, int):
+                picks = True
+                if copying:
+                    is_shared = isinstance(part, TensorCore) and part._array is found
+                    holds.append(shared_hold(part) if is_shared else hold_for(found))
             parts.append(found)
     if not picks and not has_ellipsis:
         # With it, NumPy gives an array without dimensions where it would give a scalar.
         parts.append(Ellipsis)
-    return tuple(parts), picks
+    if not holds:
+        return tuple(parts), picks
+    kept = Key(parts)
+    kept.holds = tuple(holds)
+    return kept, picks
 
 
 def _plain_slice(part: slice) -> slice:

@@ -163,7 +163,7 @@ class Pooled:
     def __getitem__(self, key: Any) -> Any:
         key = plain(key)
         array = self._array
-        if type(key) is tuple and len(key) == 1:
+        if isinstance(key, tuple) and len(key) == 1:
             (key,) = key
         if type(key) is ndarray and key.dtype.kind in "iu" and not leaves(key, array.shape[0]):
             return _wrapped(take(array, key, 0))

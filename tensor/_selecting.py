@@ -13,6 +13,7 @@ from tensor._derivatives import RULES
 from tensor._dims import dim_of
 from tensor._dispatch import apply, overwrite
 from tensor._expanding import broadcast_arrays
+from tensor._indexing import Key
 from tensor._placing import astype
 from tensor._placing import take as _take
 from tensor._pooled import leave
@@ -274,7 +275,7 @@ class Selecting(TensorCore):
         """
         x = as_tensor(self)
         place = dim_of("index_add", dim, len(x.shape))
-        where = (*[slice(None)] * place, _indices("index_add", index, x.shape[place], place))
+        where = Key.of((*[slice(None)] * place, _indices("index_add", index, x.shape[place], place)))
         _add_at("index_add", x, where, as_tensor(source) if alpha == 1 else as_tensor(source) * alpha)
         return self
 
@@ -346,7 +347,7 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
     """Return the key that has `where` at `place` and runs through `sizes` elsewhere."""
     ndim = len(sizes)
-    return tuple(
+    return Key.of(
         where if i == place else np.arange(n).reshape([n if j == i else 1 for j in range(ndim)])
         for i, n in enumerate(sizes)
     )

@@ -13,6 +13,7 @@ from tensor._dispatch import apply, explain, overwrite, record
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._graph import Leaf
 from tensor._hooks import HookTable, RemovableHandle
+from tensor._indexing import Key
 from tensor._modes import is_recording
 from tensor._random import default_generator, numbers_of
 from tensor._storage import Array, claim, owner_of, writable
@@ -23,6 +24,7 @@ __all__ = [
     "Dtype",
     "DtypeLike",
     "HookTable",
+    "Key",
     "Leaf",
     "RemovableHandle",
     "TensorCore",

@@ -14,7 +14,7 @@ import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
 from tensor.kernels import enter, leave
-from tensor.lowlevel import apply, record, wrap
+from tensor.lowlevel import Key, apply, record, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -58,7 +58,7 @@ class _Classes:
     def pick(self, name: str, logs: Tensor) -> Tensor:
         """Return the negative of what `logs` has for each target, times what that counts."""
         places = np.ogrid[tuple(slice(n) for n in self.indices.shape)]
-        key = (*places[: self.axis], self.indices, *places[self.axis :])
+        key = Key.of((*places[: self.axis], self.indices, *places[self.axis :]))
         counts = self.counts
 
         def kernel(x: Array) -> Array:

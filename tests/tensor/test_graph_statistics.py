@@ -261,6 +261,33 @@ def test_a_recipe_counts_the_arrays_that_it_names_once_for_all_nodes_that_share_
     assert figures(y + z) == (3, 8 * N + 80, 8 * N)
 
 
+INDEXED = {
+    "places": lambda x, i: x[i],
+    "a mask": lambda x, i: x[x > 0],
+    "places of NumPy's": lambda x, i: x[i.numpy() + 0],
+    "gather": lambda x, i: x.gather(0, i),
+    "sort": lambda x, i: x.sort().values,
+    "nll_loss": lambda x, i: nn.functional.nll_loss(x[None], i[:1] * 1),
+    "a write to places": lambda x, i: (x * 1).index_add(0, i, x),
+    "a write to a mask": lambda x, i: x.masked_fill(x > 0, 0.0),
+}
+
+
+@pytest.mark.parametrize("n", [100, 50_000])
+@pytest.mark.parametrize("op", INDEXED.values(), ids=INDEXED)
+def test_indices_that_a_graph_keeps_are_live_memory(op, n):
+    x = tensor.linspace(-1, 1, n, requires_grad=True)
+    i = tensor.arange(n)
+    gc.collect()
+    op(x, i)
+    before = memory.statistics().bytes_live
+    y = op(x, i)
+    kept = autograd.graph_statistics(y).bytes_held_alone
+    assert memory.statistics().bytes_live - before == kept + y.nbytes
+    del y
+    assert memory.statistics().bytes_live == before
+
+
 def test_printed_figures_are_a_table():
     x = leaf()
     y = (x * 2).exp().sum()
