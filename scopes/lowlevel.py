@@ -8,6 +8,7 @@ from scopes._current import current, register
 from scopes._ownership import owner_of
 from scopes._scoped import Scoped
 from scopes._sites import callers, site_here
+from scopes._sizes import format_bytes, parse_size
 from scopes._tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
 from scopes._tracebacks import clear_frames_of, clear_library_frames
 from scopes._tracking import (
@@ -33,11 +34,13 @@ __all__ = [
     "clear_library_frames",
     "count_as",
     "current",
+    "format_bytes",
     "note_created",
     "note_ended",
     "note_made_for",
     "nowhere",
     "owner_of",
+    "parse_size",
     "record_of",
     "register",
     "site_here",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes.lowlevel import format_bytes
 from tensor._core import TensorCore
 from tensor._graph import Deferred, Leaf, Node
-from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,10 +15,9 @@ from math import prod
 from sys import getrefcount
 from weakref import ref
 
-from scopes.lowlevel import callers
+from scopes.lowlevel import callers, format_bytes
 from tensor._graph import Leaf, Node
 from tensor._graph_statistics import GraphStatistics, nodes_from, statistics_of
-from tensor._sizes import format_bytes
 
 _STEPS = 200
 # How many ops are recorded from one look to the next.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes.lowlevel import format_bytes
 from tensor._accounting import look_at_each, set_floor, small, take_stock
 from tensor._books import array_in
 from tensor._leases import blocks, books, pinned
-from tensor._sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

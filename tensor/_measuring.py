@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
+from scopes.lowlevel import format_bytes, parse_size
 from tensor import _accounting as accounting
 from tensor import _leases as leases
 from tensor._limits import set_limit
 from tensor._pool import trim_to_limit
-from tensor._sizes import format_bytes, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +188,7 @@ class limit:  # noqa: N801  # it is called like a function
     __slots__ = ("_entered", "nbytes")
 
     def __init__(self, nbytes: int | str) -> None:
-        self.nbytes = parse(nbytes, "limit")
+        self.nbytes = parse_size(nbytes, "limit")
         self._entered: list[object] = []
 
     def __enter__(self) -> Self:

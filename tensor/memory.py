@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scopes.lowlevel import format_bytes, parse_size
 from tensor import _accounting as accounting
 from tensor import _leases as leases
 from tensor import _limits as limits
 from tensor import _pool as pool
 from tensor._limits import OutOfMemoryError
 from tensor._measuring import limit, measure
-from tensor._sizes import format_bytes, parse
 
 __all__ = [
     "Configuration",
@@ -200,11 +200,11 @@ def configure(
     >>> memory.configure(max_cached_bytes="1 GiB", fill=None)
     """
     if not isinstance(max_cached_bytes, _Given):
-        max_cached_bytes = parse(max_cached_bytes, "max_cached_bytes")
+        max_cached_bytes = parse_size(max_cached_bytes, "max_cached_bytes")
     if not isinstance(min_pooled_bytes, _Given):
-        min_pooled_bytes = max(parse(min_pooled_bytes, "min_pooled_bytes"), 1)
+        min_pooled_bytes = max(parse_size(min_pooled_bytes, "min_pooled_bytes"), 1)
     if not isinstance(limit_bytes, _Given) and limit_bytes is not None:
-        limit_bytes = parse(limit_bytes, "limit_bytes")
+        limit_bytes = parse_size(limit_bytes, "limit_bytes")
     if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
         raise ValueError(f"fill is {fill!r}, which is no byte: write a whole number from 0 to 255, or None")
     if not isinstance(fill, _Given):
@@ -240,7 +240,7 @@ def trim(to_bytes: int | str = 0) -> int:
     >>> memory.statistics().bytes_cached
     0
     """
-    most = parse(to_bytes, "to_bytes")
+    most = parse_size(to_bytes, "to_bytes")
     leases.drain()
     gone = pool.trim(most)
     pool.return_to_system()

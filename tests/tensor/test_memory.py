@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import nn
 import tensor
+from scopes.lowlevel import format_bytes, parse_size
 from tensor import _pool, memory
-from tensor._sizes import format_bytes, parse
 from tests.tensor.test_pool import Held
 
 N = 80_000  # bytes, large enough for the pool
@@ -62,7 +62,7 @@ def live() -> int:
     ],
 )
 def test_sizes_are_numbers_of_bytes_or_text(text: int | str, nbytes: int) -> None:
-    assert parse(text) == nbytes
+    assert parse_size(text) == nbytes
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_what_says_no_size_is_named_in_the_error(size: object) -> None:
 @given(st.integers(0, 10**15), st.sampled_from(["KiB", "MiB", "GiB", "TiB", "kB", "MB"]))
 def test_decimals_are_not_rounded(thousandths: int, unit: str) -> None:
     whole, rest = divmod(thousandths, 1000)
-    assert parse(f"{whole}.{rest:03} {unit}") == int(Fraction(thousandths, 1000) * parse(f"1 {unit}"))
+    assert parse_size(f"{whole}.{rest:03} {unit}") == int(
+        Fraction(thousandths, 1000) * parse_size(f"1 {unit}")
+    )
 
 
 @given(st.integers(0, 2**55))
@@ -90,7 +92,7 @@ def test_bytes_for_people_say_the_size_to_four_digits(nbytes: int) -> None:
     text = format_bytes(nbytes)
     assert text.endswith(("bytes", "iB"))
     if not text.endswith("bytes"):
-        assert abs(parse(text) - nbytes) <= nbytes / 1000
+        assert abs(parse_size(text) - nbytes) <= nbytes / 1000
 
 
 def test_statistics_follow_a_block_through_its_life() -> None:

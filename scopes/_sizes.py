@@ -22,7 +22,7 @@ _UNITS = {
 _TEXT = r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)\s*"
 
 
-def parse(size: int | str, name: str = "size") -> int:
+def parse_size(size: int | str, name: str = "size") -> int:
     """Return the bytes that `size` says: an int, or text such as ``"512 MiB"``, ``"1.5 GB"``, ``"64kB"``.
 
     kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in any case; a number alone
@@ -35,8 +35,8 @@ def parse(size: int | str, name: str = "size") -> int:
 
     Examples
     --------
-    >>> from tensor._sizes import parse
-    >>> parse("1.5 KiB"), parse("64kB"), parse(100)
+    >>> from scopes.lowlevel import parse_size
+    >>> parse_size("1.5 KiB"), parse_size("64kB"), parse_size(100)
     (1536, 64000, 100)
     """
     if isinstance(size, str):
@@ -62,7 +62,7 @@ def format_bytes(nbytes: int) -> str:
 
     Examples
     --------
-    >>> from tensor._sizes import format_bytes
+    >>> from scopes.lowlevel import format_bytes
     >>> format_bytes(100), format_bytes(1536), format_bytes(3 * 2**30)
     ('100 bytes', '1.5 KiB', '3 GiB')
     """
