@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scopes.lowlevel import callers
-from tensor._modes import Block, Recorder, Recording, when_enabled
+from tensor._modes import Block, Recorder, Recording, innermost_recorder
 
 if TYPE_CHECKING:
     from tensor._graph import Node
@@ -40,12 +40,10 @@ class Anomalies(Recorder):
 
 def anomalies() -> Anomalies | None:
     """Return what looks for anomalies here, if anything does."""
-    recorder = when_enabled.get()
-    while isinstance(recorder, Recorder):
-        if isinstance(recorder, Anomalies):
-            return recorder
-        recorder = recorder.outer  # type: ignore[assignment]  # None ends the loop
-    return None
+    recorder = innermost_recorder()
+    while recorder is not None and not isinstance(recorder, Anomalies):
+        recorder = recorder.outer
+    return recorder
 
 
 def recorded_at(node: Node) -> str:

@@ -20,7 +20,15 @@ from tensor._books import run
 from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
 from tensor._graph import Deferred, Leaf, Node
-from tensor._modes import Recorder, Recording, grad_enabled, is_recording, recomputing, when_enabled
+from tensor._modes import (
+    Recorder,
+    Recording,
+    grad_enabled,
+    innermost_recorder,
+    is_recording,
+    recomputing,
+    when_enabled,
+)
 from tensor._random import default_generator
 from tensor._storage import claim_and_hold, family_of, join, owner_of, share
 
@@ -212,11 +220,11 @@ class _Collecting(Recorder):
 
 def _is_in_first_run() -> bool:
     """Tell whether the nodes that are recorded here belong to a checkpoint already."""
-    depth, recorder = recomputing.get(), when_enabled.get()
-    while isinstance(recorder, Recorder):
+    depth, recorder = recomputing.get(), innermost_recorder()
+    while recorder is not None:
         if isinstance(recorder, _Forgetful) and recorder.depth == depth:
             return True
-        recorder = recorder.outer  # type: ignore[assignment]  # None ends the loop
+        recorder = recorder.outer
     return False
 
 

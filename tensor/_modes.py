@@ -159,8 +159,7 @@ class Recorder:
 
     def __init__(self) -> None:
         # Another one that was there before, and goes on being shown them.
-        before = when_enabled.get()
-        self.outer = before if isinstance(before, Recorder) else None
+        self.outer = innermost_recorder()
 
     def show(self, node: Node) -> None:
         """Take note of a node that has just been recorded, all but an output that it saves."""
@@ -185,6 +184,12 @@ def _answers() -> Answers:
 def _turn_to(answers: Answers) -> None:
     grad_enabled.set(answers[0])
     when_enabled.set(answers[1])
+
+
+def innermost_recorder() -> Recorder | None:
+    """Return what the nodes that are recorded here are shown first; it has the others in `outer`."""
+    answer = when_enabled.get()
+    return answer if isinstance(answer, Recorder) else None
 
 
 def is_recording() -> bool:
