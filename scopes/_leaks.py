@@ -11,8 +11,8 @@ from scopes._scoped import Scoped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from scopes._records import Record, Tracker
     from scopes._sites import Site
-    from scopes._tracking import Record
 
 NOT_TRACKING = (
     "tracking is off, so nobody knows which line created what. Run the code inside `with scopes.track():`, "
@@ -127,7 +127,7 @@ def survivors(members: Iterable[object]) -> LeakReport:
     return report_of([item for item in _tracker().alive() if item[0].key in wanted], Snapshot(0, {}))
 
 
-def _tracker() -> tracking.Tracker:
+def _tracker() -> Tracker:
     tracker = tracking.current.tracker
     if tracker is None:
         raise RuntimeError(NOT_TRACKING)

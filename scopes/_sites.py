@@ -6,6 +6,7 @@ import linecache
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from scopes._tracebacks import is_ours
 
@@ -13,11 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
 
-    Place = tuple[CodeType, int]
-
 
 class Line:
-    """One line of the user's code, in a function."""
+    """One line of the user's code, in a function. One object for each line."""
 
     __slots__ = ("file", "function", "number")
 
@@ -36,7 +35,7 @@ class Line:
 
 
 class Site:
-    """The user's lines that led somewhere, the innermost first. One object for each place in the code."""
+    """The user's lines that led somewhere, the innermost first. One object for the same lines."""
 
     __slots__ = ("lines",)
 
@@ -70,41 +69,76 @@ class Site:
         return f"<Site {self}>"
 
 
-_known: dict[tuple[Place, ...], Site] = {}
-_ours: dict[CodeType, bool] = {}
+_lines: dict[tuple[str, int, str], Line] = {}
+_sites: dict[tuple[Line, ...], Site] = {}
+NOWHERE = _sites.setdefault((), Site(()))
+
+# What is known of a code object, by its id: a code's own hash looks at each of its instructions. None for
+# code of ours, else the site of each instruction that led here. A code that goes takes its entry along.
+_known: dict[int, dict[int, Site] | None] = {}
+_codes: dict[int, ref[CodeType]] = {}
 
 
 def callers() -> Iterator[FrameType]:
     """Yield the frames of the user's code that led here, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        ours = _ours.get(code)
-        if ours is None:
-            ours = _ours[code] = is_ours(frame)
-        if not ours:
+        if _places_in(frame) is not None:
             yield frame
         frame = frame.f_back
 
 
-def site_here(depth: int = 1) -> Site:
-    """Return where the user's code is now, `depth` lines of it."""
-    frames = []
-    for frame in callers():
-        frames.append(frame)
-        if len(frames) == depth:
-            break
-    key = tuple([(frame.f_code, frame.f_lasti) for frame in frames])
-    site = _known.get(key)
-    if site is None:
-        lines = [Line(f.f_code.co_filename, f.f_lineno, f.f_code.co_qualname) for f in frames]
-        site = _known.setdefault(key, Site(tuple(lines)))
-    return site
+def site_here(depth: int = 1, above: int = 1) -> Site:
+    """Return where the user's code is now, `depth` lines of it; look from `above` calls up."""
+    frame: FrameType | None = sys._getframe(above)
+    found: list[Site] = []
+    while frame is not None:
+        code = id(frame.f_code)
+        places = _known[code] if code in _known else _places_in(frame)
+        if places is not None:
+            at = frame.f_lasti
+            site = places.get(at)
+            if site is None:
+                site = places[at] = _site_of((_line_of(frame),))
+            if depth == 1:
+                return site
+            found.append(site)
+            if len(found) == depth:
+                break
+        frame = frame.f_back
+    return _site_of(tuple([site.lines[0] for site in found]))
+
+
+def _places_in(frame: FrameType) -> dict[int, Site] | None:
+    code = frame.f_code
+    key = id(code)
+    if key in _known:
+        return _known[key]
+    places: dict[int, Site] | None = None if is_ours(frame) else {}
+
+    def forget(_: ref[CodeType]) -> None:
+        _known.pop(key, None)
+        _codes.pop(key, None)
+
+    _codes[key] = ref(code, forget)
+    _known[key] = places
+    return places
+
+
+def _line_of(frame: FrameType) -> Line:
+    code = frame.f_code
+    number = frame.f_lineno or code.co_firstlineno  # None for instructions that stand for no line
+    key = (code.co_filename, number, code.co_qualname)
+    return _lines.get(key) or _lines.setdefault(key, Line(*key))
+
+
+def _site_of(lines: tuple[Line, ...]) -> Site:
+    return _sites.get(lines) or _sites.setdefault(lines, Site(lines))
 
 
 def _short(file: str) -> str:
     """Return `file` from the working directory, where it is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, OSError):  # OSError: the working directory is gone
         return file

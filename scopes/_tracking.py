@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol, Self
-from weakref import ref
+from typing import TYPE_CHECKING, Self
 
-from scopes._sites import Site, site_here
+from scopes._paths import Place, place_of
+from scopes._records import LAST_REFERENCE as LAST_REFERENCE
+from scopes._records import Record, Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,157 +22,11 @@ if TYPE_CHECKING:
     from scopes._scope import DisposeScope
 
 
-class Record(ref[Any]):
-    """What is known of one disposable that is alive, or at least referred to."""
-
-    __slots__ = (
-        "created_at",
-        "ended",
-        "ended_at",
-        "key",
-        "kind",
-        "nbytes",
-        "scope",
-        "serial",
-        "site",
-        "thread",
-    )
-
-    # Its id, and its number among all that were tracked.
-    key: int
-    serial: int
-    # The name of its type.
-    kind: str
-    site: Site
-    # The names of the scopes that were open around it, the outermost first.
-    scope: tuple[str, ...]
-    # The bytes of its memory when it was created, shared or not.
-    nbytes: int
-    # Of ``time.perf_counter_ns``.
-    created_at: int
-    # The thread's ident.
-    thread: int
-    # How it ended while somebody still referred to it, and where; None before.
-    ended: str | None
-    ended_at: Site | None
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
-
-
-class Listener(Protocol):
-    """Is told what happens while tracking is on, at once and on the thread where it does."""
-
-    def created(self, record: Record) -> None:
-        """Hear of a new disposable."""
-
-    def ended(self, record: Record, how: str) -> None:
-        """Hear that it was disposed, or that its last reference has gone."""
-
-    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear of a scope that was opened."""
-
-    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear that a scope has ended, and what it owned is disposed."""
-
-
-LAST_REFERENCE = "its last reference went"
-
-
-class Tracker:
-    """All records, from when tracking begins until it ends."""
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        # By the id of what is alive, or empty but referred to.
-        self.records: dict[int, Record] = {}
-        self.serial = 0
-        self._numbers = count(1)
-        self.listeners: tuple[Listener, ...] = ()
-        # How often a scope of each path has ended.
-        self.rounds: dict[tuple[str, ...], int] = {}
-
-    def created(self, x: Any, scope: DisposeScope | None, site: Site | None = None) -> Record:
-        """Begin a record."""
-        record = Record(x, self._gone)
-        record.key = id(x)
-        self.serial = record.serial = next(self._numbers)
-        record.kind = type(x).__name__
-        record.site = site_here(self.depth) if site is None else site
-        record.scope = () if scope is None else path_of(scope)
-        record.nbytes = _nbytes(x)
-        record.created_at = time.perf_counter_ns()
-        record.thread = threading.get_ident()
-        record.ended = None
-        record.ended_at = None
-        self.records[record.key] = record
-        for listener in self.listeners:
-            listener.created(record)
-        return record
-
-    def ended(self, x: Any, how: str) -> None:
-        """Note that `x`, to which somebody still refers, is empty from now on."""
-        record = self.records.get(id(x))
-        if record is None or record.ended is not None:
-            return
-        record.ended = how
-        record.ended_at = site_here(self.depth)
-        for listener in self.listeners:
-            listener.ended(record, how)
-
-    def _gone(self, record: Record) -> None:
-        if self.records.get(record.key) is record:
-            del self.records[record.key]
-        if record.ended is None:
-            for listener in self.listeners:
-                listener.ended(record, LAST_REFERENCE)
-
-    def opened(self, scope: DisposeScope) -> None:
-        """Note that a scope was opened."""
-        if self.listeners:
-            path = path_of(scope)
-            for listener in self.listeners:
-                listener.opened(scope, path)
-
-    def closed(self, scope: DisposeScope) -> None:
-        """Note that a scope has ended."""
-        path = path_of(scope)
-        self.rounds[path] = self.rounds.get(path, 0) + 1
-        for listener in self.listeners:
-            listener.closed(scope, path)
-
-    def alive(self) -> list[tuple[Record, Any]]:
-        """Return the records of what is alive and not empty, oldest first, with what they are of."""
-        found = []
-        for record in list(self.records.values()):
-            x = record()
-            if x is not None and record.ended is None and not getattr(x, "is_invalid", False):
-                found.append((record, x))
-        found.sort(key=_serial_of)
-        return found
-
-
-def _serial_of(item: tuple[Record, Any]) -> int:
-    return item[0].serial
-
-
-def _nbytes(x: Any) -> int:
-    footprint = getattr(x, "_footprint", None)
-    return 0 if footprint is None else int(footprint()[1])
-
-
-_UNNAMED = "(unnamed)"
-
-
 def path_of(scope: DisposeScope) -> tuple[str, ...]:
     """Return the names of `scope` and those around it, the outermost first."""
-    names: list[str] = []
-    at: DisposeScope | None = scope
-    while at is not None:
-        names.append(_UNNAMED if at.name is None else at.name)
-        at = at._outer
-    names.reverse()
-    return tuple(names)
+    tracker = current.tracker
+    place = None if tracker is None else tracker.place_by_scope.get(id(scope))
+    return (place or place_of(scope, Place((), None))).path
 
 
 class _Current:
@@ -188,6 +41,16 @@ class _Current:
 
 current = _Current()
 _lock = threading.RLock()
+
+
+def _renew_lock_after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock_after_fork)
+
 _changes: list[Callable[[bool], object]] = []
 
 
@@ -281,10 +144,12 @@ def end() -> None:
     """Close one block of tracking; with the last one the records go."""
     with _lock:
         current.open_blocks -= 1
-        if current.open_blocks == 0:
+        tracker = current.tracker
+        if current.open_blocks == 0 and tracker is not None:
             current.tracker = None
             for switch in _changes:
                 switch(False)
+            tracker.close()
 
 
 def is_tracking() -> bool:
@@ -300,5 +165,16 @@ def is_tracking() -> bool:
     return current.tracker is not None
 
 
-if os.environ.get("DISPOSESCOPE_TRACK", "") not in ("", "0"):
-    begin(int(os.environ.get("DISPOSESCOPE_TRACK_DEPTH", "1")))
+def _begin_if_the_environment_says_so() -> None:
+    if os.environ.get("DISPOSESCOPE_TRACK", "") in ("", "0"):
+        return
+    told = os.environ.get("DISPOSESCOPE_TRACK_DEPTH", "1")
+    if not told.isdecimal() or int(told) < 1:
+        raise ValueError(
+            f"DISPOSESCOPE_TRACK_DEPTH={told} does not say how many of your lines are to be noted for each "
+            "tensor: write DISPOSESCOPE_TRACK_DEPTH=3, or leave it out"
+        )
+    begin(int(told))
+
+
+_begin_if_the_environment_says_so()

@@ -6,14 +6,14 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 
 from scopes._current import current, register
 from scopes._ownership import owner_of
+from scopes._records import Listener, Record
 from scopes._scoped import Scoped
 from scopes._sites import callers, site_here
 from scopes._sizes import format_bytes, parse_size
 from scopes._tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
 from scopes._tracebacks import clear_frames_of, clear_library_frames
+from scopes._tracking import current as tracking
 from scopes._tracking import (
-    Listener,
-    Record,
     note_created,
     note_ended,
     note_made_for,
@@ -44,5 +44,6 @@ __all__ = [
     "record_of",
     "register",
     "site_here",
+    "tracking",
     "when_tracking_changes",
 ]

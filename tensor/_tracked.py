@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scopes.lowlevel import Scoped, count_as, note_created, note_ended, when_tracking_changes
+from scopes.lowlevel import Scoped, count_as, note_ended, tracking, when_tracking_changes
 from tensor._plain import plain
+from tensor._storage import owner_of
 from tensor._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -23,17 +24,6 @@ class TrackedTensor(Tensor):
 
     __slots__ = ()
 
-    @property
-    def _scope(self) -> DisposeScope | None:
-        scope: DisposeScope | None = _slot.__get__(self)
-        return scope
-
-    @_scope.setter
-    def _scope(self, scope: DisposeScope | None) -> None:
-        _slot.__set__(self, scope)
-        if self._array is not None:
-            note_created(self, scope)
-
     def _end_with(self, scope: DisposeScope | None) -> None:
         was_there = self._array is not None
         super()._end_with(scope)
@@ -45,14 +35,41 @@ class TrackedTensor(Tensor):
                 note_ended(self, f"its dispose scope{name} ended")
 
 
-TrackedTensor.__name__ = Tensor.__name__
-TrackedTensor.__qualname__ = Tensor.__qualname__
-TrackedTensor.__module__ = Tensor.__module__
-count_as(TrackedTensor, Tensor)
+class _Nascent(Tensor):
+    """A tensor in the making: it turns into a `TrackedTensor` where its owner is set for the first time.
+
+    Later moves are no creations. They must be single steps, too, which a property would not be.
+    """
+
+    __slots__ = ()
+
+    @property
+    def _scope(self) -> DisposeScope | None:
+        scope: DisposeScope | None = _slot.__get__(self)
+        return scope
+
+    @_scope.setter
+    def _scope(self, scope: DisposeScope | None) -> None:
+        _slot.__set__(self, scope)
+        if scope is not None and scope._members is None:
+            return  # it ended on another thread: `register` looks for one that is open
+        self.__class__ = TrackedTensor  # type: ignore[assignment]  # a sibling of the same layout
+        tracker, array = tracking.tracker, self._array
+        if tracker is None or array is None:
+            return
+        owner = array if array.base is None else owner_of(array)
+        tracker.enter(self, scope, "Tensor", id(owner), owner.nbytes, 2)
+
+
+for _kind in (TrackedTensor, _Nascent):
+    _kind.__name__ = Tensor.__name__
+    _kind.__qualname__ = Tensor.__qualname__
+    _kind.__module__ = Tensor.__module__
+    count_as(_kind, Tensor)
 
 
 def _switch(is_on: bool) -> None:
-    plain.kind = TrackedTensor if is_on else Tensor
+    plain.kind = _Nascent if is_on else Tensor
 
 
 when_tracking_changes(_switch)

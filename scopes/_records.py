@@ -1,0 +1,247 @@
+"""The records of tracking: what is known of each disposable, and by whom it is counted."""
+
+from __future__ import annotations
+
+import time
+from _thread import get_ident
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
+
+from scopes._paths import Place, charge, discharge, place_of
+from scopes._sites import Site, site_here
+from scopes._tallies import nowhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scopes._scope import DisposeScope
+
+
+class Record(ref[Any]):
+    """What is known of one disposable that is alive, or at least referred to."""
+
+    __slots__ = (
+        "buffer",
+        "created_at",
+        "ended",
+        "ended_at",
+        "first",
+        "key",
+        "kind",
+        "nbytes",
+        "place",
+        "serial",
+        "shares",
+        "site",
+        "thread",
+    )
+
+    # Its id, and its number among all that were tracked.
+    key: int
+    serial: int
+    # The name of its type.
+    kind: str
+    site: Site
+    # The scopes that were open around it.
+    place: Place
+    # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
+    buffer: int
+    nbytes: int
+    # The record by which this memory is counted, None for this one; and how many share it.
+    first: Record | None
+    shares: int
+    # Of ``time.perf_counter_ns``.
+    created_at: int
+    # The thread's ident.
+    thread: int
+    # How it ended while somebody still referred to it, and where; None before.
+    ended: str | None
+    ended_at: Site | None
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The names of the scopes that were open around it, the outermost first."""
+        return self.place.path
+
+
+class Listener(Protocol):
+    """Is told what happens while tracking is on, at once and on the thread where it does.
+
+    The collector may find an end at any moment, inside any call, this listener's own too: a lock that it
+    takes must be one that its thread may take again.
+    """
+
+    def created(self, record: Record) -> None:
+        """Hear of a new disposable."""
+
+    def ended(self, record: Record, how: str) -> None:
+        """Hear that it was disposed, or that its last reference has gone."""
+
+    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Hear of a scope that was opened."""
+
+    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Hear that a scope has ended, and what it owned is disposed."""
+
+
+LAST_REFERENCE = "its last reference went"
+
+
+class Tracker:
+    """All records, from when tracking begins until it ends."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        # By the id of what is alive, or empty but referred to.
+        self.records: dict[int, Record] = {}
+        # How many there were.
+        self.serial = 0
+        self.listeners: tuple[Listener, ...] = ()
+        # The place outside all scopes.
+        self.root = Place((), None)
+        self.began_at = time.perf_counter_ns()
+        # By the id of an open scope: its place, and since when it is open.
+        self.place_by_scope: dict[int, Place] = {}
+        self._opened_at: dict[int, int] = {}
+        # By what tells memory from other memory: the record by which it is counted.
+        self._buffers: dict[int, Record] = {}
+        self._when_gone: Callable[[Record], None] | None = self._gone
+
+    @property
+    def rounds(self) -> dict[tuple[str, ...], int]:
+        """How often a scope of each path has ended."""
+        return {place.path: place.rounds for place in self.places() if place.rounds}
+
+    def places(self) -> list[Place]:
+        """Return all places, each after the one around it."""
+        found = [self.root]
+        for place in found:
+            found += list(place.inner.values())
+        return found
+
+    def created(self, x: Any, scope: DisposeScope | None) -> Record:
+        """Begin a record of `x`."""
+        footprint = getattr(x, "_footprint", None)
+        buffer, nbytes = (id(x), 0) if footprint is None else footprint()
+        return self.enter(x, scope, type(x).__name__, buffer, nbytes, 1)
+
+    def enter(
+        self, x: Any, scope: DisposeScope | None, kind: str, buffer: int, nbytes: int, above: int
+    ) -> Record:
+        """Begin a record of `x`, made by the user's line at least `above` calls up from who calls this."""
+        record = Record(x, self._when_gone)
+        key = record.key = id(x)
+        serial = self.serial = self.serial + 1
+        record.serial = serial
+        record.kind = kind
+        record.site = site_here(self.depth, above + 2)
+        if scope is None:
+            place = self.root
+        elif id(scope) in self.place_by_scope:
+            place = self.place_by_scope[id(scope)]
+        else:
+            place = self.place_by_scope[id(scope)] = place_of(scope, self.root)
+        record.place = place
+        place.created += 1
+        place.alive += 1
+        record.buffer = buffer
+        record.nbytes = nbytes
+        record.first = None
+        record.shares = 1
+        first = self._buffers.setdefault(buffer, record)
+        if first is record:
+            charge(place, nbytes)
+        elif first.nbytes == nbytes:
+            record.first = first
+            first.shares += 1
+        else:  # other memory at the same address: a write has parted the first one from what it shared
+            self._buffers[buffer] = record
+            charge(place, nbytes)
+        record.created_at = time.perf_counter_ns()
+        record.thread = get_ident()
+        record.ended = None
+        record.ended_at = None
+        self.records[key] = record
+        for listener in self.listeners:
+            listener.created(record)
+        return record
+
+    def ended(self, x: Any, how: str) -> None:
+        """Note that `x`, to which somebody still refers, is empty from now on."""
+        record = self.records.get(id(x))
+        if record is None or record.ended is not None:
+            return
+        record.ended = how
+        record.ended_at = site_here(self.depth, 2)
+        self._let_go(record)
+        for listener in self.listeners:
+            listener.ended(record, how)
+
+    def _gone(self, record: Record) -> None:
+        key = record.key
+        if self.records.get(key) is record:
+            del self.records[key]
+        if record.ended is None:
+            self._let_go(record)
+            for listener in self.listeners:
+                listener.ended(record, LAST_REFERENCE)
+
+    def _let_go(self, record: Record) -> None:
+        """Count `record` as alive no more, and its memory unless others share it."""
+        record.place.alive -= 1
+        first = record.first or record
+        left = first.shares = first.shares - 1
+        if left == 0:
+            if self._buffers.get(first.buffer) is first:
+                del self._buffers[first.buffer]
+            discharge(first.place, first.nbytes)
+
+    def opened(self, scope: DisposeScope) -> None:
+        """Note that a scope was opened."""
+        key = id(scope)
+        outer = scope._outer
+        around = (
+            self.root if outer is None else self.place_by_scope.get(id(outer)) or place_of(outer, self.root)
+        )
+        place = self.place_by_scope[key] = around.inside(scope.name)
+        self._opened_at[key] = time.perf_counter_ns()
+        for listener in self.listeners:
+            listener.opened(scope, place.path)
+
+    def closed(self, scope: DisposeScope) -> None:
+        """Note that a scope has ended."""
+        key = id(scope)
+        place = self.place_by_scope.pop(key, None) or place_of(scope, self.root)
+        opened_at = self._opened_at.pop(key, self.began_at)
+        place.nanoseconds += time.perf_counter_ns() - opened_at
+        place.rounds += 1
+        for listener in self.listeners:
+            listener.closed(scope, place.path)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.listeners = ()
+        self._when_gone = None  # a cycle
+        self.records.clear()
+        self._buffers.clear()
+
+    def alive(self) -> list[tuple[Record, Any]]:
+        """Return the records of what is alive and not empty, oldest first, with what they are of."""
+        found = []
+        for record in list(self.records.values()):
+            x = record()
+            if x is not None and record.ended is None and not _is_empty(x):
+                found.append((record, x))
+        found.sort(key=_serial_of)
+        return found
+
+
+def _serial_of(item: tuple[Record, Any]) -> int:
+    return item[0].serial
+
+
+def _is_empty(x: Any) -> bool:
+    return getattr(x, "is_invalid", False) is True or getattr(x, "_tally", None) is nowhere
