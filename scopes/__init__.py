@@ -10,7 +10,9 @@ from scopes._leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
 from scopes._scope import DisposeScope, new_dispose_scope
 from scopes._sites import Line, Site
 from scopes._statistics import Statistics, StatisticsView, statistics
+from scopes._timeline import Timeline
 from scopes._tracking import is_tracking, track
+from scopes._tree import ScopeRow, ScopeTree, scope_tree
 
 __all__ = [
     "Disposable",
@@ -20,10 +22,13 @@ __all__ = [
     "LeakRow",
     "Line",
     "ScopeDisposedError",
+    "ScopeRow",
+    "ScopeTree",
     "Site",
     "Snapshot",
     "Statistics",
     "StatisticsView",
+    "Timeline",
     "current_dispose_scope",
     "dispose",
     "disposing",
@@ -31,6 +36,7 @@ __all__ = [
     "leaks",
     "lowlevel",
     "new_dispose_scope",
+    "scope_tree",
     "snapshot",
     "statistics",
     "track",

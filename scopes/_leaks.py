@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scopes import _tracking as tracking
+from scopes._records import serial_of
+from scopes._reports import Cell, Report, Table, figure, size, words
 from scopes._scoped import Scoped
+from scopes._sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +32,11 @@ class Snapshot:
     serial: int
     #: How often scopes had ended, by their path of names.
     rounds: dict[tuple[str, ...], int]
+
+    @property
+    def closings(self) -> int:
+        """How often scopes had ended in all."""
+        return sum(self.rounds.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +60,62 @@ class LeakRow:
 
     @property
     def is_growing(self) -> bool:
-        """Whether more and more are left: the oldest and the newest were made far apart."""
+        """Whether more and more are left: they were made all along, and not at one time."""
         return self.count_per_round > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain data; bytes are whole numbers."""
+        lines = [
+            {"file": line.file, "line": line.number, "function": line.function, "text": line.text}
+            for line in self.site.lines
+        ]
+        return {
+            "lines": lines,
+            "kinds": list(self.kinds),
+            "count": self.count,
+            "bytes": self.nbytes,
+            "is_growing": self.is_growing,
+            "count_per_round": self.count_per_round,
+            "bytes_per_round": self.bytes_per_round,
+            "scope": list(self.scope),
+        }
+
+    def _cells(self) -> tuple[Cell, ...]:
+        growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
+        return (
+            figure(self.count),
+            size(self.nbytes),
+            Cell(growth if self.is_growing else "", self.bytes_per_round),
+            words(", ".join(self.kinds)),
+            words(" > ".join(self.scope)),
+            Cell(str(self.site), str(self.site), self.site.text),
+        )
+
+
+_HEADINGS = (
+    ("alive", True),
+    ("bytes", True),
+    ("each round", True),
+    ("type", False),
+    ("in scope", False),
+    ("created by", False),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class LeakReport:
-    """What is alive, by creation line: what grows first, then the most bytes first."""
+class LeakReport(Report):
+    """What is alive, by creation line: what grows first, then the most bytes first.
+
+    ``str(report)`` is a table, ``print()`` writes one by ``rich`` where that is installed, ``to_html()``
+    returns a page, ``to_dict()`` plain data; notebooks show it as a table.
+
+    Examples
+    --------
+    >>> import scopes, tensor
+    >>> with scopes.track():
+    ...     print(scopes.leaks())
+    nothing is alive that was created while tracking was on
+    """
 
     rows: tuple[LeakRow, ...]
     #: How many rounds there were: how often the scope that ended most often has ended; at least 1.
@@ -72,6 +130,29 @@ class LeakReport:
     def nbytes(self) -> int:
         """The memory that they keep, in bytes."""
         return sum(row.nbytes for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, for JSON.
+
+        Examples
+        --------
+        >>> import scopes
+        >>> with scopes.track():
+        ...     scopes.leaks().to_dict()
+        {'count': 0, 'bytes': 0, 'rounds': 1, 'rows': []}
+        """
+        rows = [row.to_dict() for row in self.rows]
+        return {"count": self.count, "bytes": self.nbytes, "rounds": self.rounds, "rows": rows}
+
+    def _table(self) -> Table:
+        if not self.rows:
+            return Table("nothing is alive that was created while tracking was on", _HEADINGS, ())
+        many, rounds = len(self.rows), self.rounds
+        title = (
+            f"{self.count:,} alive, {format_bytes(self.nbytes)}, created by {many:,} line{'s' * (many != 1)} "
+            f"in {rounds:,} round{'s' * (rounds != 1)}"
+        )
+        return Table(title, _HEADINGS, [row._cells() for row in self.rows], "and {} more lines")
 
 
 def snapshot() -> Snapshot:
@@ -116,15 +197,18 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
     >>> row.count, row.nbytes, row.count_per_round
     (10, 4000, 1.0)
     """
-    tracker = _tracker()
     start = Snapshot(0, {}) if since is None else since
-    return report_of([item for item in tracker.alive() if item[0].serial > start.serial], start)
+    alive = _tracker().alive()
+    number = bisect_right(alive, start.serial, key=serial_of)
+    return report_of(alive[number:], start, alive[:number])
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
     """Return what is known of `members`, by creation line."""
     wanted = {id(x) for x in members}
-    return report_of([item for item in _tracker().alive() if item[0].key in wanted], Snapshot(0, {}))
+    alive = _tracker().alive()
+    others = [item for item in alive if item[0].key not in wanted]
+    return report_of([item for item in alive if item[0].key in wanted], Snapshot(0, {}), others)
 
 
 def _tracker() -> Tracker:
@@ -134,32 +218,54 @@ def _tracker() -> Tracker:
     return tracker
 
 
-# What grows was made all along: from the oldest to the newest lies so large a part of all that was made.
-_SPREAD = 0.1
+def report_of(
+    items: list[tuple[Record, Any]], since: Snapshot, others: Iterable[tuple[Record, Any]] = ()
+) -> LeakReport:
+    """Return the report of `items`, oldest first; the growth is that since `since`.
 
-
-def report_of(items: list[tuple[Record, Any]], since: Snapshot) -> LeakReport:
-    """Return the report of `items`, oldest first, made after `since`."""
+    What graphs keep and is the memory of one of `others` is not put to `items`.
+    """
     tracker = _tracker()
-    made = max(tracker.serial - since.serial, 1)
     rounds = [count - since.rounds.get(path, 0) for path, count in tracker.rounds.items()]
     most = max([1, *rounds])
     groups: dict[Site, list[tuple[Record, int]]] = {}
+    # Who lies over memory has it, rather than who keeps it for a graph.
     seen: set[int] = set()
-    own = [_bytes_of([x._footprint()], seen) if isinstance(x, Scoped) else 0 for _, x in items]
+    for _, x in others:
+        _own_bytes_of(x, seen)
+    own = [_own_bytes_of(x, seen) for _, x in items]
     for (record, x), nbytes in zip(items, own, strict=True):
         kept = _bytes_of(x._keeps(seen), seen) if isinstance(x, Scoped) else 0
         groups.setdefault(record.site, []).append((record, nbytes + kept))
     rows = []
     for site, group in groups.items():
+        records = [record for record, _ in group]
         count, nbytes = len(group), sum([n for _, n in group])
-        first, last = group[0][0], group[-1][0]
-        is_growing = count > 1 and (last.serial - first.serial) >= _SPREAD * made
+        is_growing = is_spread_out(
+            [record.serial - since.serial - 1 for record in records], tracker.serial - since.serial
+        ) or is_spread_out(
+            [record.closings - since.closings for record in records], tracker.closings - since.closings
+        )
         share = 1 / most if is_growing else 0.0
-        kinds = tuple(sorted({record.kind for record, _ in group}))
-        rows.append(LeakRow(site, kinds, count, nbytes, count * share, nbytes * share, first.scope))
+        kinds = tuple(sorted({record.kind for record in records}))
+        rows.append(LeakRow(site, kinds, count, nbytes, count * share, nbytes * share, records[0].scope))
     rows.sort(key=lambda row: (not row.is_growing, -row.nbytes, -row.count))
     return LeakReport(tuple(rows), most)
+
+
+def is_spread_out(moments: list[int], until: int) -> bool:
+    """Tell whether `moments`, counted from 0, lie all along the way to `until`: in 3 of its 4 parts.
+
+    Of two or three moments, in two of as many parts.
+    """
+    parts = min(len(moments), 4)
+    if parts < 2 or until < 2:
+        return False
+    return len({moment * parts // until for moment in moments}) >= (3 if parts == 4 else 2)
+
+
+def _own_bytes_of(x: object, seen: set[int]) -> int:
+    return _bytes_of([x._footprint()], seen) if isinstance(x, Scoped) else 0
 
 
 def _bytes_of(buffers: Iterable[tuple[int, int]], seen: set[int]) -> int:

@@ -22,6 +22,7 @@ class Record(ref[Any]):
 
     __slots__ = (
         "buffer",
+        "closings",
         "created_at",
         "ended",
         "ended_at",
@@ -42,8 +43,9 @@ class Record(ref[Any]):
     # The name of its type.
     kind: str
     site: Site
-    # The scopes that were open around it.
+    # The scopes that were open around it, and how many had ended before.
     place: Place
+    closings: int
     # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
     buffer: int
     nbytes: int
@@ -97,8 +99,9 @@ class Tracker:
         self.depth = depth
         # By the id of what is alive, or empty but referred to.
         self.records: dict[int, Record] = {}
-        # How many there were.
+        # How many there were, and how many scopes have ended.
         self.serial = 0
+        self.closings = 0
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
         self.root = Place((), None)
@@ -121,6 +124,10 @@ class Tracker:
         for place in found:
             found += list(place.inner.values())
         return found
+
+    def elapsed(self) -> int:
+        """Return how long tracking has been on, in nanoseconds."""
+        return time.perf_counter_ns() - self.began_at
 
     def created(self, x: Any, scope: DisposeScope | None) -> Record:
         """Begin a record of `x`."""
@@ -145,6 +152,7 @@ class Tracker:
         else:
             place = self.place_by_scope[id(scope)] = place_of(scope, self.root)
         record.place = place
+        record.closings = self.closings
         place.created += 1
         place.alive += 1
         record.buffer = buffer
@@ -218,6 +226,7 @@ class Tracker:
         opened_at = self._opened_at.pop(key, self.began_at)
         place.nanoseconds += time.perf_counter_ns() - opened_at
         place.rounds += 1
+        self.closings += 1
         for listener in self.listeners:
             listener.closed(scope, place.path)
 
@@ -235,11 +244,12 @@ class Tracker:
             x = record()
             if x is not None and record.ended is None and not _is_empty(x):
                 found.append((record, x))
-        found.sort(key=_serial_of)
+        found.sort(key=serial_of)
         return found
 
 
-def _serial_of(item: tuple[Record, Any]) -> int:
+def serial_of(item: tuple[Record, Any]) -> int:
+    """Return when it was created, as a number."""
     return item[0].serial
 
 

@@ -1,0 +1,228 @@
+"""Tables for people: as plain text, by ``rich`` where it is installed, and as a page of HTML."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from scopes._sizes import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# So many rows are written as text; a page and a dict have all of them.
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One entry of a table: what is shown, and by what a page sorts it."""
+
+    text: str
+    order: float | str
+    # A second line, under the first.
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a report says."""
+
+    title: str
+    # The headings; those of figures lie right.
+    headings: tuple[tuple[str, bool], ...]
+    rows: Sequence[tuple[Cell, ...]]
+    # What to say of rows that are left out of a text, by their number.
+    rest: str = "and {} more rows"
+
+
+class Report:
+    """What `LeakReport` and `ScopeTree` have in common: how they are shown."""
+
+    __slots__ = ()
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return as_text(self._table())
+
+    def __rich__(self) -> Any:
+        return as_rich(self._table())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._table())
+
+    def print(self, file: TextIO | None = None) -> None:
+        """Write the table to `file`, the standard output if None: by ``rich`` where that is installed.
+
+        Examples
+        --------
+        >>> import io, scopes
+        >>> with scopes.track():
+        ...     scopes.leaks().print(io.StringIO())
+        """
+        stream = sys.stdout if file is None else file
+        try:
+            from rich.console import Console
+        except ImportError:
+            stream.write(f"{self}\n")
+        else:
+            console = Console(file=stream)
+            if not console.is_terminal:
+                console.width = 200  # it has none: lines that are folded in a log are hard to read
+            console.print(as_rich(self._table()))
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report as one page that needs no other file; with `path`, write it there too.
+
+        A click on a heading sorts by its column.
+
+        Examples
+        --------
+        >>> import scopes
+        >>> with scopes.track():
+        ...     scopes.leaks().to_html().startswith("<!DOCTYPE html>")
+        True
+        """
+        table = self._table()
+        page = _PAGE.format(title=escape(table.title), style=_STYLE, table=as_html(table), script=_SCRIPT)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+
+def figure(value: float) -> Cell:
+    """Return a cell with a number."""
+    return Cell(f"{value:,}" if isinstance(value, int) else f"{value:,.4g}", value)
+
+
+def size(nbytes: float) -> Cell:
+    """Return a cell with bytes."""
+    return Cell(format_bytes(round(nbytes)), nbytes)
+
+
+def words(text: str) -> Cell:
+    """Return a cell with text."""
+    return Cell(text, text)
+
+
+def as_text(table: Table) -> str:
+    """Return the table in columns of plain text."""
+    shown = table.rows[:SHOWN]
+    headings = [heading for heading, _ in table.headings]
+    entries = [[cell.text for cell in row] for row in shown]
+    widths = [max(map(len, column)) for column in zip(headings, *entries, strict=True)]
+    rights = [is_figure for _, is_figure in table.headings]
+    if not shown:
+        return table.title
+    lines = [_line(headings, widths, rights), "  ".join("-" * width for width in widths)]
+    for row, written in zip(shown, entries, strict=True):
+        lines.append(_line(written, widths, rights))
+        if any(cell.more for cell in row):
+            lines.append(_line([f"    {cell.more}" if cell.more else "" for cell in row], widths, rights))
+    return "\n".join([table.title, "", *lines, *_rest_of(table)])
+
+
+def _line(entries: list[str], widths: list[int], rights: list[bool]) -> str:
+    columns = zip(entries, widths, rights, strict=True)
+    return "  ".join(e.rjust(w) if is_right else e.ljust(w) for e, w, is_right in columns).rstrip()
+
+
+def _rest_of(table: Table) -> list[str]:
+    left = len(table.rows) - SHOWN
+    return [table.rest.format(f"{left:,}")] if left > 0 else []
+
+
+def as_rich(table: Table) -> Any:
+    """Return the table as one of ``rich``."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rest = _rest_of(table)
+    made = RichTable(
+        title=Text(table.title),
+        caption=Text(rest[0]) if rest else None,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+    )
+    for heading, is_figure in table.headings:
+        made.add_column(heading, justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold")
+    for row in table.rows[:SHOWN]:
+        made.add_row(*[Text(f"{cell.text}\n    {cell.more}" if cell.more else cell.text) for cell in row])
+    return made
+
+
+def as_html(table: Table) -> str:
+    """Return the table as HTML, to be put into a page."""
+    head = "".join(
+        f'<th class="{"figure" if is_figure else "words"}">{escape(heading)}</th>'
+        for heading, is_figure in table.headings
+    )
+    body = "\n".join(f"<tr>{''.join(map(_entry, row, table.headings))}</tr>" for row in table.rows)
+    return (
+        f'<table class="disposescope"><caption>{escape(table.title)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    )
+
+
+def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
+    kind = "figure" if heading[1] else "words"
+    more = f"<br><code>{escape(cell.more)}</code>" if cell.more else ""
+    return f'<td class="{kind}" data-order="{escape(str(cell.order))}">{escape(cell.text)}{more}</td>'
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{table}
+<script>{script}</script>
+</body>
+</html>
+"""
+
+_STYLE = """
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2024; background: #fff; }
+table.disposescope { border-collapse: collapse; }
+table.disposescope caption { text-align: left; font-weight: 600; padding-bottom: .6rem; }
+table.disposescope th, table.disposescope td { padding: .25rem .8rem; border-bottom: 1px solid #d8dce0; }
+table.disposescope th { cursor: pointer; background: #f3f5f7; position: sticky; top: 0; white-space: nowrap; }
+table.disposescope th[aria-sort=ascending]::after { content: " \\25b2"; }
+table.disposescope th[aria-sort=descending]::after { content: " \\25bc"; }
+table.disposescope .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+table.disposescope .words { text-align: left; font-family: ui-monospace, monospace; white-space: pre-wrap; }
+table.disposescope code { opacity: .7; padding-left: 2em; }
+table.disposescope tbody tr:hover { background: #fff8e1; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e8ea; background: #16191c; }
+  table.disposescope th { background: #24292e; }
+  table.disposescope th, table.disposescope td { border-color: #363c42; }
+  table.disposescope tbody tr:hover { background: #2c2a1f; }
+}
+"""
+
+_SCRIPT = """
+for (const heading of document.querySelectorAll("table.disposescope th")) {
+  heading.addEventListener("click", () => {
+    const table = heading.closest("table"), body = table.tBodies[0], column = heading.cellIndex;
+    const isFigure = heading.className === "figure";
+    const isDown = heading.ariaSort ? heading.ariaSort === "ascending" : isFigure;
+    for (const other of table.querySelectorAll("th")) other.ariaSort = null;
+    heading.ariaSort = isDown ? "descending" : "ascending";
+    const key = row => row.cells[column].dataset.order;
+    const compare = isFigure ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
+    const rows = [...body.rows].sort((a, b) => isDown ? compare(b, a) : compare(a, b));
+    body.append(...rows);
+  });
+}
+"""

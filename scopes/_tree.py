@@ -1,0 +1,182 @@
+"""The tree of scopes: what each created, kept and took at most, merged over its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scopes import _tracking as tracking
+from scopes._leaks import NOT_TRACKING
+from scopes._reports import Cell, Report, Table, figure, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scopes._paths import Place
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRow:
+    """All scopes of one path of names, together with those inside."""
+
+    #: The names, the outermost first; empty for what was outside all scopes, which is the root.
+    path: tuple[str, ...]
+    #: How many of them have ended, and how long they were open in all, in seconds.
+    rounds: int
+    seconds: float
+    #: How many disposables were created there, and how many of them are alive, wherever they are now.
+    created_count: int
+    alive_count: int
+    #: The bytes of what was created, and of what is alive of it.
+    created_bytes: int
+    alive_bytes: int
+    #: The most bytes that were alive of it at one time.
+    peak_bytes: int
+    #: The scopes inside, those with the largest peak first.
+    inner: tuple[ScopeRow, ...]
+
+    def walk(self) -> Iterator[ScopeRow]:
+        """Yield this row and all that are inside, each before those inside it.
+
+        Examples
+        --------
+        >>> import scopes
+        >>> with scopes.track(), scopes.new_dispose_scope("epoch"):
+        ...     with scopes.new_dispose_scope("step"):
+        ...         pass
+        ...     [row.path for row in scopes.scope_tree().root.walk()]
+        [(), ('epoch',), ('epoch', 'step')]
+        """
+        yield self
+        for row in self.inner:
+            yield from row.walk()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row and those inside as plain data."""
+        return {
+            "path": list(self.path),
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "created_count": self.created_count,
+            "alive_count": self.alive_count,
+            "created_bytes": self.created_bytes,
+            "alive_bytes": self.alive_bytes,
+            "peak_bytes": self.peak_bytes,
+            "inner": [row.to_dict() for row in self.inner],
+        }
+
+    def _cells(self) -> tuple[Cell, ...]:
+        name = f"{'  ' * len(self.path)}{self.path[-1]}" if self.path else "everything"
+        return (
+            Cell(name, " > ".join(self.path)),
+            figure(self.rounds),
+            Cell(_duration(self.seconds), self.seconds),
+            figure(self.created_count),
+            size(self.created_bytes),
+            size(self.peak_bytes),
+            figure(self.alive_count),
+            size(self.alive_bytes),
+        )
+
+
+_HEADINGS = (
+    ("scope", False),
+    ("rounds", True),
+    ("time", True),
+    ("created", True),
+    ("bytes", True),
+    ("peak", True),
+    ("alive", True),
+    ("bytes alive", True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeTree(Report):
+    """The scopes since tracking began, as a tree of their names: see ``scope_tree``.
+
+    ``str(tree)`` is a table, ``print()`` writes one by ``rich`` where that is installed, ``to_html()``
+    returns a page, ``to_dict()`` plain data; notebooks show it as a table.
+    """
+
+    root: ScopeRow
+
+    def __getitem__(self, path: str | tuple[str, ...]) -> ScopeRow:
+        """Return the row of a path of names, or of the name of an outermost scope."""
+        wanted = (path,) if isinstance(path, str) else path
+        for row in self.root.walk():
+            if row.path == wanted:
+                return row
+        known = ", ".join(str(row.path) for row in self.root.walk())
+        raise KeyError(f"no scope {wanted!r} was open while tracking was on; there are {known}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tree as plain data, for JSON.
+
+        Examples
+        --------
+        >>> import scopes
+        >>> with scopes.track(), scopes.new_dispose_scope("step"):
+        ...     tree = scopes.scope_tree().to_dict()
+        >>> tree["inner"][0]["path"]
+        ['step']
+        """
+        return self.root.to_dict()
+
+    def _table(self) -> Table:
+        rows = list(self.root.walk())
+        title = "scopes, with what was created in them and in those inside"
+        return Table(title, _HEADINGS, [row._cells() for row in rows], "and {} more scopes")
+
+
+def scope_tree() -> ScopeTree:
+    """Return the scopes since tracking began: how often, how long, what they created and kept.
+
+    Scopes of the same name in the same place are one row: a loop's 10,000 "step" scopes. Bytes are those of
+    the disposables' memory as it was when they were created, what several share counted once; memory that
+    only a graph keeps is in ``leaks``.
+
+    Raises
+    ------
+    RuntimeError
+        If tracking is off.
+
+    Examples
+    --------
+    >>> import scopes, tensor
+    >>> with scopes.track():
+    ...     for _ in range(1_000):
+    ...         with scopes.new_dispose_scope("step"):
+    ...             x = tensor.ones((250,))
+    ...     row = scopes.scope_tree()["step"]
+    >>> row.rounds, row.created_count, row.created_bytes, row.peak_bytes, row.alive_bytes
+    (1000, 1000, 1000000, 1000, 0)
+    """
+    tracker = tracking.current.tracker
+    if tracker is None:
+        raise RuntimeError(NOT_TRACKING)
+    return ScopeTree(_row_of(tracker.root, tracker.elapsed()))
+
+
+def _row_of(place: Place, nanoseconds: int) -> ScopeRow:
+    inner = sorted(
+        [_row_of(within, within.nanoseconds) for within in list(place.inner.values())],
+        key=lambda row: (-row.peak_bytes, -row.created_count),
+    )
+    return ScopeRow(
+        path=place.path,
+        rounds=place.rounds,
+        seconds=nanoseconds / 1e9,
+        created_count=place.created + sum(row.created_count for row in inner),
+        alive_count=place.alive + sum(row.alive_count for row in inner),
+        created_bytes=place.bytes_created,
+        alive_bytes=place.bytes_alive,
+        peak_bytes=place.bytes_peak,
+        inner=tuple(inner),
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:,.3g} s"
