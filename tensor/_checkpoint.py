@@ -56,7 +56,8 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
         Runs twice: it must do the same the second time. Tensors that it does not get as arguments, as a
         module's parameters, must be as they were. Running figures of ``batch_norm`` move once.
     *args, **kwargs
-        For `function`; tensors may stand in lists, tuples and dicts.
+        For `function`; tensors may stand in lists, tuples and dicts. PyTorch's ``use_reentrant`` is taken and
+        makes no difference: there is one kind of checkpoint.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     >>> x.grad.abs().sum().item()
     0.0
     """
+    kwargs.pop("use_reentrant", None)
     if not is_recording() or _is_in_first_run():
         return function(*args, **kwargs)
     segment = Segment(function, args, kwargs)
