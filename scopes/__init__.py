@@ -10,6 +10,7 @@ from scopes._leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
 from scopes._scope import DisposeScope, new_dispose_scope
 from scopes._sites import Line, Site
 from scopes._statistics import Statistics, StatisticsView, statistics
+from scopes._timeline import Timeline
 from scopes._tracking import is_tracking, track
 from scopes._tree import ScopeRow, ScopeTree, scope_tree
 
@@ -27,6 +28,7 @@ __all__ = [
     "Snapshot",
     "Statistics",
     "StatisticsView",
+    "Timeline",
     "current_dispose_scope",
     "dispose",
     "disposing",

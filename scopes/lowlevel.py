@@ -11,6 +11,7 @@ from scopes._scoped import Scoped
 from scopes._sites import callers, site_here
 from scopes._sizes import format_bytes, parse_size
 from scopes._tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
+from scopes._timeline import measure_memory_by
 from scopes._tracebacks import clear_frames_of, clear_library_frames
 from scopes._tracking import current as tracking
 from scopes._tracking import (
@@ -35,6 +36,7 @@ __all__ = [
     "count_as",
     "current",
     "format_bytes",
+    "measure_memory_by",
     "note_created",
     "note_ended",
     "note_made_for",

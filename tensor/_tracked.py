@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scopes.lowlevel import Scoped, count_as, note_ended, tracking, when_tracking_changes
+from scopes.lowlevel import (
+    Scoped,
+    count_as,
+    measure_memory_by,
+    note_ended,
+    tracking,
+    when_tracking_changes,
+)
+from tensor._accounting import take_stock
+from tensor._leases import books
 from tensor._plain import plain
 from tensor._storage import owner_of
 from tensor._tensor import Tensor
@@ -73,3 +82,10 @@ def _switch(is_on: bool) -> None:
 
 
 when_tracking_changes(_switch)
+
+
+def _memory() -> tuple[int, int]:
+    return take_stock(), books.cached
+
+
+measure_memory_by(_memory)

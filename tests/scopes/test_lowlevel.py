@@ -19,6 +19,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "count_as",
         "current",
         "format_bytes",
+        "measure_memory_by",
         "note_created",
         "note_ended",
         "note_made_for",

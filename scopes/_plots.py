@@ -1,0 +1,135 @@
+"""A timeline as a picture: memory over time, by matplotlib."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scopes._thinning import peaks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+
+    from scopes._thinning import Sample
+
+    # Of matplotlib, which need not be there.
+    Axes = Any
+    Figure = Any
+
+NO_MATPLOTLIB = (
+    "plotting a timeline needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
+    "timeline.save('trace.json') needs nothing; https://ui.perfetto.dev opens it"
+)
+
+_LAYOUT: dict[str, Any] = {"figsize": (11, 5), "layout": "constrained"}
+
+# Scopes that get a colour of their own: those that take most of the time.
+_MOST_COLOURS = 9
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_OTHERS = "other scopes"
+_OUTSIDE = "no scope"
+
+
+def draw(samples: list[Sample], path: str | PathLike[str] | None) -> Figure:
+    """Draw `samples`, and write the image to `path`; without one the figure is pyplot's."""
+    try:
+        if path is None:
+            from matplotlib import pyplot
+
+            figure = pyplot.figure(**_LAYOUT)
+        else:
+            from matplotlib.figure import Figure
+
+            figure = Figure(**_LAYOUT)
+    except ImportError as missing:
+        raise ModuleNotFoundError(NO_MATPLOTLIB, name="matplotlib") from missing
+    samples = sorted(samples)
+    axes = figure.add_subplot()
+    _draw_memory(axes, samples)
+    _mark_peaks(axes, samples)
+    if path is not None:
+        figure.savefig(path, dpi=120)
+    return figure
+
+
+def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
+    start = samples[0].at if samples else 0
+    exponent, unit = _unit(samples)
+    scale = 1024**exponent
+    labels = _labels(samples)
+    colours = {label: f"C{place}" for place, label in enumerate(labels)}
+    seen = set()
+    for label, run in _runs(samples, labels):
+        seconds = [(sample.at - start) / 1e9 for sample in run]
+        live = [sample.live / scale for sample in run]
+        colour = colours.get(label, "lightgrey" if label == _OUTSIDE else "grey")
+        name = None if label in seen else label
+        seen.add(label)
+        axes.fill_between(seconds, live, step="post", color=colour, alpha=0.6, linewidth=0, label=name)
+    seconds = [(sample.at - start) / 1e9 for sample in samples]
+    live = [sample.live / scale for sample in samples]
+    axes.step(seconds, live, where="post", color="black", linewidth=0.6)
+    both = [(sample.live + sample.cached) / scale for sample in samples]
+    axes.step(seconds, both, where="post", color="grey", linewidth=0.8, linestyle=":", label="live + cached")
+    axes.set(xlabel="seconds", ylabel=f"memory ({unit})", ylim=(0, None))
+    axes.margins(x=0)
+    if samples:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="scope")
+
+
+def _unit(samples: list[Sample]) -> tuple[int, str]:
+    highest = max([sample.live + sample.cached for sample in samples], default=0)
+    exponent = min(max(highest.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    return exponent, _UNITS[exponent]
+
+
+def _label(path: tuple[str, ...]) -> str:
+    return path[-1] if path else _OUTSIDE
+
+
+def _labels(samples: list[Sample]) -> list[str]:
+    """Return the names of the scopes that were open for most of the time, in the order they appear."""
+    time: Counter[str] = Counter()
+    for sample, following in pairwise(samples):
+        if sample.path:
+            time[_label(sample.path)] += following.at - sample.at
+    most = {label for label, _ in time.most_common(_MOST_COLOURS)}
+    return [label for label in time if label in most]
+
+
+def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[Sample]]]:
+    """Yield samples of one scope that follow on one another, with the first of the next."""
+    run: list[Sample] = []
+    current = ""
+    for sample in samples:
+        label = _label(sample.path)
+        if label != _OUTSIDE and label not in labels:
+            label = _OTHERS
+        if run and label != current:
+            yield current, [*run, sample]
+            run = []
+        current = label
+        run.append(sample)
+    if run:
+        yield current, run
+
+
+def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
+    scale = 1024 ** _unit(samples)[0]
+    for place, peak in enumerate(peaks(samples)):
+        if peak.site is None:
+            continue
+        line = f"{Path(peak.site.file).name}:{peak.site.line}"
+        at = ((peak.at - samples[0].at) / 1e9, peak.live / scale)
+        axes.annotate(
+            f"{line}\n{peak.site.text[:50]}",
+            at,
+            xytext=(12, 14 + 26 * place),
+            textcoords="offset points",
+            fontsize=8,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6},
+        )
+        axes.plot(*at, "v", color="black", markersize=5)

@@ -1,0 +1,301 @@
+"""What a timeline keeps, in bounded memory: what is short and small gives way to what is long and large.
+
+There are three kinds: samples of memory, spans of scopes, and things (disposables). When there are too many,
+those that lie within one grain of time are merged; if there are still too many, the grain doubles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import nlargest
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scopes._sites import Site
+
+T = TypeVar("T")
+
+
+class Track:
+    """Where one thing happens after another: a thread, or a task of asyncio."""
+
+    __slots__ = ("__weakref__", "name", "number")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+
+
+class Sample(NamedTuple):
+    """What was alive at one moment; times are those of ``time.perf_counter_ns``."""
+
+    at: int
+    #: The bytes that were live, and those that the pool kept.
+    live: int
+    cached: int
+    #: How many disposables were alive.
+    alive: int
+    #: The scopes that were open there, the outermost first.
+    path: tuple[str, ...]
+    #: The line that created something just before.
+    site: Site | None
+
+
+class Span:
+    """A scope from its beginning to its end, or several that followed on one another."""
+
+    __slots__ = ("begin", "busy", "count", "end", "inside", "path", "track")
+
+    def __init__(self, begin: int, track: Track, path: tuple[str, ...]) -> None:
+        self.begin = begin
+        self.end = -1
+        self.track = track
+        self.path = path
+        # How many scopes it stands for, and their time, which is less than from begin to end.
+        self.count = 1
+        self.busy = 0
+        # Those of other paths that were merged in, by their path from the root.
+        self.inside: Counter[tuple[str, ...]] | None = None
+
+    def close(self, at: int) -> None:
+        """End it."""
+        self.end = at
+        self.busy = at - self.begin
+
+    def absorb(self, other: Span) -> None:
+        """Stand for `other` as well, which follows or lies within."""
+        if other.path == self.path:
+            self.count += other.count
+        else:
+            self.inside = self.inside or Counter()
+            self.inside[other.path] += other.count
+        if other.inside:
+            self.inside = self.inside or Counter()
+            self.inside.update(other.inside)
+            self.count += self.inside.pop(self.path, 0)
+        if self.inside and len(self.inside) > _MOST_PATHS:
+            self.inside = Counter(dict(self.inside.most_common(_MOST_PATHS)))
+        if other.begin >= self.end:
+            self.busy += other.busy
+        self.end = max(self.end, other.end)
+
+
+# So many paths are counted in a span of many scopes; of more, those that occurred most.
+_MOST_PATHS = 8
+
+
+class Thing:
+    """A disposable, or several that one line created on one track at nearly the same time."""
+
+    __slots__ = (
+        "count",
+        "created_at",
+        "ended_at",
+        "ended_bytes",
+        "ended_count",
+        "ended_on",
+        "how",
+        "is_merged",
+        "kind",
+        "nbytes",
+        "serial",
+        "site",
+        "track",
+    )
+
+    def __init__(self, serial: int, kind: str, site: Site, track: Track, at: int) -> None:
+        self.serial = serial
+        self.kind = kind
+        self.site = site
+        # Where and when it was created, or where only its end is known, ended.
+        self.track = track
+        self.created_at = at
+        # How many of those that were created, and of those that ended, it stands for.
+        self.count = 0
+        self.nbytes = 0
+        self.ended_count = 0
+        self.ended_bytes = 0
+        # Where and when the last of them ended; -1 while none has.
+        self.ended_at = -1
+        self.ended_on = track
+        self.how = ""
+        # Whether creations and ends are no longer those of the same one.
+        self.is_merged = False
+
+    def end(self, nbytes: int, track: Track, at: int, how: str) -> None:
+        """Note that it has ended."""
+        self.ended_count = 1
+        self.ended_bytes = nbytes
+        self.ended_at = at
+        self.ended_on = track
+        self.how = how
+
+    def absorb(self, other: Thing) -> None:
+        """Stand for `other` as well."""
+        self.is_merged = True
+        self.count += other.count
+        self.nbytes += other.nbytes
+        self.ended_count += other.ended_count
+        self.ended_bytes += other.ended_bytes
+        if other.ended_at > self.ended_at:
+            self.ended_at = other.ended_at
+            self.ended_on = other.ended_on
+
+
+class Kept:
+    """All that is kept: at most `most` samples, spans and things together."""
+
+    def __init__(self, most: int) -> None:
+        self.begin = 0
+        self.samples: list[Sample] = []
+        # Scopes that are open, by their id, and those that have ended.
+        self.open: dict[int, Span] = {}
+        self.spans: list[Span] = []
+        # What is alive, by its serial number; what has ended; what was merged.
+        self.alive: dict[int, Thing] = {}
+        self.things: list[Thing] = []
+        # The grain of each, in ns; 0 as long as nothing was merged.
+        self.grains = {"samples": 0, "scopes": 0, "disposables": 0}
+        # What there was no room for even so.
+        self.dropped: Counter[str] = Counter()
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self.samples) + len(self.open) + len(self.spans) + len(self.alive) + len(self.things)
+
+    def thin(self, now: int) -> None:
+        """Merge and drop, if there are too many, until each kind is within its share."""
+        if len(self) <= self._most:
+            return
+        quarter = self._most // 4
+        if len(self.samples) > quarter:
+            self.samples = self._merge("samples", self.samples, quarter, now, thin_samples, _live_of)
+        if len(self.open) > quarter // 2:
+            # Left open by tasks and generators that were given up.
+            for key in list(self.open)[: -quarter // 4]:
+                self.dropped["scopes"] += self.open.pop(key).count
+        if len(self.spans) > quarter // 2:
+            self.spans = self._merge("scopes", self.spans, quarter // 2, now, self._thin_spans, _busy_of)
+        if len(self.alive) > quarter:
+            large = set(nlargest(quarter // 2, self.alive, key=lambda serial: self.alive[serial].nbytes))
+            for serial in [serial for serial in self.alive if serial not in large]:
+                thing = self.alive.pop(serial)
+                thing.is_merged = True
+                self.things.append(thing)
+        if len(self.things) > quarter:
+            self.things = self._merge("disposables", self.things, quarter, now, thin_things, _nbytes_of)
+
+    def _merge(
+        self,
+        what: str,
+        items: list[T],
+        most: int,
+        now: int,
+        merge: Callable[[list[T], int], list[T]],
+        weight: Callable[[T], int],
+    ) -> list[T]:
+        """Merge at the grain that brings `items` down to half of `most`; at last drop the lightest."""
+        grain = self.grains[what] or max(2 * (now - self.begin) // most, 1)
+        while True:
+            items = merge(items, grain)
+            if len(items) <= most // 2:
+                break
+            if grain > now - self.begin:
+                heaviest = {id(item) for item in nlargest(most // 2, items, key=weight)}
+                self.dropped[what] += sum([getattr(x, "count", 1) for x in items if id(x) not in heaviest])
+                items = [item for item in items if id(item) in heaviest]
+                break
+            grain *= 2
+        self.grains[what] = grain
+        return items
+
+    def _thin_spans(self, spans: list[Span], grain: int) -> list[Span]:
+        return thin_spans([*spans, *self.open.values()], grain)
+
+
+_live_of: Callable[[Sample], int] = attrgetter("live")
+_busy_of: Callable[[Span], int] = attrgetter("busy")
+_nbytes_of: Callable[[Thing], int] = attrgetter("nbytes")
+
+
+def thin_samples(samples: list[Sample], grain: int) -> list[Sample]:
+    """Return the highest and the last of `samples` in each grain of time."""
+    kept: list[Sample] = []
+    highest = last = samples[0]
+    for sample in samples[1:]:
+        if sample.at // grain != last.at // grain:
+            kept += (highest,) if highest is last else (highest, last)
+            highest = sample
+        elif sample.live > highest.live:
+            highest = sample
+        last = sample
+    kept += (highest,) if highest is last else (highest, last)
+    return kept
+
+
+def thin_spans(spans: Iterable[Span], grain: int) -> list[Span]:
+    """Return those of `spans` that lasted a grain; the others merged into those they lie in or follow.
+
+    Neighbours merge when they began within one grain and nothing long lies between them. Spans that are
+    open are where they are, and are not returned.
+    """
+    by_track: dict[int, list[Span]] = {}
+    for span in spans:
+        by_track.setdefault(span.track.number, []).append(span)
+    kept: list[Span] = []
+    for track in by_track.values():
+        track.sort(key=_order)
+        around: list[float] = []  # the ends of the long spans that the next one lies in
+        run: Span | None = None
+        for span in track:
+            while around and around[-1] <= span.begin:
+                around.pop()
+                run = None
+            if span.end < 0 or span.end - span.begin >= grain:
+                around.append(span.end if span.end >= 0 else float("inf"))
+                run = None
+                if span.end >= 0:
+                    kept.append(span)
+            elif run is not None and (span.begin < run.end or span.begin // grain == run.begin // grain):
+                run.absorb(span)
+            else:
+                run = span
+                kept.append(span)
+    return kept
+
+
+def _order(span: Span) -> tuple[int, float]:
+    return span.begin, -(span.end if span.end >= 0 else float("inf"))
+
+
+def thin_things(things: list[Thing], grain: int) -> list[Thing]:
+    """Return those of `things` that lived for a grain; the others merged by line, track and grain."""
+    kept: list[Thing] = []
+    merged: dict[tuple[object, ...], Thing] = {}
+    for thing in things:
+        if thing.is_merged or thing.ended_at - thing.created_at < grain:
+            key = (thing.site, thing.track, thing.count == 0, thing.created_at // grain)
+            first = merged.setdefault(key, thing)
+            if first is not thing:
+                first.absorb(thing)
+                continue
+        kept.append(thing)
+    return kept
+
+
+def peaks(samples: list[Sample], most: int = 3) -> list[Sample]:
+    """Return the highest samples that stand above their neighbours, one for each line, highest first."""
+    highest: dict[Site, Sample] = {}
+    for place, sample in enumerate(samples):
+        if sample.site is None or sample.live == 0:
+            continue
+        before = samples[place - 1].live if place else -1
+        after = samples[place + 1].live if place + 1 < len(samples) else -1
+        if before <= sample.live and after <= sample.live:
+            known = highest.get(sample.site)
+            if known is None or sample.live > known.live:
+                highest[sample.site] = sample
+    return nlargest(most, highest.values(), key=_live_of)

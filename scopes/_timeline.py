@@ -1,0 +1,333 @@
+"""The timeline: what happened while tracking was on, and when, in bounded memory."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
+
+from scopes import _tracking as tracking
+from scopes._plots import draw
+from scopes._statistics import statistics
+from scopes._thinning import Kept, Sample, Span, Thing, Track
+from scopes._trace_events import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from types import TracebackType
+
+    from scopes._records import Record
+    from scopes._scope import DisposeScope
+
+_figures: list[Callable[[], tuple[int, int]]] = []
+
+
+def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
+    """Let timelines ask ``figures()`` for the bytes that are live now, and the bytes that are cached.
+
+    It is asked at most every millisecond and after large creations, so some 50 us are well spent. What
+    several packages say is added.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import measure_memory_by
+    >>> measure_memory_by(lambda: (0, 0))
+    """
+    _figures.append(figures)
+
+
+# Memory is looked at (10 to 50 us) at most so often, in ns, and where more may be live than ever before, by
+# so many bytes and so large a part of it: a new peak is put to the line that caused it.
+_PERIOD = 1_000_000
+_LARGE_BYTES = 64 * 1024
+_LARGE_PART = 32
+
+_CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
+
+_LEAST_EVENTS = 100
+
+
+class Timeline:
+    """Records when scopes begin and end, when disposables are created and disposed, and the memory meanwhile.
+
+    Tracking is on inside its block. Memory is sampled where something happens: at most every millisecond, and
+    where more may be live than ever before. What was created before the block is in the memory alone.
+
+    Parameters
+    ----------
+    max_events
+        How much is kept at most, however long the run is: one event takes some 250 bytes. When there are
+        more, those that are short and near to each other are merged (10,000 short scopes become one that says
+        "step x10000", small disposables one for each line); peaks of memory and what lasts long are kept. The
+        file says what was merged.
+
+    Raises
+    ------
+    ValueError
+        If `max_events` is below 100.
+
+    Examples
+    --------
+    >>> import scopes, tempfile, tensor
+    >>> with scopes.Timeline() as timeline:
+    ...     with scopes.new_dispose_scope("step"):
+    ...         y = tensor.ones((1000,)) * 2
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     timeline.save(f"{folder}/trace.json.gz")
+    """
+
+    def __init__(self, max_events: int = 100_000) -> None:
+        if max_events < _LEAST_EVENTS:
+            raise ValueError(
+                f"a Timeline keeps {_LEAST_EVENTS} events or more, not {max_events!r}: write "
+                "Timeline(max_events=10_000)"
+            )
+        self.max_events = max_events
+        self._kept = Kept(max_events - max_events // 8)
+        # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
+        self._news: deque[tuple[Any, ...]] = deque()
+        self._most_news = max_events // 8
+        self._entering = threading.Lock()
+        self._here = threading.local()
+        self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
+        self._most_tracks = max(max_events // 32, 16)
+        self._track_count = 0
+        self._common_paths: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._is_sampling = False
+        self._sampled_at = 0
+        # The bytes that were live at the last look and at the highest, and what came and went since.
+        self._live = 0
+        self._highest = 0
+        self._change = 0
+        self._lost = 0
+        self._begin = 0
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        if self._begin:
+            raise RuntimeError(
+                "this Timeline has begun already, and two recordings in one could not be told apart: make a "
+                "new one, `with scopes.Timeline() as another:`"
+            )
+        self._begin = self._kept.begin = time.perf_counter_ns()
+        tracker = tracking.begin()
+        with tracking._lock:
+            tracker.listeners += (self,)
+        self._tracker = tracker
+        self._sample(self._begin, (), None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        tracker = self._tracker
+        try:
+            self._sample(time.perf_counter_ns(), (), None)
+        finally:
+            with tracking._lock:
+                tracker.listeners = tuple([each for each in tracker.listeners if each is not self])
+            del self._tracker
+            self._end = time.perf_counter_ns()
+            tracking.end()
+            with self._entering:
+                self._enter()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it as a trace that https://ui.perfetto.dev and chrome://tracing open.
+
+        Scopes are slices, on one track for each thread and each asyncio task; arrows lead from where
+        something was created to where it was disposed; counters show the bytes that are live and cached, and
+        how many disposables are alive. Inside the block it writes what has happened so far.
+
+        Parameters
+        ----------
+        path
+            The file, which is overwritten; compressed if its name ends in ``.gz``.
+        """
+        with self._entering:
+            self._enter()
+            write(path, self._kept, self._end or time.perf_counter_ns(), self._lost)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Draw memory over time, coloured by the scope that was open, peaks marked with their lines.
+
+        Parameters
+        ----------
+        path
+            An image to write: ``.png``, ``.svg`` or what else matplotlib knows. Without one the figure is
+            pyplot's, for ``matplotlib.pyplot.show()``.
+
+        Returns
+        -------
+        The matplotlib figure.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If matplotlib is not installed: ``pip install 'disposescope[plot]'``.
+        """
+        with self._entering:
+            self._enter()
+            samples = list(self._kept.samples)
+        return draw(samples, path)
+
+    def __repr__(self) -> str:
+        if not self._begin:
+            return "<Timeline: not begun>"
+        with self._entering:
+            self._enter()
+            kept = len(self._kept)
+        seconds = ((self._end or time.perf_counter_ns()) - self._begin) / 1e9
+        return f"<Timeline: {seconds:.3f} s, {kept:,} of at most {self.max_events:,} events>"
+
+    def created(self, record: Record) -> None:
+        """Note a new disposable; called while tracking is on."""
+        self._note((_CREATED, record, self._track()))
+        change = self._change = self._change + record.nbytes
+        at = record.created_at
+        if at - self._sampled_at >= _PERIOD or (
+            change >= _LARGE_BYTES
+            and change * _LARGE_PART >= self._highest
+            and self._live + change > self._highest
+        ):
+            self._sample(at, record.scope, record)
+
+    def ended(self, record: Record, how: str) -> None:
+        """Note the end of a disposable; called while tracking is on."""
+        at = time.perf_counter_ns()
+        self._note((_ENDED, record, self._track(), at, how))
+        self._change -= record.nbytes
+        # Where a last reference goes may be inside anything, also inside the look at memory.
+        if record() is not None and at - self._sampled_at >= _PERIOD:
+            self._sample(at, record.scope, None)
+
+    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Note that a scope begins; called while tracking is on."""
+        at = time.perf_counter_ns()
+        self._note((_OPENED, id(scope), self._track(), at, path))
+        if at - self._sampled_at >= _PERIOD:
+            self._sample(at, path, None)
+
+    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Note that a scope has ended; called while tracking is on."""
+        at = time.perf_counter_ns()
+        self._note((_CLOSED, id(scope), at))
+        if at - self._sampled_at >= _PERIOD:
+            self._sample(at, path[:-1], None)
+
+    def _note(self, event: tuple[Any, ...]) -> None:
+        news = self._news
+        if len(news) >= self._most_news:
+            self._lost += 1  # another thread is at it, and can't follow
+            return
+        news.append(event)
+        if len(news) >= min(self._most_news, 1024) and self._entering.acquire(blocking=False):
+            try:
+                self._enter()
+            finally:
+                self._entering.release()
+
+    def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
+        if self._is_sampling:
+            return
+        self._is_sampling = True
+        try:
+            self._sampled_at = at
+            self._change = 0
+            live = cached = 0
+            for figures in _figures:
+                more_live, more_cached = figures()
+                live += more_live
+                cached += more_cached
+            self._live = live
+            self._highest = max(self._highest, live)
+            site = None if after is None else after.site
+            self._note((_SAMPLED, Sample(at, live, cached, statistics.live_count, path, site)))
+        finally:
+            self._is_sampling = False
+
+    def _track(self) -> Track:
+        asyncio = sys.modules.get("_asyncio")  # the part that tells, there as soon as anybody uses asyncio
+        if asyncio is not None:
+            loop = asyncio._get_running_loop()
+            task = None if loop is None else sys.modules["asyncio"].current_task(loop)
+            if task is not None:
+                track = self._tasks.get(task)
+                return self._track_of_task(task) if track is None else track
+        try:
+            thread: Track = self._here.track
+        except AttributeError:
+            thread = self._here.track = self._new_track(_thread_name())
+        return thread
+
+    def _track_of_task(self, task: Any) -> Track:
+        if self._track_count < self._most_tracks:
+            track = self._new_track(f"{task.get_name()} ({_thread_name()})")
+        else:
+            try:
+                track = self._here.tasks
+            except AttributeError:
+                track = self._here.tasks = self._new_track(f"more tasks ({_thread_name()})")
+        self._tasks[task] = track
+        return track
+
+    def _new_track(self, name: str) -> Track:
+        self._track_count += 1
+        return Track(name, self._track_count)
+
+    def _enter(self) -> None:
+        """Enter the news; by whoever holds the lock."""
+        kept = self._kept
+        news = self._news
+        for _ in range(len(news)):
+            what, *event = news.popleft()
+            if what == _CREATED:
+                record, track = event
+                thing = Thing(record.serial, record.kind, record.site, track, record.created_at)
+                thing.count, thing.nbytes = 1, record.nbytes
+                kept.alive[thing.serial] = thing
+            elif what == _ENDED:
+                self._enter_end(*event)
+            elif what == _OPENED:
+                key, track, at, path = event
+                self._close(key, at)  # one that was given up, whose id this one has got
+                kept.open[key] = Span(at, track, self._common(path))
+            elif what == _CLOSED:
+                self._close(*event)
+            else:
+                (sample,) = event
+                kept.samples.append(sample._replace(path=self._common(sample.path)))
+        kept.thin(time.perf_counter_ns())
+
+    def _enter_end(self, record: Record, track: Track, at: int, how: str) -> None:
+        thing = self._kept.alive.pop(record.serial, None)
+        if thing is None:
+            if record.created_at < self._begin:
+                return
+            # It was merged meanwhile.
+            thing = Thing(record.serial, record.kind, record.site, track, at)
+        thing.end(record.nbytes, track, at, how)
+        self._kept.things.append(thing)
+
+    def _close(self, key: int, at: int) -> None:
+        span = self._kept.open.pop(key, None)
+        if span is not None:
+            span.close(at)
+            self._kept.spans.append(span)
+
+    def _common(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return one object for all equal paths."""
+        common = self._common_paths
+        if len(common) >= 1024:
+            common.clear()  # scopes whose names never repeat
+        return common.setdefault(path, path)
+
+
+def _thread_name() -> str:
+    # Not current_thread(): where a last reference goes, a lock may be held that it takes.
+    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+    return f"thread {threading.get_ident()}" if thread is None else str(thread.name)
