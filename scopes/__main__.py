@@ -1,0 +1,8 @@
+"""``python -m scopes``: a program under tracking, or what a trace says."""
+
+from scopes._command import main
+
+if __name__ == "__main__":
+    # The user's program is `__main__` from now on; the lines of this file are none of the user's.
+    __name__ = "scopes.__main__"
+    main()

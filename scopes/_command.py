@@ -1,0 +1,224 @@
+"""The command line: ``python -m scopes run script.py`` and ``python -m scopes report trace.json``."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from scopes import _tracking as tracking
+from scopes._high_water import HighWater
+from scopes._leaks import LeakReport, leaks
+from scopes._program import CannotRunError, run
+from scopes._reports import _PAGE, _SCRIPT, _STYLE, Report
+from scopes._statistics import statistics
+from scopes._timeline import Timeline
+from scopes._trace_report import NoTraceError, tell
+from scopes._tracebacks import clear_frames_of
+from scopes._tree import scope_tree
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from scopes._sites import Site
+
+PROGRAM = "python -m scopes"
+EARLIER = "More was alive before, and went with the functions that held it. When about most was:"
+
+
+def main() -> None:
+    """Do what the command line asks for, and exit."""
+    options = _parser().parse_args()
+    options.command(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(PROGRAM, description="See where memory goes.", allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
+
+    run = commands.add_parser(
+        "run",
+        allow_abbrev=False,
+        usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
+        help="run a program with tracking, and tell at its end what is alive, by the line that created it",
+        description="Run a program with tracking. At its end, however it comes, the report goes to the "
+        "standard error stream: what is alive, by the line that created it. The status is the program's.",
+    )
+    run.set_defaults(command=_run)
+    run.add_argument("--html", type=_writable, metavar="FILE", help="write the report as a page, too")
+    run.add_argument("--trace", type=_writable, metavar="FILE", help="record a timeline, for Perfetto")
+    run.add_argument(
+        "--depth", type=_positive, default=1, metavar="N", help="lines of callers noted for each"
+    )
+    run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 where lines keep more and more")
+    run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
+    run.add_argument("program", metavar="script.py", help="what to run")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
+
+    report = commands.add_parser("report", help="tell what a trace says", allow_abbrev=False)
+    report.set_defaults(command=_report)
+    report.add_argument("trace", type=Path, metavar="trace.json", help="what run --trace wrote")
+    return parser
+
+
+def _writable(text: str) -> Path:
+    # Absolute, for the program may change the working directory; now, for it may run for hours.
+    path = Path(text).absolute()
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
+        )
+    return path
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines: write 1 or more")
+    return int(text)
+
+
+def _run(options: argparse.Namespace) -> NoReturn:
+    clear_frames_of("runpy")  # it runs this file: none of the program's lines either
+    tracker = tracking.begin(options.depth)
+    high_water = HighWater()
+    tracker.listeners += (high_water,)
+    timeline = None
+    if options.trace is not None:
+        timeline = Timeline().__enter__()  # left where the trace is written
+    ending = _Ending(options, high_water, timeline)
+    ending.come_when_terminated()
+    try:
+        error = run(options.program, options.arguments, is_module=options.is_module)
+    except CannotRunError as reason:
+        _say(f"{PROGRAM}: {reason}")
+        sys.exit(reason.status)
+    status = _show(error)
+    try:
+        # Python waits here for the program's threads; what they keep is in the report.
+        threading._shutdown()  # type: ignore[attr-defined]
+    except KeyboardInterrupt as interrupt:
+        error = interrupt
+    # `error` holds the frames of a program that failed, and what is in them.
+    leaking = ending.come()
+    if isinstance(error, KeyboardInterrupt):
+        # Shown already: Python, which then ends by the signal, is to show it no second time.
+        sys.excepthook = lambda *_: None
+        raise error
+    sys.exit(status or leaking)
+
+
+def _show(error: BaseException | None) -> int:
+    """Show `error` as Python does when it ends a program, and return the exit status."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        _say(str(error.code))
+        return 1
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    sys.excepthook(type(error), error, error.__traceback__)
+    return 1
+
+
+class _Ending:
+    """What comes when the program has ended, once."""
+
+    def __init__(self, options: argparse.Namespace, high_water: HighWater, timeline: Timeline | None) -> None:
+        self._options = options
+        self._high_water = high_water
+        self._timeline = timeline
+        self._process = os.getpid()
+        self._has_come = False
+
+    def come_when_terminated(self) -> None:
+        """Report before SIGTERM ends the program, unless it handles the signal itself."""
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._terminated)
+
+    def _terminated(self, number: int, _: FrameType | None) -> None:
+        timeline = self._timeline
+        if timeline is not None and timeline._entering.locked():
+            # The signal has come upon this thread while it made an entry: a moment later it is made.
+            threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+            return
+        signal.signal(number, signal.SIG_DFL)
+        try:
+            self.come()
+        finally:
+            signal.raise_signal(number)
+
+    def come(self) -> int:
+        """Write the report, and return the exit status that is wished for a program that has none itself."""
+        if self._has_come or os.getpid() != self._process:
+            return 0  # a second signal; or a child that was forked, and the report is the parent's
+        self._has_come = True
+        with suppress(
+            OSError, ValueError, RuntimeError
+        ):  # Python itself says so of a broken or closed stream
+            sys.stdout.flush()
+        gc.collect()  # what it frees is no leak
+        report, tree, earlier = leaks(), scope_tree(), self._high_water.report
+        growing = _growing(report)
+        parts: list[tuple[str, Report]] = [(f"{self._options.program} has ended.", report)]
+        if tree.root.inner:
+            parts.append(("The scopes that were open, with those inside:", tree))
+        if earlier is not None and _growing(earlier) - growing:
+            # Most often what the locals of its main() held.
+            parts.append((EARLIER, earlier))
+        for title, part in parts:
+            _say(f"\n{title}\n{part}")
+        _say(f"\n{statistics}")
+        is_written = self._write_files(parts)
+        if growing and self._options.fail_on_leak:
+            lines = "1 line keeps" if len(growing) == 1 else f"{len(growing)} lines keep"
+            _say(f"\n--fail-on-leak: {lines} more and more")
+            return 1
+        return 0 if is_written else 1
+
+    def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
+        html, trace, timeline = self._options.html, self._options.trace, self._timeline
+        try:
+            if html is not None:
+                html.write_text(_page(parts), encoding="utf-8")
+            if timeline is not None:
+                timeline.__exit__(None, None, None)
+                timeline.save(trace)
+        except OSError as error:
+            _say(f"{PROGRAM}: can't write the report: {error}")
+            return False
+        return True
+
+
+def _page(parts: list[tuple[str, Report]]) -> str:
+    tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
+    return _PAGE.format(title=escape(parts[0][0]), style=_STYLE, table="\n".join(tables), script=_SCRIPT)
+
+
+def _growing(report: LeakReport) -> set[Site]:
+    return {row.site for row in report.rows if row.is_growing}
+
+
+def _report(options: argparse.Namespace) -> None:
+    try:
+        sys.stdout.write(f"{tell(options.trace)}\n")
+    except OSError as error:
+        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
+    except NoTraceError as error:
+        sys.exit(f"{PROGRAM}: {error}")
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        except RuntimeError:  # a signal has come upon a write to it
+            os.write(2, f"{text}\n".encode(errors="replace"))

@@ -1,0 +1,456 @@
+"""``python -m scopes``: a program runs as Python alone would run it, and its end brings the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LEAK = "import tensor\nkept = [tensor.ones((1000,)) for _ in range(50)]\n"
+# What a program sees of itself.
+MIRROR = """
+import json, sys
+names = ("__name__", "__file__", "__package__", "__doc__", "__cached__")
+seen = {name: globals().get(name) for name in names}
+seen["spec"] = None if __spec__ is None else [__spec__.name, __spec__.origin]
+seen["loader"] = type(__loader__).__name__
+seen["builtins"] = type(__builtins__).__name__
+seen["argv"], seen["path"] = sys.argv, sys.path
+seen["is main"] = sys.modules["__main__"].__dict__ is globals()
+print(json.dumps(seen))
+"""
+
+
+def start(*arguments: object, cwd: Path | None = None) -> subprocess.Popen[str]:
+    # The program must find the packages wherever it is run.
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def python(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def scopes_run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return python("-m", "scopes", "run", *arguments, cwd=cwd)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def lines_named(text: str, file: str) -> list[int]:
+    """The numbers of the lines of `file` that a report names, in its order."""
+    return [int(number) for number in re.findall(rf"{re.escape(file)}:(\d+)", text)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["program.py"],
+        ["program.py", "--html", "x", "-h", "--", "-m", "run"],
+        ["package/inner/__main__.py", "1"],
+        ["../here/program.py"],
+        ["link.py"],
+        ["package/inner", "1"],
+        ["archive.zip", "--depth=3"],
+        ["-m", "program", "-m", "--fail-on-leak"],
+        ["-m", "package.inner", "a b"],
+        ["-m", "package.module"],
+        ["compiled.pyc", "1"],
+    ],
+    ids=" ".join,
+)
+def test_a_program_sees_what_it_would_see_alone(command: list[str], tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    write(here / "program.py", MIRROR)
+    write(here / "package" / "__init__.py", "")
+    write(here / "package" / "module.py", MIRROR)
+    write(here / "package" / "inner" / "__init__.py", "import sys\nassert sys.argv[0] == '-m', sys.argv\n")
+    write(here / "package" / "inner" / "__main__.py", MIRROR)
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere" / "real.py", MIRROR)
+    (here / "link.py").symlink_to(tmp_path / "elsewhere" / "real.py")
+    with zipfile.ZipFile(here / "archive.zip", "w") as archive:
+        archive.writestr("__main__.py", MIRROR)
+    made = f"import py_compile; py_compile.compile({str(here / 'program.py')!r}, 'compiled.pyc')"
+    python("-c", made, cwd=here)
+
+    alone = python(*command, cwd=here)
+    assert alone.returncode == 0, alone.stderr
+    tracked = scopes_run(*command, cwd=here)
+    assert json.loads(tracked.stdout) == json.loads(alone.stdout)
+    assert tracked.returncode == 0
+
+
+ENDS = {
+    "the last line": "",
+    "exit": "sys.exit()",
+    "exit 0": "sys.exit(0)",
+    "exit 7": "sys.exit(7)",
+    "exit with words": "sys.exit('no data')",
+    "exit deep inside": "def main(): inner = tensor.ones((2,)); sys.exit(3)\nmain()",
+    "an exception": "def main(): raise ValueError('no data')\nmain()",
+    "a chain of exceptions": "try: 1 / 0\nexcept ZeroDivisionError as e: raise KeyError('x') from e",
+    "an interrupt": "raise KeyboardInterrupt",
+    "a group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
+    "a hook of its own": "sys.excepthook = lambda *x: print('hook', x[0], file=sys.stderr)\nraise ValueError",
+    "a signal": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nimport time; time.sleep(60)",
+    "an interrupt from outside": "import signal\nsignal.raise_signal(signal.SIGINT)",
+    "a signal of its own handling": (
+        "import signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+        "signal.raise_signal(signal.SIGTERM)"
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_end_is_the_programs_own_and_brings_the_report(end: str, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", f"{LEAK}import sys\nprint('mine')\n{end}\n")
+    alone, tracked = python(program), scopes_run(program)
+    assert tracked.returncode == alone.returncode
+    assert tracked.stdout == alone.stdout == "mine\n"
+    # First what Python says of it, and with it alone: no line of ours in a traceback.
+    assert tracked.stderr.startswith(alone.stderr)
+    report = tracked.stderr.removeprefix(alone.stderr)
+    assert lines_named(report, "program.py")[0] == 2
+    assert "50" in report
+
+
+def test_a_program_that_is_interrupted_reports_what_its_functions_hold(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor, time\n"
+        "def main():\n"
+        "    kept = []\n"
+        "    for _ in range(50):\n"
+        "        kept.append(tensor.ones((1000,)))\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "main()\n",
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = start("-m", "scopes", "run", program)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == -number
+        assert lines_named(err.rpartition("has ended")[2], "program.py")[0] == 5
+
+
+def test_what_does_not_compile_is_shown_as_python_shows_it(tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", "x =\n")
+    alone, tracked = python(program), scopes_run(program)
+    assert tracked.returncode == alone.returncode == 1
+    assert tracked.stderr.startswith(alone.stderr)
+
+
+@pytest.mark.parametrize("command", [["nowhere.py"], ["-m", "nowhere"], ["-m", "os.nowhere"], ["empty"]])
+def test_a_program_that_is_not_there_is_named(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    alone, tracked = python(*command, cwd=tmp_path), scopes_run(*command, cwd=tmp_path)
+    assert tracked.returncode == alone.returncode
+    assert tracked.stderr.startswith("python -m scopes: ")
+    assert command[-1] in tracked.stderr
+    assert "Traceback" not in tracked.stderr
+
+
+def test_an_error_in_a_package_on_the_way_to_a_module_is_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "package" / "__init__.py", "import not_there_at_all\n")
+    write(tmp_path / "package" / "module.py", "")
+    tracked = scopes_run("-m", "package.module", cwd=tmp_path)
+    assert tracked.returncode == 1
+    assert "ModuleNotFoundError: No module named 'not_there_at_all'" in tracked.stderr
+    assert "_program.py" not in tracked.stderr
+
+
+def test_the_report_waits_for_threads_and_tells_of_what_they_keep(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor, threading, time\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "kept = []\n"
+        "def work():\n"
+        "    time.sleep(0.3)\n"
+        "    for _ in range(50):\n"
+        "        kept.append(tensor.ones((1000,)))\n"
+        "threading.Thread(target=work).start()\n"
+        "ThreadPoolExecutor(1).submit(work)\n",
+    )
+    tracked = scopes_run(program)
+    assert tracked.returncode == 0
+    assert lines_named(tracked.stderr, "program.py")[0] == 7
+    assert "100" in tracked.stderr
+
+
+def test_a_forked_child_ends_without_a_report(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        f"{LEAK}import os\nchild = os.fork()\nif child: os.waitpid(child, 0)\nprint(bool(child))\n",
+    )
+    tracked = scopes_run(program)
+    assert sorted(tracked.stdout.split()) == ["False", "True"]
+    assert tracked.stderr.count("has ended") == 1
+
+
+def test_objects_of_the_programs_classes_are_pickled_and_found_again(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import pickle, multiprocessing\n"
+        "class Own: pass\n"
+        "def double(x): return 2 * x\n"
+        "if __name__ == '__main__':\n"
+        "    assert type(pickle.loads(pickle.dumps(Own()))) is Own\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(double, [1, 2]))\n",
+    )
+    tracked = scopes_run(program)
+    assert tracked.stdout == "[2, 4]\n"
+    assert tracked.stderr.count("has ended") == 1
+
+
+def test_what_a_function_held_before_it_ended_is_reported_too(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor\n"
+        "def main():\n"
+        "    kept = []\n"
+        "    for _ in range(500):\n"
+        "        x = tensor.ones((1000,))\n"
+        "        kept.append(x * 2)\n"
+        "main()\n",
+    )
+    _, _, report = scopes_run(program).stderr.partition("has ended")
+    at_the_end, _, before = report.partition("More was alive before")
+    assert lines_named(at_the_end, "program.py") == []
+    assert lines_named(before, "program.py")[0] == 6
+    alive = int(re.findall(r"\b(4[5-9]\d|500)\b", before)[0])  # about the most: it looks at each tenth more
+    assert alive * 1.1 >= 500
+
+
+def test_what_garbage_collection_frees_is_no_leak(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import gc, tensor\n"
+        "gc.disable()\n"
+        "for _ in range(50):\n"
+        "    x = [tensor.ones((1000,))]\n"
+        "    x.append(x)\n"
+        "del x\n",
+    )
+    at_the_end, _, _ = scopes_run(program).stderr.partition("More was alive before")
+    assert "has ended" in at_the_end
+    assert lines_named(at_the_end, "program.py") == []
+
+
+def test_fail_on_leak_exits_with_1_where_lines_keep_more_and_more(tmp_path: Path) -> None:
+    leaking = write(tmp_path / "leaking.py", LEAK)
+    tidy = write(
+        tmp_path / "tidy.py",
+        "import nn, tensor\n"
+        "from scopes import new_dispose_scope\n"
+        "model = nn.Linear(8, 8)\n"
+        "optimizer = nn.optim.Adam(model.parameters())\n"
+        "for _ in range(20):\n"
+        "    with new_dispose_scope('step'):\n"
+        "        optimizer.zero_grad()\n"
+        "        model(tensor.ones((2, 8))).sum().backward()\n"
+        "        optimizer.step()\n",
+    )
+    assert scopes_run(leaking).returncode == 0
+    failed = scopes_run("--fail-on-leak", leaking)
+    assert failed.returncode == 1
+    assert "--fail-on-leak" in failed.stderr
+    assert scopes_run("--fail-on-leak", tidy).returncode == 0
+    # The program's own status says more.
+    assert scopes_run("--fail-on-leak", write(tmp_path / "other.py", f"{LEAK}exit(7)")).returncode == 7
+
+
+def test_the_lines_of_callers_end_with_the_programs_own(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor\ndef make(): return tensor.ones((2,))\ndef f(): return make()\nx = f()\n",
+    )
+    report = scopes_run("--depth", 9, program).stderr
+    assert lines_named(report, "program.py")[:3] == [2, 3, 4]
+    assert "runpy" not in report
+    assert "__main__.py" not in report
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "required"),
+        (["--depth", "0", "x.py"], "'0' is no number of lines: write 1 or more"),
+        (["--html", "nowhere/x.html", "x.py"], "there is no folder"),
+        (["--trace", ".", "x.py"], "can't be written"),
+        (["--htm", "x.html", "x.py"], "--htm"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_named_before_anything_runs(
+    options: list[str], message: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "x.py", "print('ran')")
+    tracked = scopes_run(*options, cwd=tmp_path)
+    assert tracked.returncode == 2
+    assert tracked.stdout == ""
+    assert message in tracked.stderr
+
+
+# Validation losses with their graphs, activations without, and schedules that keep their optimizers: what
+# is kept lies in separate memory. The rest of the program is small beside it.
+PLANTED = """
+import sys
+
+import nn
+import tensor
+from tensor import memory
+
+tensor.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 10))
+criterion = nn.CrossEntropyLoss()
+inputs, targets = tensor.randn(64, 32), tensor.randint(0, 10, (64,))
+losses, cache, schedules = [], {}, []
+
+
+def train_epoch(epoch):
+    optimizer = nn.optim.Adam(model.parameters(), lr=0.01)  # planted
+    schedules.append(nn.optim.lr_scheduler.StepLR(optimizer, step_size=2))
+    for step in range(3):
+        optimizer.zero_grad()
+        hidden = model[:2](inputs)
+        criterion(model[2](hidden), targets).backward()
+        optimizer.step()
+        cache[epoch, step] = hidden.detach()  # planted
+        losses.append(criterion(model(inputs), targets))  # planted
+
+
+for epoch in range(250):
+    train_epoch(epoch)
+if sys.argv[1:] == ["measure"]:
+    for kept in (losses, cache, schedules):
+        before, count = memory.statistics().bytes_live, len(kept)
+        kept.clear()
+        print(before - memory.statistics().bytes_live)
+elif sys.argv[1:] == ["rows"]:
+    import json, scopes
+    print(json.dumps(scopes.leaks().to_dict()))
+"""
+
+
+def test_three_planted_leaks_are_the_three_lines_at_the_top(tmp_path: Path) -> None:
+    program = write(tmp_path / "train.py", PLANTED)
+    text = PLANTED.splitlines()
+    adams = 250 * (1 + 2 * 4)  # each with two moments for each of the four parameters
+    optimizer, activation, loss = (number for number, line in enumerate(text, 1) if "# planted" in line)
+    # What comes back when each list is cleared, without any tracking.
+    freed = dict(
+        zip((loss, activation, optimizer), map(int, python(program, "measure").stdout.split()), strict=True)
+    )
+
+    done = scopes_run(program, "rows")
+    rows = json.loads(done.stdout)["rows"]
+    found = {row["lines"][0]["line"]: (row["count"], row["bytes"]) for row in rows[:3]}
+    assert found == {
+        loss: (750, freed[loss]),
+        activation: (750, freed[activation]),
+        optimizer: (adams, freed[optimizer]),
+    }
+    assert sum(row["bytes"] for row in rows[3:]) < 0.01 * min(freed.values())
+    assert [row["is_growing"] for row in rows] == [True] * 3 + [False] * len(rows[3:])
+    # The report says the same, in the same order.
+    named = lines_named(done.stderr, "train.py")
+    assert named[:3] == sorted(freed, key=lambda line: -freed[line])
+    for number in (750, adams):
+        assert re.search(rf"\b{number:,}\b", done.stderr)
+
+
+def test_the_page_and_the_trace_hold_what_the_report_says(tmp_path: Path) -> None:
+    # They are written where they were asked for, wherever the program goes.
+    program = write(
+        tmp_path / "program.py",
+        "import os, tensor\n"
+        "from scopes import new_dispose_scope\n"
+        "os.mkdir('away'); os.chdir('away')\n"
+        "kept = []\n"
+        "for _ in range(50):\n"
+        "    with new_dispose_scope('<step>') as step:\n"
+        "        kept.append(step.detach(tensor.ones((1000,)) * 2))\n",
+    )
+    done = scopes_run("--html", "page.html", "--trace", "trace.json.gz", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "page.html").read_text()
+    assert html.startswith("<!DOCTYPE html>")
+    assert html.rstrip().endswith("</html>")
+    assert "program.py:7" in html
+    assert "&lt;step&gt;" in html
+    assert "<step>" not in html
+
+    told = python("-m", "scopes", "report", "trace.json.gz", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stderr == ""
+    assert re.search(r"^ +50 +100 .*program\.py:7", told.stdout, re.MULTILINE)
+    assert re.search(r"^ +50 .* <step>$", told.stdout, re.MULTILINE)
+
+
+def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", f"{LEAK}import signal\nsignal.raise_signal(signal.SIGTERM)\n")
+    done = scopes_run("--html", "page.html", "--trace", "trace.json", program, cwd=tmp_path)
+    assert done.returncode == -signal.SIGTERM
+    assert "program.py:2" in (tmp_path / "page.html").read_text()
+    assert "program.py:2" in python("-m", "scopes", "report", "trace.json", cwd=tmp_path).stdout
+
+
+def test_the_page_has_what_functions_held_that_have_ended(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor\ndef main():\n    kept = [tensor.ones((1000,)) for _ in range(50)]\nmain()\n",
+    )
+    scopes_run("--html", "page.html", program, cwd=tmp_path)
+    html = (tmp_path / "page.html").read_text()
+    assert html.index("nothing is alive") < html.index("program.py:3")
+
+
+def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", "import os\nos.rmdir('pages')\n")
+    (tmp_path / "pages").mkdir()
+    done = scopes_run("--html", "pages/page.html", program, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "python -m scopes: can't write the report" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{}", b"[1]", b"\x1f\x8b broken", b"\xff\xfe", b'{"traceEvents": []}'], ids=str
+)
+def test_what_is_no_trace_is_named(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "trace.json").write_bytes(content)
+    done = python("-m", "scopes", "report", "trace.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("python -m scopes: ")
+    assert "trace.json" in done.stderr
+    assert "Traceback" not in done.stderr
