@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scopes import DisposeScope
+from scopes.lowlevel import ending_by, note_ended
 from tensor import Tensor
 from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap, wrap_claim
 
@@ -58,6 +59,12 @@ class Parameter(Tensor):
         if requires_grad:
             parameter._become_leaf()
         return DisposeScope.replace_with(data, parameter)
+
+    def _end_with(self, scope: DisposeScope | None) -> None:
+        was_there = self._array is not None
+        super()._end_with(scope)
+        if was_there and self._array is None:
+            note_ended(self, ending_by(scope))
 
     def __repr__(self) -> str:
         if self._array is None:

@@ -92,6 +92,13 @@ class Listener(Protocol):
 LAST_REFERENCE = "its last reference went"
 
 
+def ending_by(scope: DisposeScope | None) -> str:
+    """Return how something ended that `scope` disposed at its end; None for a call of ``dispose()``."""
+    if scope is None:
+        return "it was disposed by dispose()"
+    return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
+
+
 class Tracker:
     """All records, from when tracking begins until it ends."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from scopes._records import ending_by
 from scopes._tallies import nowhere
+from scopes._tracking import current as tracking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,11 +71,15 @@ class Scoped:
         >>> x.is_invalid
         True
         """
+        scope = self._scope
         if self._clear():
-            # From here on without a call, but for the last: on another thread it may be moved.
+            # From here on without a call, but for the last ones: on another thread it may be moved.
             self._tally.disposed += 1
             self._tally = nowhere
             self._leave()
+            if tracking.tracker is not None:
+                is_by_scope = scope is not None and scope._members is None
+                tracking.tracker.ended(self, ending_by(scope if is_by_scope else None))
 
     def _finalize(self) -> None:
         """Clear what its last reference left behind. On any thread: no lock, no call that can raise."""

@@ -6,7 +6,7 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 
 from scopes._current import current, register
 from scopes._ownership import owner_of
-from scopes._records import Listener, Record
+from scopes._records import Listener, Record, ending_by
 from scopes._scoped import Scoped
 from scopes._sites import callers, site_here
 from scopes._sizes import format_bytes, parse_size
@@ -35,6 +35,7 @@ __all__ = [
     "clear_library_frames",
     "count_as",
     "current",
+    "ending_by",
     "format_bytes",
     "measure_memory_by",
     "note_created",

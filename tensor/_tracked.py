@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scopes.lowlevel import (
     Scoped,
     count_as,
+    ending_by,
     measure_memory_by,
     note_ended,
     tracking,
@@ -37,11 +38,7 @@ class TrackedTensor(Tensor):
         was_there = self._array is not None
         super()._end_with(scope)
         if was_there and self._array is None:
-            if scope is None:
-                note_ended(self, "it was disposed by dispose()")
-            else:
-                name = "" if scope.name is None else f" {scope.name!r}"
-                note_ended(self, f"its dispose scope{name} ended")
+            note_ended(self, ending_by(scope))
 
 
 class _Nascent(Tensor):

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn._gradients import clear_gradients
 from nn.optim._scratch import Scratch
-from scopes.lowlevel import current, note_created, note_made_for
+from scopes.lowlevel import current, ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, gradient_of, wrap_claim, wrap_unowned, writable
@@ -348,6 +348,7 @@ class Optimizer:
         True
         """
         self._is_disposed = True
+        note_ended(self, ending_by(None))
         self._drop_state()
         self.param_groups = []
 

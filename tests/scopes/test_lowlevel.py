@@ -18,6 +18,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "clear_library_frames",
         "count_as",
         "current",
+        "ending_by",
         "format_bytes",
         "measure_memory_by",
         "note_created",
