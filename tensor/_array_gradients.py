@@ -53,23 +53,25 @@ class ArrayGradients:
         saved = node.saved
         if saved.__class__ is not tuple:
             saved = saved_by(node)
-        arrived, is_watched = self.arrived, self.anomalies is not None
-        # What is large comes in with its results in the pool.
+        arrived, is_watched, nexts = self.arrived, self.anomalies is not None, node.next
+        # What is large comes in with its results in the pool. At the end is what is known of each input, as
+        # `_FREE` of tensor._graph counts: its shape, and its place.
         passed = enter(g)
-        values = [enter(value) for value in saved]
+        values = [*map(enter, saved), None, None]
+        pick = values.__getitem__
         for i, function, places in node.plan.steps:
-            after = node.next[i]
+            after = nexts[i]
             if after is None:
                 continue
-            gradient = function(
-                xp, passed, *[values[p] if p >= 0 else i if p == -1 else after.shape for p in places]
-            )
+            values[-2] = after.shape
+            values[-1] = i
+            gradient = function(xp, passed, *map(pick, places))
             if gradient is None:
                 continue
             if (
                 type(gradient) is not ndarray
+                or gradient.dtype is not after.dtype
                 or gradient.shape != after.shape
-                or gradient.dtype != after.dtype
             ):
                 gradient = fit(leave(gradient), after)
             if after in arrived or is_watched:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
+ndarray = np.ndarray
+
 
 def run_backward(
     roots: Sequence[tuple[Node, Any]],
@@ -65,35 +67,39 @@ def _walk(
     waiting = _count_users(roots)
     for node, g in roots:
         gradients.gather(node, g)
-    ready = [node for node in waiting if waiting[node] == 0]
+    ready = [node for node, users in waiting.items() if not users]
     found: dict[Node, Any] = {}
     wanted = None if only is None else _leading_to(waiting, only)
     arrived, is_watched = gradients.arrived, gradients.anomalies is not None
+    step = gradients.step
     while ready:
         node = ready.pop()
         gradient = arrived.pop(node, None)
+        nexts = node.next
         if gradient is not None:
-            hooks = getattr(node, "hooks", None)
+            hooks = node.hooks
             if hooks is not None:
                 gradient = gradients.through(hooks, node, gradient)
             if only is None:
-                if isinstance(node, Leaf):
+                if not nexts and isinstance(node, Leaf):
                     found[node] = gradient
                     if hooks is not None and hooks.after:
                         gradient = None
                         _gather_now(node, found)
             elif node in only:
                 found[node] = gradients.own(gradient)
-            if node.next and (wanted is None or node in wanted):
+            if nexts and (wanted is None or node in wanted):
                 if type(node) is Node and not is_watched:
-                    gradients.step(node, gradient)
+                    step(node, gradient)
                 else:
                     _step(node, gradient, gradients)
             gradient = None  # its memory may serve the next one
-        for after in node.next:
+        for after in nexts:
             if after is not None:
-                waiting[after] -= 1
-                if waiting[after] == 0:
+                users = waiting[after] - 1
+                if users:
+                    waiting[after] = users
+                else:
                     ready.append(after)
     if only is None:
         with _accumulating:
@@ -131,7 +137,8 @@ def _count_users(roots: Sequence[tuple[Node, Any]]) -> dict[Node, int]:
                 users[after] += 1
             else:
                 users[after] = 1
-                stack.append(after)
+                if after.next:
+                    stack.append(after)
     return users
 
 
@@ -169,19 +176,19 @@ _accumulating = RLock()
 def _accumulate(found: dict[Node, Any]) -> None:
     """Add the gradients that were found to those of their leaves: all of them, or on an error none."""
     grown: list[tuple[Any, Any]] = []
-    homes: dict[Node, TensorCore] = {}
+    homes: list[TensorCore] = []
     for node in list(found):
         x = node.home()  # type: ignore[attr-defined]  # all are leaves
-        before = None if x is None or x._node is not node else x._grad
         if x is None or x._node is not node:
             del found[node]  # nobody is there any more to have it
-        elif before is None or before._array is None:
-            homes[node] = x
-        elif type(found[node]) is np.ndarray and before._node is None:
-            grown.append((before, found.pop(node)))
-        else:
-            homes[node] = x
+            continue
+        before = x._grad
+        if before is not None and before._array is not None:
+            if type(found[node]) is ndarray and before._node is None:
+                grown.append((before, found.pop(node)))
+                continue
             found[node] = _sum(before, found[node])
+        homes.append(x)
     made = tensors_of(found, wrap_unowned, wrap_claim_unowned)
     # Last of what may fail: each has memory of its own to write to.
     arrays = [writable(before) for before, _ in grown]
@@ -189,7 +196,7 @@ def _accumulate(found: dict[Node, Any]) -> None:
     run(
         chain(
             map(_add_to, arrays, [g for _, g in grown], arrays),
-            map(setattr, homes.values(), repeat("_grad"), [made[node] for node in homes]),
+            map(setattr, homes, repeat("_grad"), made.values()),
         )
     )
 
@@ -214,7 +221,7 @@ def tensors_of(
     first: dict[int, TensorCore] = {}
     for node in found:
         # Who counts references to an array must not hold one in a variable.
-        if type(found[node]) is np.ndarray and is_alone(found, node):
+        if type(found[node]) is ndarray and is_alone(found, node):
             made[node] = make(found[node])
         elif isinstance(found[node], TensorCore):
             made[node] = share(found[node])
@@ -223,7 +230,7 @@ def tensors_of(
             made[node] = share(first[id(found[node])])
         else:
             # Broadcast or transposed, a tensor's own is laid out anew; or others hold it.
-            is_view = isinstance(found[node].base, np.ndarray)
+            is_view = isinstance(found[node].base, ndarray)
             own = make(laid_out(found[node]) if is_view else pool.copy(found[node]))
             made[node] = first[id(found[node])] = own
     return made

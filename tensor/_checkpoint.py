@@ -276,6 +276,7 @@ def _computed(leaf: Node | None) -> Node:
     node.next = (leaf,)
     node.saved = ()
     node.holds = ()
+    node.hooks = None
     node.shape = cast("Node", leaf).shape
     node.dtype = cast("Node", leaf).dtype
     return node

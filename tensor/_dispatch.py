@@ -77,17 +77,28 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     recorder = _recorder()
     if not recorder:
         return None
-    plan = rule.plan(tuple([node is not None for node in nodes]))
+    wanted = tuple([node is not None for node in nodes])
+    plan = rule.plans.get(wanted)
+    if plan is None:
+        plan = rule.plan(wanted)
     saved: list[Any] = []
     holds: list[Hold] = []
     for source in plan.saves:
-        if isinstance(source, str):
+        hold: Hold = None
+        if source.__class__ is str:
             value = parameters[source]
-            hold = hold_for(value) if isinstance(value, ndarray) else None
+            if type(value) is ndarray:
+                hold = hold_for(value)
         elif source == len(inputs):
-            value, hold = out, None  # whoever wraps it counts it
+            value = out  # whoever wraps it counts it
         else:
-            value, hold = _claim_operand(inputs[source], inputs[source])
+            value = inputs[source]
+            # Arrays that nobody outside sees are shared with the node; others are copied.
+            if isinstance(value, TensorCore) and value._seat is None and value._array is not None:
+                hold = shared_hold(value)
+                value = value._array
+            else:
+                value, hold = _claim_operand(value, value)
         saved.append(value)
         holds.append(hold)
     node = _new(Node)
@@ -96,6 +107,7 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     node.next = nodes
     node.saved = tuple(saved)
     node.holds = tuple(holds)
+    node.hooks = None
     node.shape = out.shape
     node.dtype = out.dtype
     left = ticks.left = ticks.left - 1
@@ -123,6 +135,7 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
     node.rule = rule
     node.plan = plan
     node.next = nodes
+    node.hooks = None
     pick = plan.pick
     if pick is None:
         node.saved = ()

@@ -58,6 +58,7 @@ class Applied(Node):
         self.rule = rule
         self.plan = _PLAN
         self.ctx = ctx
+        self.hooks = None
         self.are_tensors = [isinstance(x, TensorCore) for x in inputs]
         # None for what is no tensor.
         self.slots = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
@@ -197,6 +198,7 @@ class Output(Node):
         self.next = (applied,)
         self.saved = ()
         self.holds = ()
+        self.hooks = None
         self.shape, self.dtype = slot
         self.place = place
 
@@ -227,6 +229,7 @@ class Refusal(Node):
         self.next = after
         self.saved = ()
         self.holds = ()
+        self.hooks = None
         self.shape = shape
         self.dtype = dtype
 

@@ -109,6 +109,7 @@ def _parameter(node: Node, name: str, place: int) -> Any:
     own.next = node.next
     own.saved = tuple([saved[p] for p in places])
     own.holds = tuple([node.holds[p] for p in places])
+    own.hooks = None
     own.shape = value.shape
     own.dtype = value.dtype
     return _tensor_over(node, place, own)
