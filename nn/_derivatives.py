@@ -48,7 +48,7 @@ def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
 define(
     "linear",
     input=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=lambda xp, g, input: xp.matmul(xp.matrix_transpose(_rows(xp, g)), _rows(xp, input)),
+    weight=lambda xp, g, input: xp.matmul(_rows(xp, g).mT, _rows(xp, input)),
     bias=lambda xp, g: g,
 )
 define("embedding", weight=_embedding)

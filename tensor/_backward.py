@@ -164,7 +164,7 @@ def _gather_now(node: Node, found: dict[Node, Any]) -> None:
     with _accumulating:
         _accumulate({node: found.pop(node)})
     x = node.tensor() if isinstance(node, Leaf) else None
-    if x is not None:
+    if x is not None and node.hooks is not None:
         for hook in list(node.hooks.after.values()):
             hook(x)
 

@@ -85,7 +85,7 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     holds: list[Hold] = []
     for source in plan.saves:
         hold: Hold = None
-        if source.__class__ is str:
+        if isinstance(source, str):
             value = parameters[source]
             if type(value) is ndarray:
                 hold = hold_for(value)

@@ -302,6 +302,13 @@ _functions: dict[Any, Callable[..., Any]] = {
 }
 
 
+def _matmul(x1: Any, x2: Any) -> Any:
+    # 0.5 us less than `_pooling`: small layers are linear for most of their time.
+    if type(x1) is ndarray and type(x2) is ndarray:
+        return _wrapped(matmul(x1, x2))
+    return _wrapped(matmul(plain(x1), plain(x2)))
+
+
 def _where_nonzero(x: Any, by: Any) -> Any:
     if type(x) is Pooled and type(by) is Pooled:
         return _around(where_nonzero(x._array, by._array))
@@ -320,7 +327,7 @@ class Namespace:
         return found
 
     asarray = staticmethod(_as_array)
-    matmul = staticmethod(_pooling(matmul))
+    matmul = staticmethod(_matmul)
     spread = staticmethod(_pooling(spread))
     where_nonzero = staticmethod(_where_nonzero)
     zeros = staticmethod(_pooling(zeros))

@@ -11,10 +11,10 @@ from nn.optim._scratch import Scratch
 from scopes.lowlevel import current, ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
-from tensor.lowlevel import Leaf, TensorCore, claim, gradient_of, wrap_claim, wrap_unowned, writable
+from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
 
@@ -159,44 +159,45 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        work = [(group, list(self._ready(group["params"]))) for group in self.param_groups]
+        work: list[tuple[Tensor, Tensor, Group, dict[str, Tensor]]] = []
         try:
             # All the memory that it takes first, so that the update is made in whole or not at all.
-            made = [[self._made_for(x, group) for x, _ in ready] for group, ready in work]
-            for (group, ready), states in zip(work, made, strict=True):
-                for (x, grad), new in zip(ready, states, strict=True):
-                    state = self.state.setdefault(x, {})
-                    state.update(new)
-                    self._update(x, grad, state, group, is_first=bool(new))
+            for group in self.param_groups:
+                names = self._tensors(group)
+                for x in group["params"]:
+                    if x._array is None:
+                        x._raise_disposed()
+                    grad = None if x._node is None else getattr(x, "_grad", None)
+                    if grad is not None and grad._array is not None:
+                        work.append((x, grad, group, self._made_for(x, names)))
+            for x, grad, group, new in work:
+                state = self.state.get(x)
+                if state is None:
+                    state = self.state[x] = {}
+                state.update(new)
+                self._update(x, grad, state, group, is_first=bool(new))
         finally:
             self._scratch.clear()
         return loss
 
-    def _made_for(self, x: Tensor, group: Group) -> dict[str, Tensor]:
+    def _made_for(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """Take the memory for an update of `x`; return the tensors that its state still lacks."""
-        state = self.state.get(x, {})
         made: dict[str, Tensor] = {}
         writable(x)
-        for name in self._tensors(group):
-            held = state.get(name)
-            if held is None:
-                made[name] = self._new_state(x)
-            else:
-                writable(held)
+        if names:
+            state = self.state.get(x, {})
+            for name in names:
+                held = state.get(name)
+                if held is None:
+                    made[name] = self._new_state(x)
+                else:
+                    writable(held)
         self._scratch.make_room(x)
         return made
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
         """Return the names of the tensors that the state of each parameter of `group` holds."""
         return ()
-
-    def _ready(self, params: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        for x in params:
-            if x._array is None:
-                x._raise_disposed()
-            grad = gradient_of(x) if x._node is not None else None
-            if grad is not None:
-                yield x, grad
 
     def _update(
         self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import empty
-from tensor.lowlevel import writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tensor import Tensor
     from tensor.lowlevel import Array
@@ -51,19 +50,18 @@ class Scratch:
             if dtype not in self._held:
                 self._held[dtype] = empty((PIECE,), dtype), empty((PIECE,), dtype)
 
-    def pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterator[tuple[Array, ...]]:
-        """Yield arrays: of `x`, its gradient (to read), the `state`, and two temporaries.
+    def pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterable[tuple[Array, ...]]:
+        """Return arrays: of `x`, its gradient (to read), the `state`, and two temporaries, piece by piece.
 
-        ``make_room(x)`` comes before.
+        ``writable`` of `x` and of the state, and ``make_room(x)``, come before.
         """
-        g = grad._array
-        if g is None:
-            return
-        arrays = [writable(x), g, *[writable(s) for s in state]]
-        dtype, size = g.dtype, g.size
-        if size <= _SMALL and dtype.kind != "c":
-            yield (*arrays, np.empty(g.shape, dtype), np.empty(g.shape, dtype))
-            return
+        g: Any = grad._array
+        arrays: list[Any] = [x._array, g, *[s._array for s in state]]
+        if g.size <= _SMALL and g.dtype.kind != "c":
+            return [(*arrays, np.empty(g.shape, g.dtype), np.empty(g.shape, g.dtype))]
+        return self._cut(arrays)
+
+    def _cut(self, arrays: list[Array]) -> Iterator[tuple[Array, ...]]:
         # Real and imaginary parts are numbers of their own, as in PyTorch.
         if all(a.flags.c_contiguous for a in arrays):
             flat = [a.reshape(-1).view(_real(a.dtype)) for a in arrays]
@@ -72,7 +70,7 @@ class Scratch:
             for start in range(0, size, PIECE):
                 end = min(start + PIECE, size)
                 yield (*[a[start:end] for a in flat], one[: end - start], two[: end - start])
-        elif dtype.kind == "c":
+        elif arrays[1].dtype.kind == "c":
             yield from self._parts([a.real for a in arrays])
             yield from self._parts([a.imag for a in arrays])
         else:
