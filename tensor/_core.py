@@ -301,6 +301,7 @@ def wrap_with(array: Array, node: Node | None, hold: Hold) -> Tensor:
     x._hold = hold
     x._seat = None
     x._node = node
+    x._grad = None  # not to find one costs a scope 140 ns at its end
     ident, account = plain.recent
     if ident != get_ident():
         account = plain.turn_to_this_thread()
@@ -332,9 +333,11 @@ def wrap_unowned(array: Array, *, hold: Hold = None) -> Tensor:
     x._node = None
     x._scope = None
     x._place = None
-    account = plain.accounts.mine
-    x._tally = account.outside
-    x._tally.created += 1
+    ident, account = plain.recent
+    if ident != get_ident():
+        account = plain.turn_to_this_thread()
+    tally = x._tally = account.outside
+    tally.created += 1
     return x
 
 

@@ -6,14 +6,15 @@ others are made of the logarithms of softmax, as in PyTorch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
-from tensor.kernels import enter, leave
+from tensor.kernels import enter, laid_out, leave
 from tensor.lowlevel import Key, apply, record, wrap
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 _RULE = RULES["cross_entropy"]
+_INT64 = np.dtype(np.int64)
 
 
 class _Classes:
@@ -179,23 +181,60 @@ def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
 def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     """Return the mean cross entropy of a batch without options; None where something needs a closer look.
 
-    The general way takes 27 us for a batch of 64 in 10 classes, this one 17.
+    The general way takes 27 us for a batch of 64 in 10 classes, this one 13.
     """
     count, classes = x.shape
     # As unsigned numbers negative classes are large ones; ignored rows have negative classes.
-    if y.shape != (count,) or y.dtype != np.int64 or not x.size or y.view(np.uint64).max() >= classes:
+    if (
+        y.shape != (count,)
+        or y.dtype != _INT64
+        or not x.size
+        or np.maximum.reduce(y.view(np.uint64)) >= classes
+    ):
         return None
-    rows = np.arange(count)
-    exps = enter(x) - np.maximum.reduce(x, axis=1, keepdims=True)
-    picked = exps[rows, y]
+    if not x.flags.c_contiguous:
+        x = laid_out(x)
+    number = x.dtype.type
+    exps = enter(x) - _largest(x)
+    # Places in one dimension: NumPy finds them in a fifth of the time of rows and columns.
+    flat, places = exps.reshape(-1), _starts(count, classes) + y
+    picked = flat[places]
     np.exp(exps, out=exps)
-    sums = np.add.reduce(exps, axis=1, keepdims=True)
-    out = np.asarray(np.add.reduce(np.log(sums[:, 0]) - picked) / x.dtype.type(count))
+    sums = _sums(exps, classes)
+    out = np.asarray(np.add.reduce(np.log(sums) - picked) / number(count))
     if not is_wanted(input):
         return wrap(out)
-    exps /= sums * x.dtype.type(count)
-    exps[rows, y] -= x.dtype.type(1 / count)
+    sums *= number(count)
+    exps /= sums[:, None]
+    flat[places] -= number(1 / count)
     return wrap(out, record(_RULE, (input, target), out, {"slope": leave(exps)}))
+
+
+def _largest(x: Array) -> Array:
+    """Return the largest of each row, as a column."""
+    # Of short rows column by column: 2 us in place of 3.7 for 64 of 10.
+    if x.shape[1] <= 32 and x.size <= 2**13:
+        x = x.T.copy().T
+    return np.asarray(np.maximum.reduce(x, axis=1, keepdims=True))
+
+
+def _sums(x: Any, classes: int) -> Any:
+    """Return the sum of each row."""
+    # 0.5 us in place of 1.8 for 64 of 10; of long rows NumPy's is the more exact.
+    if classes <= 1024 and type(x) is np.ndarray:
+        return x.dot(_ones(classes, x.dtype))
+    return np.add.reduce(x, axis=1)
+
+
+@lru_cache(maxsize=4)
+def _starts(count: int, classes: int) -> Array:
+    """Return where each row starts."""
+    return np.arange(0, count * classes, classes)
+
+
+@lru_cache(maxsize=4)
+def _ones(count: int, dtype: np.dtype[Any]) -> Array:
+    return np.ones(count, dtype)
 
 
 def _with_probabilities(
