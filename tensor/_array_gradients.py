@@ -61,14 +61,16 @@ class ArrayGradients:
         # `_FREE` of tensor._graph counts: its shape, and its place.
         passed = enter(g)
         values = [*map(enter, saved), None, None]
-        pick = values.__getitem__
         for i, function, places in node.plan.steps:
             after = nexts[i]
             if after is None:
                 continue
             values[-2] = after.shape
             values[-1] = i
-            gradient = function(xp, passed, *map(pick, places))
+            if len(places) == 1:  # as most, and that 150 ns sooner
+                gradient = function(xp, passed, values[places[0]])
+            else:
+                gradient = function(xp, passed, *[values[p] for p in places])
             if gradient is None:
                 continue
             if (
@@ -77,8 +79,10 @@ class ArrayGradients:
                 or gradient.shape != after.shape
             ):
                 gradient = fit(leave(gradient), after)
-            if after in arrived or is_watched:
+            if is_watched:
                 self.add(after, gradient, node, i)
+            elif after in arrived:
+                self.gather(after, gradient)
             else:
                 arrived[after] = gradient
         if not self.retain_graph and saved:
@@ -105,7 +109,7 @@ class ArrayGradients:
         if to not in arrived:
             arrived[to] = g
         elif is_alone(arrived, to):
-            np.add(arrived[to], g, out=arrived[to])
+            np.add(arrived[to], g, arrived[to])
         else:
             arrived[to] = np.asarray(leave(enter(arrived[to]) + g))
 
@@ -126,26 +130,29 @@ def is_alone(arrived: dict[Any, Any], to: Any) -> bool:
 def fit(gradient: Any, node: Node) -> Array:
     """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
     shape, dtype = node.shape, node.dtype
-    g: Array = gradient if type(gradient) is np.ndarray else np.asarray(gradient)
+    g: Array = gradient if type(gradient) is ndarray else np.asarray(gradient)
     if g.shape != shape:
-        added = g.ndim - len(shape)
-        if added > 0:
-            g = _sum(g, tuple(range(added)))
-        stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
-        if stretched:
-            g = _sum(g, stretched, keepdims=True)
-        if g.shape != shape:
-            g = np.broadcast_to(g, shape)
+        if g.ndim == 2 and shape == g.shape[1:] and g.nbytes < pool.min_pooled and g.dtype.char in "fd":
+            # As of the gradient of a bias: 0.8 us in place of 2.2 for 64 rows of 128.
+            g = np.dot(_ones(g.shape[0], g.dtype), g)
+        else:
+            g = _without_broadcast(g, shape)
     if g.dtype is not dtype and g.dtype != dtype:
         g = astype(g.real if g.dtype.kind == "c" and dtype.kind != "c" else g, dtype)
     return g
 
 
+def _without_broadcast(g: Array, shape: tuple[int, ...]) -> Array:
+    added = g.ndim - len(shape)
+    if added > 0:
+        g = _sum(g, tuple(range(added)))
+    stretched = tuple([i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1])
+    if stretched:
+        g = _sum(g, stretched, keepdims=True)
+    return g if g.shape == shape else np.broadcast_to(g, shape)
+
+
 def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
-    # As of the gradient of a bias: 0.8 us in place of 2.2 for 64 rows of 128.
-    if axes == (0,) and g.ndim == 2 and g.dtype.char in "fd" and g.nbytes < pool.min_pooled and not keepdims:
-        total: Array = np.dot(_ones(g.shape[0], g.dtype), g)
-        return total
     return np.asarray(reduce(np.add, g, axes, None, keepdims))
 
 

@@ -51,7 +51,8 @@ def run_backward(
             kind = TensorGradients if create_graph else ArrayGradients
             # The second run of a checkpoint's function makes saved values for others: not to be freed by it.
             keep = retain_graph or recomputing.get() > 0
-            return _walk(roots, kind(anomalies(), retain_graph=keep), only)
+            watch = None if when_enabled.get() is True else anomalies()
+            return _walk(roots, kind(watch, retain_graph=keep), only)
     except BaseException as error:
         # Who stores the error stores no memory of ours.
         clear_library_frames(error)
@@ -190,6 +191,9 @@ def _accumulate(found: dict[Node, Any]) -> None:
             found[node] = _sum(before, found[node])
         homes.append(x)
     made = tensors_of(found, wrap_unowned, wrap_claim_unowned)
+    if not grown:
+        run(map(setattr, homes, repeat("_grad"), made.values()))
+        return
     # Last of what may fail: each has memory of its own to write to.
     arrays = [writable(before) for before, _ in grown]
     # In one call: no signal comes between two of them.

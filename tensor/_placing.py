@@ -121,7 +121,7 @@ def matmul(a: Array, b: Array) -> Any:
     """Return the product of matrices, vectors or batches: plain arrays, as ``of_one`` does."""
     if a.ndim == b.ndim == 2:
         shape: Shape = (a.shape[0], b.shape[1])
-        if shape[0] * shape[1] * 16 < pool.min_pooled:  # small in any dtype: here in 150 ns
+        if shape[0] * shape[1] * (a.itemsize + b.itemsize) < pool.min_pooled:  # small: here in 150 ns
             return np.matmul(a, b)
     else:
         shape = shape_of_product(a.shape, b.shape)

@@ -303,10 +303,11 @@ _functions: dict[Any, Callable[..., Any]] = {
 
 
 def _matmul(x1: Any, x2: Any) -> Any:
-    # 0.5 us less than `_pooling`: small layers are linear for most of their time.
-    if type(x1) is ndarray and type(x2) is ndarray:
-        return _wrapped(matmul(x1, x2))
-    return _wrapped(matmul(plain(x1), plain(x2)))
+    if type(x1) is not ndarray or type(x2) is not ndarray:
+        return _wrapped(matmul(plain(x1), plain(x2)))
+    # 0.6 us less, and small networks call little else.
+    out = matmul(x1, x2)
+    return out if out.nbytes < pool.min_pooled else _wrapped(out)
 
 
 def _where_nonzero(x: Any, by: Any) -> Any:

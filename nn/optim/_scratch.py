@@ -45,8 +45,9 @@ class Scratch:
         array = x._array
         if array is None:
             x._raise_disposed()
-        if array.size > _SMALL or array.dtype.kind == "c":
-            dtype = _real(array.dtype)
+        dtype = array.dtype
+        if array.size > _SMALL or dtype.kind == "c":
+            dtype = _real(dtype)
             if dtype not in self._held:
                 self._held[dtype] = empty((PIECE,), dtype), empty((PIECE,), dtype)
 
@@ -57,8 +58,9 @@ class Scratch:
         """
         g: Any = grad._array
         arrays: list[Any] = [x._array, g, *[s._array for s in state]]
-        if g.size <= _SMALL and g.dtype.kind != "c":
-            return [(*arrays, np.empty(g.shape, g.dtype), np.empty(g.shape, g.dtype))]
+        shape, dtype = g.shape, g.dtype
+        if g.size <= _SMALL and dtype.kind != "c":
+            return [(*arrays, np.empty(shape, dtype), np.empty(shape, dtype))]
         return self._cut(arrays)
 
     def _cut(self, arrays: list[Array]) -> Iterator[tuple[Array, ...]]:

@@ -90,6 +90,11 @@ class SGD(Optimizer):
         if group["maximize"]:
             lr = -lr
             decay = -decay
+        if not (momentum or decay):
+            for p, g, t, _ in self._scratch.pieces(x, grad):
+                np.multiply(g, lr, out=t)
+                p -= t
+            return
         keeps = 1 if is_first else 1 - group["dampening"]  # the first gradient goes in whole
         buffers = [state["momentum_buffer"]] if momentum else []
         for p, g, *held, t, more in self._scratch.pieces(x, grad, *buffers):
