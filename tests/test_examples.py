@@ -116,6 +116,33 @@ def test_the_agent_learns_in_memory_that_stays_flat_and_is_given_back(capsys):
     assert "bytes left: 0; live_count: 0;" in printed
 
 
+def test_the_three_leaks_are_found_and_cured(capsys):
+    leaks = load("find_a_leak")
+    result = leaks.main([])
+    # Each epoch leaves an Adam with two moments for each of four parameters, its activations, and a loss.
+    activations, optimizers, losses = result.report.rows[:3]
+    assert [activations.count, optimizers.count, losses.count] == [320, 40 * 9, 40]
+    assert activations.nbytes == 320 * 64 * 128 * 4
+    moments = 2 * 4 * (64 * 128 + 128 + 128 * 10 + 10)
+    assert optimizers.nbytes == 40 * moments
+    for row, said in ((losses, "leak 1"), (activations, "leak 2"), (optimizers, "leak 3")):
+        assert row.is_growing
+        assert f"# {said}" in row.site.text
+    assert not any(row.is_growing for row in result.report.rows[3:])
+    # Memory says the same: from epoch to epoch it grows by what those lines leave. The graphs of the losses keep
+    # the data too, which was there before.
+    grown = result.leaking.bytes_live[-1] - result.leaking.bytes_live[0]
+    left = sum(row.nbytes for row in (activations, optimizers, losses)) - 9 * 64 * 64 * 4
+    assert grown == pytest.approx(left * 39 / 40, rel=0.001)
+
+    assert len(set(result.cured.live_tensors)) == 1
+    assert len(set(result.cured.bytes_live)) == 1
+    assert result.report_of_cured.count == 0
+    assert capsys.readouterr().out.endswith(
+        "lines that keep more and more: 0; left beside the data: 0 tensors\n"
+    )
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(5))
 def test_the_agent_learns_to_balance_the_pole(seed):
