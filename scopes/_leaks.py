@@ -228,6 +228,7 @@ def report_of(
     tracker = _tracker()
     rounds = [count - since.rounds.get(path, 0) for path, count in tracker.rounds.items()]
     most = max([1, *rounds])
+    closings, made = tracker.closings - since.closings, tracker.serial - since.serial
     groups: dict[Site, list[tuple[Record, int]]] = {}
     # Who lies over memory has it, rather than who keeps it for a graph.
     seen: set[int] = set()
@@ -241,11 +242,10 @@ def report_of(
     for site, group in groups.items():
         records = [record for record, _ in group]
         count, nbytes = len(group), sum([n for _, n in group])
-        is_growing = is_spread_out(
-            [record.serial - since.serial - 1 for record in records], tracker.serial - since.serial
-        ) or is_spread_out(
-            [record.closings - since.closings for record in records], tracker.closings - since.closings
-        )
+        if closings > 1:
+            is_growing = is_spread_out([record.closings - since.closings for record in records], closings)
+        else:  # no rounds to go by: the order in which things were created, if that is a run of some length
+            is_growing = made >= _RUN and is_spread_out([r.serial - since.serial - 1 for r in records], made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
         rows.append(LeakRow(site, kinds, count, nbytes, count * share, nbytes * share, records[0].scope))
@@ -253,15 +253,18 @@ def report_of(
     return LeakReport(tuple(rows), most)
 
 
+_RUN = 100
+
+
 def is_spread_out(moments: list[int], until: int) -> bool:
     """Tell whether `moments`, counted from 0, lie all along the way to `until`: in 3 of its 4 parts.
 
-    Of two or three moments, in two of as many parts.
+    Of two or three moments, and on a way of so many steps, in two of as many parts.
     """
-    parts = min(len(moments), 4)
-    if parts < 2 or until < 2:
+    parts = min(len(moments), 4, until)
+    if parts < 2:
         return False
-    return len({moment * parts // until for moment in moments}) >= (3 if parts == 4 else 2)
+    return len({min(moment * parts // until, parts - 1) for moment in moments}) >= (3 if parts == 4 else 2)
 
 
 def _own_bytes_of(x: object, seen: set[int]) -> int:
