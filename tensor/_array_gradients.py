@@ -108,11 +108,16 @@ class ArrayGradients:
         arrived = self.arrived
         if to not in arrived:
             arrived[to] = g
+        elif g.nbytes < _TINY:
+            arrived[to] = np.asarray(arrived[to] + g)
         elif is_alone(arrived, to):
             np.add(arrived[to], g, arrived[to])
         else:
             arrived[to] = np.asarray(leave(enter(arrived[to]) + g))
 
+
+# Bytes: of less NumPy makes a new array in half the time that it takes to see who looks at the old one.
+_TINY = 1024
 
 # What an interpreter counts for an array that a dict alone holds.
 _SOLE = next(getrefcount(held[0]) for held in [{0: np.empty(1)}])

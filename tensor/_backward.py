@@ -190,7 +190,7 @@ def _accumulate(found: dict[Node, Any]) -> None:
                 continue
             found[node] = _sum(before, found[node])
         homes.append(x)
-    made = tensors_of(found, wrap_unowned, wrap_claim_unowned)
+    made = tensors_of(found, wrap_unowned, wrap_claim_unowned) if found else {}
     if not grown:
         run(map(setattr, homes, repeat("_grad"), made.values()))
         return
