@@ -397,3 +397,21 @@ def test_a_tracked_tensor_is_gone_with_its_last_reference() -> None:
             assert leaks().count == 0
     finally:
         gc.enable()
+
+
+def test_what_grows_comes_first_then_the_most_bytes() -> None:
+    with track():
+        large = tensor.ones((5000,))
+        larger = tensor.ones((9000,))
+        small, few = [], []
+        for _ in range(12):
+            with new_dispose_scope("step") as scope:
+                few.append(scope.detach(tensor.ones((10,))))
+                small.append(scope.detach(tensor.ones((20,))))
+        assert [(row.nbytes, row.is_growing) for row in leaks().rows] == [
+            (12 * 80, True),
+            (12 * 40, True),
+            (36000, False),
+            (20000, False),
+        ]
+        del large, larger
