@@ -129,7 +129,7 @@ def test_the_three_leaks_are_found_and_cured(capsys):
         assert row.is_growing
         assert f"# {said}" in row.site.text
     assert not any(row.is_growing for row in result.report.rows[3:])
-    # Memory says the same: from epoch to epoch it grows by what those lines leave. The graphs of the losses keep
+    # Memory says the same: each epoch adds what those lines leave. The graphs of the losses keep
     # the data too, which was there before.
     grown = result.leaking.bytes_live[-1] - result.leaking.bytes_live[0]
     left = sum(row.nbytes for row in (activations, optimizers, losses)) - 9 * 64 * 64 * 4
