@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import imports, lifetimes, memory, ops, peaks, training
+from benchmarks import imports, lifetimes, memory, ops, peaks, tracking, training
 from benchmarks.harness import measure
 from benchmarks.report import print_table, write_json
 
-FAMILIES = (ops, memory, lifetimes, training, peaks, imports)
+FAMILIES = (ops, memory, lifetimes, tracking, training, peaks, imports)
 RESULTS = Path(__file__).resolve().parent / "results"
 
 

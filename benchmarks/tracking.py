@@ -1,0 +1,92 @@
+"""What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import scopes
+import tensor
+from benchmarks.harness import OURS, Case, Timer, timed
+from scopes import new_dispose_scope
+
+Switch = Callable[[], AbstractContextManager[object]]
+
+SWITCHES: dict[str, Switch] = {
+    "off": nullcontext,
+    "on": scopes.track,
+    "on, 3 lines": partial(scopes.track, 3),
+}
+
+
+def cases() -> Iterator[Case]:
+    """Yield an op, an op that is recorded, a disposal and a scope, each with tracking off and on."""
+    for name, switch in SWITCHES.items():
+        yield Case(f"tracking/multiply 1, {name}", partial(_multiplication, switch), rounds=60)
+    for name in ("off", "on"):
+        switch = SWITCHES[name]
+        recorded = partial(_multiplication, switch, requires_grad=True)
+        yield Case(f"tracking/multiply 1, recorded, {name}", recorded, rounds=60)
+        yield Case(f"tracking/dispose each of 1,000, {name}", partial(_disposal, switch), rounds=60)
+        yield Case(f"tracking/empty scope, {name}", partial(_empty_scope, switch), rounds=60)
+    yield Case("tracking/leaks of 10,000", _leaks, rounds=10, repetitions=1)
+
+
+def _multiplication(switch: Switch, *, requires_grad: bool = False) -> Mapping[str, Timer]:
+    def ours(repetitions: int) -> None:
+        with switch(), new_dispose_scope("step"):
+            a, b = tensor.tensor([2.0], requires_grad=requires_grad), tensor.tensor([3.0])
+            _multiply(a, b, repetitions)
+
+    return {OURS: timed(ours)}
+
+
+def _multiply(a: Any, b: Any, repetitions: int) -> None:
+    # The product has a name, as in a user's program: it goes when the next one takes its name.
+    for _ in range(repetitions):
+        _product = a * b
+
+
+def _disposal(switch: Switch) -> Mapping[str, Timer]:
+    """Time the ends of scopes with 1,000 tensors each, which are created before; figures are per scope."""
+
+    def ours(repetitions: int) -> float:
+        seconds = 0.0
+        with switch():
+            for _ in range(repetitions):
+                scope = new_dispose_scope("step")
+                held = [tensor.ones((1,)) for _ in range(1_000)]
+                start = time.perf_counter()
+                scope.dispose()
+                seconds += time.perf_counter() - start
+                held.clear()
+        return seconds
+
+    return {OURS: ours}
+
+
+def _empty_scope(switch: Switch) -> Mapping[str, Timer]:
+    def ours(repetitions: int) -> None:
+        with switch():
+            for _ in range(repetitions):
+                with new_dispose_scope("step"):
+                    pass
+
+    return {OURS: timed(ours)}
+
+
+def _leaks() -> Mapping[str, Timer]:
+    """Time a report of 10,000 tensors that are alive."""
+
+    def ours(repetitions: int) -> float:
+        with scopes.track():
+            held = [tensor.ones((1,)) for _ in range(10_000)]
+            start = time.perf_counter()
+            for _ in range(repetitions):
+                scopes.leaks()
+            seconds = time.perf_counter() - start
+            held.clear()
+        return seconds
+
+    return {OURS: ours}
