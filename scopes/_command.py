@@ -21,7 +21,7 @@ from scopes._reports import _PAGE, _SCRIPT, _STYLE, Report
 from scopes._statistics import statistics
 from scopes._timeline import Timeline
 from scopes._trace_report import NoTraceError, tell
-from scopes._tracebacks import clear_frames_of
+from scopes._tracebacks import clear_frames_of, is_ours
 from scopes._tree import scope_tree
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         timeline = Timeline().__enter__()  # left where the trace is written
     ending = _Ending(options, high_water, timeline)
     ending.come_when_terminated()
+    _pass_on_interrupts()
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
@@ -112,6 +113,26 @@ def _run(options: argparse.Namespace) -> NoReturn:
         sys.excepthook = lambda *_: None
         raise error
     sys.exit(status or leaking)
+
+
+def _pass_on_interrupts() -> None:
+    """Send an interrupt again that came upon tracking while something ended: Python drops it there."""
+    usual = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        traceback = unraisable.exc_traceback
+        if unraisable.exc_type is KeyboardInterrupt and traceback is not None and is_ours(traceback.tb_frame):
+            _send_soon(signal.SIGINT)
+        else:
+            usual(unraisable)
+
+    sys.unraisablehook = hook
+
+
+def _send_soon(number: int) -> None:
+    timer = threading.Timer(0.01, os.kill, (os.getpid(), number))
+    timer.daemon = True  # the end of the program does not wait for it
+    timer.start()
 
 
 def _show(error: BaseException | None) -> int:
@@ -147,7 +168,7 @@ class _Ending:
         timeline = self._timeline
         if timeline is not None and timeline._entering.locked():
             # The signal has come upon this thread while it made an entry: a moment later it is made.
-            threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+            _send_soon(number)
             return
         signal.signal(number, signal.SIG_DFL)
         try:

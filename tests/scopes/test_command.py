@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -157,6 +158,53 @@ def test_a_program_that_is_interrupted_reports_what_its_functions_hold(tmp_path:
         _, err = process.communicate(timeout=60)
         assert process.returncode == -number
         assert lines_named(err.rpartition("has ended")[2], "program.py")[0] == 5
+
+
+def test_an_interrupt_that_comes_upon_tracking_itself_is_not_lost(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        f"{LEAK}"
+        "import signal, time\n"
+        "from scopes.lowlevel import tracking\n"
+        "class Interrupting:\n"
+        "    def created(self, record): pass\n"
+        "    def ended(self, record, how):\n"
+        "        tracking.tracker.listeners = tracking.tracker.listeners[:-1]\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "tracking.tracker.listeners += (Interrupting(),)\n"
+        "tensor.ones((2,))\n"  # ends at once, in a callback that can't raise
+        "time.sleep(60)\n",
+    )
+    done = scopes_run(program)
+    assert done.returncode == -signal.SIGINT
+    assert "Exception ignored" not in done.stderr
+    assert lines_named(done.stderr.partition("has ended")[2], "program.py")[0] == 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("options", [[], ["--trace", "trace.json"]], ids=["plain", "trace"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_at_any_moment_ends_the_program_with_its_report(
+    number: signal.Signals, options: list[str], tmp_path: Path
+) -> None:
+    program = write(
+        tmp_path / "program.py",
+        f"{LEAK}"
+        "from scopes import new_dispose_scope\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    with new_dispose_scope('step'):\n"
+        "        x = tensor.ones((4,)) * 2\n",
+    )
+    for round in range(20):
+        process = start("-m", "scopes", "run", *options, program, cwd=tmp_path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1 + round * 0.003)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == -number
+        assert lines_named(err.partition("has ended")[2], "program.py")[0] == 2
 
 
 def test_what_does_not_compile_is_shown_as_python_shows_it(tmp_path: Path) -> None:
