@@ -218,14 +218,20 @@ class TensorCore(Scoped):
 
     def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:
         yield self._footprint()
-        # The graph too, whose values no tensor needs to hold.
+        # The graph too, whose values no tensor needs to hold; but not those of its leaves that are alive.
+        nodes = []
         stack = [self._node]
         while stack:
             node = stack.pop()
             if node is None or id(node) in seen:
                 continue
             seen.add(id(node))
+            nodes.append(node)
             stack += node.next
+            leaf = node.tensor() if isinstance(node, Leaf) else None
+            if leaf is not None:
+                seen.add(leaf._footprint()[0])
+        for node in nodes:
             for array in node.arrays():
                 owner = owner_of(array)
                 yield id(owner), owner.nbytes

@@ -415,3 +415,12 @@ def test_what_grows_comes_first_then_the_most_bytes() -> None:
             (20000, False),
         ]
         del large, larger
+
+
+def test_the_weights_of_a_model_made_before_tracking_are_not_the_losses() -> None:
+    model = nn.Linear(100, 1)
+    x = tensor.ones((2, 100), requires_grad=True)
+    with track():
+        loss = model(x).sum()
+        (row,) = leaks().rows
+        assert (row.count, row.nbytes) == (1, loss.nbytes)
