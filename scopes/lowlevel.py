@@ -5,6 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 """
 
 from scopes._current import current, register
+from scopes._meters import measure_peaks_by
 from scopes._ownership import owner_of
 from scopes._records import Listener, Record, ending_by
 from scopes._scoped import Scoped
@@ -38,6 +39,7 @@ __all__ = [
     "ending_by",
     "format_bytes",
     "measure_memory_by",
+    "measure_peaks_by",
     "note_created",
     "note_ended",
     "note_made_for",

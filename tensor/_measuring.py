@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from scopes.lowlevel import format_bytes, parse_size
+from scopes.lowlevel import format_bytes, measure_peaks_by, parse_size
 from tensor import _accounting as accounting
 from tensor import _leases as leases
 from tensor._limits import set_limit
@@ -209,3 +209,6 @@ class limit:  # noqa: N801  # it is called like a function
             return limit(nbytes)
 
         return _decorated(function, around)
+
+
+measure_peaks_by(measure)

@@ -21,6 +21,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "ending_by",
         "format_bytes",
         "measure_memory_by",
+        "measure_peaks_by",
         "note_created",
         "note_ended",
         "note_made_for",

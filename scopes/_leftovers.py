@@ -1,0 +1,117 @@
+"""What a test or a block left alive, in words: the lines that created it, and the scopes these were in."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from scopes import _tracking as tracking
+from scopes._ownership import owner_of
+from scopes._scoped import Scoped
+from scopes._sizes import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scopes._sites import Site
+    from scopes.lowlevel import Record
+
+    Items = list[tuple[Record, Any]]
+
+# So many lines are listed; those that follow hold less.
+_MOST_LINES = 20
+
+
+def left(alive: Callable[[], Items]) -> Items:
+    """Return what `alive` finds, without what the collector of garbage takes when it is enabled."""
+    if alive() and gc.isenabled():
+        gc.collect()
+    return alive()
+
+
+def alive_since(serial: int) -> Items:
+    """Return what was created after that many, and is alive."""
+    tracker = tracking.current.tracker
+    return [] if tracker is None else [item for item in tracker.alive() if item[0].serial > serial]
+
+
+def alive_of(records: Iterable[Record]) -> Items:
+    """Return those of `records` whose disposables are alive, also when tracking has ended meanwhile."""
+    found = []
+    for record in records:
+        x = record()
+        if x is not None and record.ended is None and not getattr(x, "is_invalid", False):
+            found.append((record, x))
+    return found
+
+
+class Leftovers:
+    """What is left, by the lines that created it. Holds text and figures, no disposables."""
+
+    def __init__(self, items: Items) -> None:
+        self.count = len(items)
+        self.nbytes = 0
+        self._groups: dict[Site, tuple[Counter[str], list[int]]] = {}
+        self._paths = Counter([record.scope for record, _ in items])
+        self._owners = Counter([owner for _, x in items if (owner := _label_of_owner(x)) is not None])
+        # As in reports: who lies over memory has it, rather than who keeps it for a graph.
+        seen: set[int] = set()
+        own = [_bytes_of([x._footprint()], seen) if isinstance(x, Scoped) else 0 for _, x in items]
+        for (record, x), nbytes in zip(items, own, strict=True):
+            kept = _bytes_of(x._keeps(seen), seen) if isinstance(x, Scoped) else 0
+            kinds, sizes = self._groups.setdefault(record.site, (Counter(), []))
+            kinds[record.kind] += 1
+            sizes.append(nbytes + kept)
+            self.nbytes += nbytes + kept
+
+    def __str__(self) -> str:
+        """Return how many they are, and the memory that they keep."""
+        return f"{self.count} disposable{'s' * (self.count != 1)}, {format_bytes(self.nbytes)}"
+
+    def lines(self) -> list[str]:
+        """Return the lines that created them, and the tree of scopes that they were created in."""
+        lines = []
+        rows = sorted(self._groups.items(), key=lambda row: -sum(row[1][1]))
+        for site, (kinds, sizes) in rows[:_MOST_LINES]:
+            amount = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
+            lines += [f"  {site}", f"      {site.text}", f"      -> {amount}, {format_bytes(sum(sizes))}"]
+        rest = rows[_MOST_LINES:]
+        if rest:
+            nbytes = sum([sum(sizes) for _, (_, sizes) in rest])
+            lines.append(f"  and {len(rest)} more lines, {format_bytes(nbytes)}")
+        return [
+            *lines,
+            *self._tree(),
+            *[f"  {count} owned by {name}" for name, count in self._owners.items()],
+        ]
+
+    def _tree(self) -> list[str]:
+        counts: Counter[tuple[str, ...]] = Counter()
+        for path, count in self._paths.items():
+            for end in range(1, len(path) + 1):
+                counts[path[:end]] += count
+        if not counts:
+            return []
+        lines = ["  the scopes they were created in:"]
+        lines += [f"    {'  ' * (len(path) - 1)}{path[-1]}: {counts[path]}" for path in sorted(counts)]
+        if self._paths[()]:
+            lines.append(f"    outside all scopes: {self._paths[()]}")
+        return lines
+
+
+def _label_of_owner(x: object) -> str | None:
+    owner = owner_of(x)
+    if owner is None:
+        return None
+    return "a scope that is still open" if owner.name is None else f"the scope {owner.name!r}, still open"
+
+
+def _bytes_of(buffers: Iterable[tuple[int, int]], seen: set[int]) -> int:
+    """Return the bytes of those of `buffers` that are not in `seen`, and put them there."""
+    nbytes = 0
+    for key, n in buffers:
+        if key not in seen:
+            seen.add(key)
+            nbytes += n
+    return nbytes

@@ -1,0 +1,140 @@
+"""Limits of what may be alive at once while tracking is on: the peak, and by which lines it was passed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from scopes import _tracking as tracking
+from scopes._leftovers import Leftovers, alive_of
+from scopes._meters import Meter
+from scopes._scoped import Scoped
+from scopes._sizes import format_bytes
+
+if TYPE_CHECKING:
+    from scopes._scope import DisposeScope
+    from scopes.lowlevel import Record
+
+# After a look at what all tensors and graphs hold, so large a part of the limit must be made until the next.
+_PART = 1 / 16
+
+
+class Moment:
+    """What was alive when a limit was passed, and the line that passed it."""
+
+    def __init__(self, last: Record, records: list[Record]) -> None:
+        self.site = last.site
+        self.alive = Leftovers(alive_of(records))
+
+    def __str__(self) -> str:
+        passed = f"It was passed at {self.site}: {self.site.text}"
+        return "\n".join([passed, f"Alive then were {self.alive}:", *self.alive.lines()])
+
+
+class Limits:
+    """Watches what is created while it runs: how many are alive at once, and how much memory is live.
+
+    Parameters
+    ----------
+    live_count
+        How many tensors may be alive at once; None for any number.
+    nbytes
+        How much more memory may be live than at the start, in bytes; None for any size.
+    """
+
+    def __init__(self, live_count: int | None, nbytes: int | None) -> None:
+        self.live_count = live_count
+        self.nbytes = nbytes
+        self.live_peak = 0
+        self._meter = None if nbytes is None else Meter()
+        # By their numbers.
+        self._alive: dict[int, Record] = {}
+        self._is_paused = True
+        self._too_many: Moment | None = None
+        self._too_large: Moment | None = None
+        # No look at all memory is due before so many bytes more are made.
+        self._room = 0.0 if nbytes is None else float(nbytes)
+
+    def __enter__(self) -> Self:
+        tracker = tracking.current.tracker
+        if tracker is not None:
+            tracker.listeners += (self,)
+        self.resume()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pause()
+        tracker = tracking.current.tracker
+        if tracker is not None:
+            tracker.listeners = tuple([each for each in tracker.listeners if each is not self])
+        self._alive.clear()
+
+    def pause(self) -> None:
+        """Count nothing of what is created from now on, until ``resume``."""
+        self._is_paused = True
+        if self._meter is not None:
+            self._meter.pause()
+
+    def resume(self) -> None:
+        """Go on after ``pause``."""
+        self._is_paused = False
+        if self._meter is not None:
+            self._meter.begin()
+
+    def created(self, record: Record) -> None:
+        """Hear of a new disposable."""
+        if self._is_paused or not isinstance(record(), Scoped):
+            return
+        self._alive[record.serial] = record
+        count = len(self._alive)
+        self.live_peak = max(self.live_peak, count)
+        if self.live_count is not None and count > self.live_count and self._too_many is None:
+            self._too_many = self._moment(record)
+        if self.nbytes is not None and self._too_large is None:
+            self._room -= record.nbytes
+            if self._room < 0:
+                self._look(record, self.nbytes)
+
+    def _look(self, record: Record, most: int) -> None:
+        moment = self._moment(record)
+        if moment is not None:
+            room = most - moment.alive.nbytes
+            if room < 0:
+                self._too_large = moment
+            self._room = max(room, most * _PART)
+
+    def _moment(self, record: Record) -> Moment | None:
+        try:
+            return Moment(record, list(self._alive.values()))
+        except (AttributeError, RuntimeError):
+            return None  # another thread is about to complete or to change something: the next look will do
+
+    def ended(self, record: Record, how: str) -> None:  # noqa: ARG002  # as listeners are called
+        """Hear that it was disposed, or that its last reference has gone."""
+        self._alive.pop(record.serial, None)
+
+    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Hear of a scope that was opened."""
+
+    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Hear that a scope has ended."""
+
+    def verdict(self) -> str | None:
+        """Return what was wrong, or None."""
+        texts = []
+        if self.live_count is not None and self._too_many is not None:
+            texts.append(
+                f"{self.live_peak} tensors were alive at once, more than the {self.live_count} that "
+                f"limit_live_tensors allows.\n{self._too_many}"
+            )
+        if self.nbytes is not None and self._meter is not None:
+            peak = self._meter.peak_bytes
+            if peak > self.nbytes:
+                where = self._too_large or (
+                    "At no moment did tensors and their graphs hold that much: the rest was the memory of "
+                    "single operations while they ran."
+                )
+                texts.append(
+                    f"{format_bytes(peak)} of tensor memory were live at once, more than the "
+                    f"{format_bytes(self.nbytes)} that limit_tensor_memory allows.\n{where}"
+                )
+        return "\n\n".join(texts) or None

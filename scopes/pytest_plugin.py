@@ -1,0 +1,377 @@
+"""The pytest plugin: markers and an option that fail tests which leave tensors alive, or hold too many.
+
+Installed with the package and silent until used: a test asks by the fixture `dispose_statistics` or by one
+of the markers ``no_tensor_leaks``, ``limit_live_tensors(n)``, ``limit_tensor_memory("10 MB")``; the option
+``--tensor-leaks`` is ``no_tensor_leaks`` for all tests. Tracking is on for such tests, from their setup to
+their teardown, after which what is left counts. What a fixture of wider scope created is put to the fixture,
+once that has ended, in a report of its own. ``-p no:disposescope`` switches the plugin off.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from scopes import _tracking as tracking
+from scopes._leftovers import Leftovers, alive_of, alive_since, left
+from scopes._limits import Limits
+from scopes._sizes import parse_size
+from scopes.testing import CURE, StatisticsWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from scopes.lowlevel import Record
+
+__all__ = ["dispose_statistics"]
+
+MARKERS = (
+    "no_tensor_leaks: fail when a tensor that the test creates is alive after its teardown.",
+    "limit_live_tensors(n): fail when more than n tensors that the test creates are alive at once.",
+    'limit_tensor_memory(size): fail when more than that, "10 MB" for example, is live above the start.',
+)
+
+
+@pytest.fixture
+def dispose_statistics() -> StatisticsWindow:
+    """Figures of what is created and disposed since the test began, live: a `StatisticsView`.
+
+    They begin anew when the test's own code does, so that what fixtures created is not in them.
+    """
+    return StatisticsWindow()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--tensor-leaks``."""
+    parser.getgroup("disposescope").addoption(
+        "--tensor-leaks",
+        action="store_true",
+        help="fail each test and each fixture that leaves tensors alive: no_tensor_leaks for all",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and what looks after the tests that use them."""
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
+    config.pluginmanager.register(_Guard(config), "disposescope-guard")
+
+
+class _Wishes:
+    """What a test's markers and the option ask for."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        # What is wrong with a marker.
+        self.error: str | None = None
+        self.live_count: int | None = None
+        self.nbytes: int | None = None
+        self.no_leaks = bool(item.config.getoption("--tensor-leaks"))
+        mark = item.get_closest_marker("no_tensor_leaks")
+        if mark is not None:
+            self.no_leaks = True
+            if mark.args or mark.kwargs:
+                self._refuse(mark, "it takes nothing: write @pytest.mark.no_tensor_leaks")
+        mark = item.get_closest_marker("limit_live_tensors")
+        if mark is not None:
+            count: Any = mark.args[0] if len(mark.args) == 1 and not mark.kwargs else None
+            if type(count) is int and count >= 0:
+                self.live_count = count
+            else:
+                self._refuse(
+                    mark, "it takes one whole number from 0: write @pytest.mark.limit_live_tensors(10)"
+                )
+        mark = item.get_closest_marker("limit_tensor_memory")
+        if mark is not None:
+            size: Any = mark.args[0] if len(mark.args) == 1 and not mark.kwargs else None
+            try:
+                self.nbytes = parse_size(size, "the size")
+            except ValueError as error:
+                why = str(error) if size is not None else "it takes one size"
+                self._refuse(mark, f'{why}: write @pytest.mark.limit_tensor_memory("10 MB")')
+
+    def _refuse(self, mark: pytest.Mark, why: str) -> None:
+        given = [*map(repr, mark.args), *(f"{name}={value!r}" for name, value in mark.kwargs.items())]
+        self.error = f"@pytest.mark.{mark.name}({', '.join(given)}): {why}"
+
+    def __bool__(self) -> bool:
+        return self.no_leaks or self.live_count is not None or self.nbytes is not None
+
+
+class _Definition(Protocol):
+    """What is used of pytest's definition of a fixture."""
+
+    argname: str
+    scope: str
+
+    @property
+    def func(self) -> Any: ...
+
+
+# Of setup_class(), setUpClass() and their like, which pytest turns into fixtures.
+_SETUP = re.compile(r"_(?:xunit|unittest)_(\w+)_fixture_(.*)")
+
+
+class _Fixture:
+    """A fixture from its setup to its end; with another parameter it is another one."""
+
+    def __init__(self, definition: _Definition) -> None:
+        self.definition = definition
+        self.is_wide = definition.scope != "function"
+        # What it created and was alive when the test had ended that it was set up for.
+        self.kept: list[Record] = []
+
+    def __str__(self) -> str:
+        name = self.definition.argname
+        setup = _SETUP.fullmatch(name)
+        if setup is not None:
+            return f"{setup[1]}() of {setup[2]}"
+        return f"fixture {name!r} (scope: {self.definition.scope})"
+
+    def place(self, root: Path) -> tuple[str, int]:
+        """Return the file, from `root`, and the line from 0 that it begins in."""
+        code = getattr(self.definition.func, "__code__", None)
+        if code is None:
+            return "", 0
+        path = Path(code.co_filename)
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return name, code.co_firstlineno - 1
+
+
+def _is_wide(fixture: _Fixture | None) -> bool:
+    """Tell whether it outlasts the test."""
+    return fixture is not None and fixture.is_wide
+
+
+class _Watch:
+    """One test while it runs: tracking is on, and whose code is running is noted."""
+
+    def __init__(self, wishes: _Wishes) -> None:
+        self.wishes = wishes
+        self.tracker = tracking.begin()
+        self.start = self.tracker.serial
+        # After how many creations it was whose turn to create: a fixture's, or None for the test's.
+        self.turns: list[tuple[int, _Fixture | None]] = [(self.start, None)]
+        self.is_calling = False
+        self.has_failed = False
+        self.limits: Limits | None = None
+        if wishes.live_count is not None or wishes.nbytes is not None:
+            self.limits = Limits(wishes.live_count, wishes.nbytes)
+            self.limits.__enter__()
+
+    def close(self) -> None:
+        self.stop_limits()
+        tracking.end()
+
+    def stop_limits(self) -> None:
+        limits, self.limits = self.limits, None
+        if limits is not None:
+            limits.__exit__()
+
+    def turn_to(self, fixture: _Fixture | None) -> _Fixture | None:
+        """Put what is created from now on to `fixture`; return whose turn it was."""
+        before = self.turns[-1][1]
+        self.turns.append((self.tracker.serial, fixture))
+        if self.limits is not None and _is_wide(fixture) != _is_wide(before):
+            if _is_wide(fixture):
+                self.limits.pause()
+            else:
+                self.limits.resume()
+        return before
+
+    def put_to(self, fixture: _Fixture) -> None:
+        """Put what was created since the last turn to `fixture`, whose teardown has run."""
+        since, of = self.turns[-1]
+        if of is None and not self.is_calling:
+            self.turns[-1] = since, fixture
+            self.turn_to(None)
+
+    def creator_of(self, record: Record) -> _Fixture | None:
+        """Return the fixture that created it, or None for the test itself."""
+        return self.turns[bisect_left(self.turns, record.serial, key=lambda turn: turn[0]) - 1][1]
+
+    def alive(self, *, wide: bool) -> list[tuple[Record, Any]]:
+        """Return what is alive: of fixtures of wider scope, or of the test and those of its own."""
+        return [item for item in alive_since(self.start) if _is_wide(self.creator_of(item[0])) == wide]
+
+
+class _Guard:
+    """Looks after the tests of one run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.watch: _Watch | None = None
+        # The fixtures that watched tests set up, and those that have ended since.
+        self.fixtures: dict[_Definition, _Fixture] = {}
+        self.ended: list[_Fixture] = []
+        # On a worker of xdist: the reports of fixtures, for the controller.
+        self.reports: list[dict[str, Any] | None] = []
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """Report fixtures that ended with the test, once pytest has let go of their values."""
+        result = yield
+        ended, self.ended = self.ended, []
+        for fixture in ended:
+            self._judge_fixture(fixture)
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Begin to watch the test if it wishes so."""
+        self._close()
+        wishes = _Wishes(item)
+        watch = self.watch = _Watch(wishes) if wishes and wishes.error is None else None
+        try:
+            return (yield)
+        except BaseException:
+            if watch is not None:
+                watch.has_failed = True
+            raise
+
+    @pytest.hookimpl(specname="pytest_runtest_setup", tryfirst=True)
+    def pytest_refuse_markers(self, item: pytest.Item) -> None:
+        """Fail a test whose markers say nothing that can be watched."""
+        error = _Wishes(item).error
+        if error is not None:
+            pytest.fail(error, pytrace=False)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Start the window of statistics; judge limits when the test's code has run."""
+        window = (getattr(item, "funcargs", None) or {}).get("dispose_statistics")
+        if isinstance(window, StatisticsWindow):
+            window.restart()
+        watch = self.watch
+        if watch is None:
+            return (yield)
+        watch.turn_to(None)
+        watch.is_calling = True
+        try:
+            result = yield
+            verdict = None if watch.limits is None else watch.limits.verdict()
+            if verdict is not None:
+                pytest.fail(verdict, pytrace=False)
+        except BaseException:
+            watch.has_failed = True
+            raise
+        finally:
+            watch.is_calling = False
+            watch.stop_limits()
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Judge what is left after the teardown."""
+        watch = self.watch
+        if watch is None:
+            return (yield)
+        watch.turn_to(None)
+        try:
+            result = yield
+            # The traceback of a test that failed anyway holds its variables.
+            text = None if watch.has_failed or not watch.wishes.no_leaks else _leaks_of(item, watch)
+        finally:
+            for record, _ in watch.alive(wide=True):
+                fixture = watch.creator_of(record)
+                if fixture is not None and watch.wishes.no_leaks:
+                    fixture.kept.append(record)
+            self._close()
+        if text is not None:
+            pytest.fail(text, pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: _Definition) -> Generator[None, object, object]:
+        """Put what is created meanwhile to the fixture."""
+        watch = self.watch
+        if watch is None:
+            return (yield)
+        fixture = self.fixtures[fixturedef] = _Fixture(fixturedef)
+        before = watch.turn_to(fixture)
+        try:
+            return (yield)
+        finally:
+            watch.turn_to(before)
+
+    def pytest_fixture_post_finalizer(self, fixturedef: _Definition) -> None:
+        """Put what the fixture's teardown created to it; it has ended."""
+        fixture = self.fixtures.pop(fixturedef, None) or _Fixture(fixturedef)
+        if self.watch is not None:
+            self.watch.put_to(fixture)
+        if fixture.is_wide:
+            self.ended.append(fixture)
+
+    def _close(self) -> None:
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.close()
+
+    def _judge_fixture(self, fixture: _Fixture) -> None:
+        items = left(lambda: alive_of(fixture.kept))
+        if not items:
+            return
+        found = Leftovers(items)
+        path, line = fixture.place(self.config.rootpath)
+        report = pytest.TestReport(
+            nodeid=f"{path}::{fixture.definition.argname}",
+            location=(path, line, str(fixture)),
+            keywords={},
+            outcome="failed",
+            longrepr="\n".join([f"{fixture} left {found}:", *found.lines(), CURE]),
+            when="teardown",
+        )
+        hook = self.config.hook
+        if hasattr(self.config, "workeroutput"):
+            # A worker of xdist may report on the tests that it was given, nothing else.
+            self.reports.append(hook.pytest_report_to_serializable(config=self.config, report=report))
+        else:
+            hook.pytest_runtest_logreport(report=report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Hand the reports of fixtures to the controller of xdist."""
+        self._close()  # an interrupted test has no teardown
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            output["disposescope_fixtures"] = self.reports
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Report what a worker of xdist found."""
+        for data in getattr(node, "workeroutput", {}).get("disposescope_fixtures", ()):
+            report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
+            self.config.hook.pytest_runtest_logreport(report=report)
+
+
+def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
+    """Return what the test and fixtures of its own left, in words."""
+    if not watch.alive(wide=False):
+        return None
+    _let_go(item)
+    items = left(lambda: watch.alive(wide=False))
+    by_creator: dict[_Fixture | None, list[tuple[Record, Any]]] = {}
+    for record, x in items:
+        by_creator.setdefault(watch.creator_of(record), []).append((record, x))
+    lines: list[str] = []
+    for fixture, of_it in by_creator.items():
+        found = Leftovers(of_it)
+        who = fixture or item.name
+        lines += [f"{who} left {found}:", *found.lines()]
+    return "\n".join([*lines, CURE]) if lines else None
+
+
+def _let_go(item: pytest.Item) -> None:
+    """Drop what pytest holds for the test alone, until the session ends: it is used no more."""
+    values = getattr(item, "funcargs", None)
+    if values:
+        values.clear()
+    instance = vars(item).get("_instance")
+    if instance is not None:
+        vars(instance).clear()
+    doctest = getattr(item, "dtest", None)
+    if doctest is not None:
+        doctest.globs.clear()

@@ -1,0 +1,299 @@
+"""For tests, in any framework: what was created and disposed, and whether anything is left.
+
+The pytest plugin (`scopes.pytest_plugin`) stands on the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import warnings
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+
+from scopes import _tracking as tracking
+from scopes._figures import FIGURES, DisposeStatistics
+from scopes._leaks import Snapshot, snapshot
+from scopes._leftovers import Leftovers, alive_since, left
+from scopes._statistics import StatisticsView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+__all__ = ["StatisticsWindow", "assert_dispose_counts", "assert_no_leaks"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class StatisticsWindow(StatisticsView):
+    """The figures since a moment, live: each read counts anew.
+
+    What was created before that moment and is disposed after it counts as disposed, so `live_count` may be
+    negative. Garbage is collected first, when the collector is enabled, so that what earlier code left is not
+    counted. After ``statistics.reset()`` a window must be restarted.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes.testing import StatisticsWindow
+    >>> window = StatisticsWindow()
+    >>> x = tensor.ones((2,))
+    >>> window.created_outside_scope_count, window.live_count
+    (1, 1)
+    """
+
+    __slots__ = ("_start",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: all figures are 0 now.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes.testing import StatisticsWindow
+        >>> window = StatisticsWindow()
+        >>> x = tensor.ones((2,))
+        >>> window.restart()
+        >>> window.live_count
+        0
+        """
+        _collect()
+        self._start = super().snapshot()
+
+    def snapshot(self) -> DisposeStatistics:
+        """Return the figures of this moment, frozen.
+
+        Examples
+        --------
+        >>> from scopes.testing import StatisticsWindow
+        >>> StatisticsWindow().snapshot().live_count
+        0
+        """
+        return super().snapshot() - self._start
+
+
+class assert_dispose_counts:  # noqa: N801  # it is called like a function
+    """Assert what was created, disposed, attached and detached: of a block, or of figures at hand.
+
+    Only the figures that are named are compared. They are those of the whole process: what other threads do
+    meanwhile counts too. Garbage is collected at both ends of a block, when the collector is enabled, so that
+    tensors in a reference cycle count as disposed once nobody can reach them. A block that raises is not
+    compared.
+
+    Parameters
+    ----------
+    figures
+        A snapshot, a difference of two, or live figures: they are compared at once. Without, the object is a
+        block (``with``).
+    live_count, created_outside_scope_count, disposed_outside_scope_count, created_in_scope_count, \
+    disposed_in_scope_count, attached_to_scope_count, detached_from_scope_count, finalized_count
+        What is expected; see `DisposeStatistics`.
+
+    Raises
+    ------
+    AssertionError
+        When a figure is another one.
+    TypeError
+        When no figure is named.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import new_dispose_scope, statistics
+    >>> from scopes.testing import assert_dispose_counts
+    >>> with assert_dispose_counts(created_in_scope_count=2, live_count=0):
+    ...     with new_dispose_scope():
+    ...         y = tensor.ones((2,)) * 2
+    >>> before = statistics.snapshot()
+    >>> x = tensor.ones((2,))
+    >>> assert_dispose_counts(statistics.snapshot() - before, live_count=0)
+    Traceback (most recent call last):
+        ...
+    AssertionError: live_count is 1, expected was 0
+    ...
+    """
+
+    __slots__ = ("_expected", "_is_compared", "_window")
+
+    def __init__(
+        self,
+        figures: DisposeStatistics | StatisticsView | None = None,
+        /,
+        *,
+        live_count: int | None = None,
+        created_outside_scope_count: int | None = None,
+        disposed_outside_scope_count: int | None = None,
+        created_in_scope_count: int | None = None,
+        disposed_in_scope_count: int | None = None,
+        attached_to_scope_count: int | None = None,
+        detached_from_scope_count: int | None = None,
+        finalized_count: int | None = None,
+    ) -> None:
+        given = {
+            "live_count": live_count,
+            "created_outside_scope_count": created_outside_scope_count,
+            "disposed_outside_scope_count": disposed_outside_scope_count,
+            "created_in_scope_count": created_in_scope_count,
+            "disposed_in_scope_count": disposed_in_scope_count,
+            "attached_to_scope_count": attached_to_scope_count,
+            "detached_from_scope_count": detached_from_scope_count,
+            "finalized_count": finalized_count,
+        }
+        self._expected = {name: count for name, count in given.items() if count is not None}
+        if not self._expected:
+            raise TypeError(
+                "assert_dispose_counts() was told no figure, so it would compare nothing: write for example "
+                "`with assert_dispose_counts(live_count=0):`. The figures are live_count, "
+                f"{', '.join(FIGURES)}"
+            )
+        self._window: StatisticsWindow | None = None
+        if figures is None:
+            self._is_compared = False
+        elif isinstance(figures, (DisposeStatistics, StatisticsView)):
+            self._is_compared = True
+            self._compare(figures if isinstance(figures, DisposeStatistics) else figures.snapshot())
+        else:
+            raise TypeError(
+                f"assert_dispose_counts() compares figures, not a {type(figures).__name__}: pass "
+                "statistics.snapshot() - before, or the fixture dispose_statistics, or nothing and write "
+                "`with assert_dispose_counts(live_count=0):`"
+            )
+
+    def __enter__(self) -> StatisticsWindow:
+        if self._is_compared:
+            raise RuntimeError(
+                "these figures are compared already: write `with assert_dispose_counts(live_count=0):` "
+                "without figures, and a new one for each block"
+            )
+        self._is_compared = True
+        self._window = StatisticsWindow()
+        return self._window
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._window is not None and kind is None:
+            _collect()
+            self._compare(self._window.snapshot())
+
+    def _compare(self, figures: DisposeStatistics) -> None:
+        wrong = [
+            f"{name} is {getattr(figures, name)}, expected was {count}"
+            for name, count in self._expected.items()
+            if getattr(figures, name) != count
+        ]
+        if wrong:
+            raise AssertionError("\n".join([*wrong, f"All figures: {figures}"]))
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_compared", True):  # there is none after a TypeError
+            warnings.warn(
+                "assert_dispose_counts() was neither given figures nor entered, so nothing was compared: "
+                "write `with assert_dispose_counts(...):`, or pass the figures first",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class assert_no_leaks:  # noqa: N801  # it is called like a function
+    """Assert that nothing which a block creates is alive after it; or each call of a function it decorates.
+
+    Variables of the code around the block are alive after it: let the block call a function, or decorate the
+    test, ``async def`` too. Garbage is collected first, when the collector is enabled. What other threads and
+    tasks create meanwhile counts too. A block that raises is not judged.
+
+    Parameters
+    ----------
+    depth
+        How many of your lines are listed for each: where it was created, who called that, and so on.
+
+    Raises
+    ------
+    AssertionError
+        With the lines that created what is left, and the scopes that it was created in.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes.testing import assert_no_leaks
+    >>> cache = []
+    >>> def remember():
+    ...     cache.append(tensor.ones((250,)))
+    >>> with assert_no_leaks():
+    ...     remember()
+    Traceback (most recent call last):
+        ...
+    AssertionError: the block left 1 disposable, 1000 bytes:
+    ...
+    """
+
+    __slots__ = ("_start", "depth")
+
+    def __init__(self, depth: int = 1) -> None:
+        self.depth = tracking.track(depth).depth
+        self._start: Snapshot | None = None
+
+    def __enter__(self) -> Self:
+        if self._start is not None:
+            raise RuntimeError(
+                "this block is open already: write `with assert_no_leaks():` anew for each block"
+            )
+        tracking.begin(self.depth)
+        self._start = snapshot()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        start, self._start = self._start, None
+        if start is None:
+            return
+        try:
+            items = left(lambda: alive_since(start.serial)) if kind is None else []
+            found = Leftovers(items) if items else None
+            del items  # a stored error must not hold them
+            if found is not None:
+                raise AssertionError("\n".join([f"the block left {found}:", *found.lines(), CURE]))
+        finally:
+            tracking.end()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return `function`, judged at each call; an ``async def`` when it ends."""
+        depth = self.depth
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__name__} is a generator function, whose body runs in the loops of its callers: "
+                "write `with assert_no_leaks():` around the loop"
+            )
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                with assert_no_leaks(depth):
+                    return await function(*args, **kwargs)
+
+            return cast("Callable[_P, _R]", awaited)
+
+        @wraps(function)
+        def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with assert_no_leaks(depth):
+                return function(*args, **kwargs)
+
+        return called
+
+
+CURE = (
+    "Create it inside a dispose scope that ends, dispose it, or let go of what refers to it. The guide is "
+    "docs/leaks.md"
+)
+
+
+def _collect() -> None:
+    if gc.isenabled():
+        gc.collect()

@@ -1,0 +1,762 @@
+"""The pytest plugin, by pytest inside pytest: each marker, passing and failing, and whom a leak is put to."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import scopes
+import scopes.pytest_plugin as pytest_plugin
+import tensor  # noqa: F401  # pytest inside pytest forgets what it is the first to import
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+IS_INSTALLED = bool(importlib.metadata.entry_points(group="pytest11", name="disposescope"))
+BEGINNING = """
+import asyncio, gc
+import pytest, scopes, tensor
+from scopes import new_dispose_scope
+
+KEPT = []
+
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Return a function that runs pytest on a file of tests, in this process or in one of its own."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    for name in ("PYTEST_ADDOPTS", "DISPOSESCOPE_TRACK"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(source: str, *args: str, conftest: str = "", apart: bool = False, beginning: str = BEGINNING):
+        pytester.makepyfile(test_it=beginning + source)
+        if conftest:
+            pytester.makeconftest(beginning + conftest)
+        given = ["--strict-markers", "-p", "no:cacheprovider", "-W", "error", *args]
+        if apart:
+            plugin = [] if IS_INSTALLED else ["-p", "scopes.pytest_plugin"]
+            return pytester.runpytest_subprocess(*plugin, *given)
+        # Other plugins would add their own words to what is compared; this one is given as it is loaded here.
+        others = ("disposescope", "asyncio", "xdist", "hypothesispytest")
+        given += [arg for name in others for arg in ("-p", f"no:{name}")]
+        return pytester.runpytest_inprocess(*given, plugins=[pytest_plugin])
+
+    return run
+
+
+def line_of(source: str, mark: str, file: str = "test_it.py") -> str:
+    """Return how a report names the line with `mark`."""
+    lines = (BEGINNING + source).lstrip().splitlines()
+    (number,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
+    return f"{file}:{number} in "
+
+
+# no_tensor_leaks
+
+CLEAN = """
+@pytest.mark.no_tensor_leaks
+def test_it():
+    with new_dispose_scope():
+        x = tensor.ones((2,))
+        KEPT.append(x)
+    y = tensor.ones((2,)) * 2
+    y.dispose()
+    cycle = [tensor.ones((2,))]
+    cycle.append(cycle)
+"""
+
+LEAKING = """
+@pytest.mark.no_tensor_leaks
+def test_it():
+    with new_dispose_scope("epoch"):
+        for _ in range(3):
+            with new_dispose_scope("step") as scope:
+                KEPT.append(scope.detach(tensor.ones((250,))))  # large
+    KEPT.append(tensor.ones((2,)))  # small
+"""
+
+
+def test_a_test_that_leaves_nothing_passes(run):
+    run(CLEAN).assert_outcomes(passed=1)
+
+
+def test_a_test_that_leaves_tensors_fails_with_their_lines_and_the_tree_of_scopes(run):
+    result = run(LEAKING)
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_it*",
+            "test_it left 4 disposables, 2.938 KiB:",
+            f"  {line_of(LEAKING, 'large')}test_it",
+            "      KEPT.append(scope.detach(tensor.ones((250,))))  # large",
+            "      -> 3 x Tensor, 2.93 KiB",
+            f"  {line_of(LEAKING, 'small')}test_it",
+            "      -> 1 x Tensor, 8 bytes",
+            "  the scopes they were created in:",
+            "    epoch: 3",
+            "      step: 3",
+            "    outside all scopes: 1",
+            "Create it inside a dispose scope that ends, *",
+        ]
+    )
+
+
+def test_without_a_marker_nobody_looks(run):
+    result = run(LEAKING.replace("@pytest.mark.no_tensor_leaks", ""), "-v")
+    result.assert_outcomes(passed=1)
+    assert "dispose" not in result.stdout.str().lower().replace("disposescope-", "")
+
+
+def test_the_option_looks_at_all_tests(run):
+    source = LEAKING.replace("@pytest.mark.no_tensor_leaks", "") + CLEAN.replace("test_it", "test_clean")
+    result = run(source, "--tensor-leaks")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_it left 4 disposables*"])
+
+
+def test_a_test_that_fails_anyway_is_not_judged(run):
+    source = """
+def test_it():
+    x = tensor.ones((2,))
+    assert x.sum() == 3
+
+def test_skip():
+    KEPT.append(tensor.ones((2,)))
+    pytest.skip("no time")
+
+@pytest.mark.xfail(strict=True)
+def test_xfail():
+    x = tensor.ones((2,))
+    assert x.sum() == 3
+"""
+    run(source, "--tensor-leaks").assert_outcomes(failed=1, skipped=1, xfailed=1)
+
+
+def test_each_parameter_is_a_test_and_parameters_themselves_are_no_leak(run):
+    source = """
+@pytest.mark.no_tensor_leaks
+@pytest.mark.parametrize("x", [tensor.ones((2,)), tensor.ones((3,))], ids=["two", "three"])
+def test_it(x):
+    y = x + 1
+    if len(x) == 3:
+        KEPT.append(y)
+"""
+    result = run(source)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_it[[]three[]] left 1 disposable, 12 bytes:"])
+
+
+def test_a_marker_on_a_class_holds_for_its_tests_and_what_they_keep_in_self_goes(run):
+    source = """
+@pytest.mark.no_tensor_leaks
+class TestIt:
+    def setup_method(self):
+        self.x = tensor.ones((2,))
+
+    def test_self(self):
+        self.y = self.x + 1
+
+    def test_leak(self):
+        KEPT.append(self.x + 1)
+"""
+    result = run(source)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_leak left 1 disposable, 8 bytes:"])
+
+
+def test_tests_of_unittest_and_doctests_are_judged_too(run):
+    source = '''
+import unittest
+
+class TestIt(unittest.TestCase):
+    def setUp(self):
+        self.x = tensor.ones((2,))
+
+    def test_clean(self):
+        self.y = self.x + 1
+
+    def test_leak(self):
+        KEPT.append(self.x + 1)
+
+def example():
+    """
+    >>> import tensor
+    >>> x = tensor.ones((2,))
+    >>> x.tolist()
+    [1.0, 1.0]
+    """
+'''
+    result = run(source, "--tensor-leaks", "--doctest-modules")
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["test_leak left 1 disposable, 8 bytes:"])
+
+
+def test_a_scope_left_open_is_named(run):
+    source = """
+def test_it():
+    KEPT.append(scopes.DisposeScope("forgotten"))
+    KEPT.append(tensor.ones((2,)))
+"""
+    result = run(source, "--tensor-leaks", apart=True)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["    forgotten: 1", "  1 owned by the scope 'forgotten', still open"])
+
+
+# Fixtures
+
+
+def test_what_fixtures_of_the_test_create_goes_with_it(run):
+    source = """
+@pytest.fixture
+def plain():
+    return tensor.ones((2,))
+
+@pytest.fixture
+def yielding():
+    with new_dispose_scope():
+        yield tensor.ones((2,))
+
+@pytest.fixture
+def factory():
+    made = []
+    def make():
+        made.append(tensor.ones((2,)))
+        return made[-1]
+    return make
+
+def test_it(plain, yielding, factory):
+    assert (plain + yielding + factory()).sum().item() == 6
+"""
+    run(source, "--tensor-leaks").assert_outcomes(passed=1)
+
+
+def test_a_leak_of_a_fixture_is_put_to_the_fixture(run):
+    source = """
+@pytest.fixture
+def leaking():
+    KEPT.append(tensor.ones((2,)))  # setup
+    yield KEPT[-1]
+    KEPT.append(tensor.ones((3,)))  # teardown
+
+@pytest.fixture
+def clean(leaking):
+    yield leaking + 1
+
+@pytest.mark.no_tensor_leaks
+def test_it(clean):
+    KEPT.append(tensor.ones((4,)))  # test
+"""
+    result = run(source)
+    result.assert_outcomes(passed=1, errors=1)
+    text = result.stdout.str()
+    of_test = text.index("test_it left 1 disposable, 16 bytes:")
+    of_fixture = text.index("fixture 'leaking' (scope: function) left 2 disposables, 20 bytes:")
+    first, second = sorted([of_test, of_fixture])
+    parts = {of_test: text[of_test:], of_fixture: text[of_fixture:]}
+    parts[first] = text[first:second]
+    assert line_of(source, "test") in parts[of_test]
+    assert line_of(source, "setup") in parts[of_fixture]
+    assert line_of(source, "teardown") in parts[of_fixture]
+    assert "'clean'" not in text
+
+
+WIDE = """
+@pytest.fixture(scope="{scope}")
+def model():
+    return tensor.ones((10,))
+
+class TestIt:
+    @pytest.mark.no_tensor_leaks
+    def test_first(self, model):
+        assert (model + 1).sum().item() == 20
+
+    @pytest.mark.no_tensor_leaks
+    def test_second(self, model):
+        pass
+
+    def test_third(self, model):
+        assert not model.is_invalid
+"""
+
+
+@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
+def test_a_fixture_of_wider_scope_is_not_blamed_on_the_test_and_may_live_on(run, scope):
+    run(WIDE.format(scope=scope)).assert_outcomes(passed=3)
+
+
+WIDE_LEAKING = """
+@pytest.fixture(scope="{scope}")
+def model():
+    KEPT.append(tensor.ones((10,)))  # setup
+    yield KEPT[-1]
+    KEPT.append(tensor.ones((5,)))  # teardown
+
+def test_first(model):
+    pass
+
+@pytest.mark.{mark}
+def test_second(model):
+    pass
+"""
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_leak_of_a_fixture_of_wider_scope_has_a_report_of_its_own(run, scope, apart):
+    source = WIDE_LEAKING.format(scope=scope, mark="no_tensor_leaks")
+    result = run(source, "--tensor-leaks", apart=apart)
+    result.assert_outcomes(passed=2, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            f"*ERROR at teardown of fixture 'model' (scope: {scope})*",
+            f"fixture 'model' (scope: {scope}) left 2 disposables, 60 bytes:",
+            f"  {line_of(source, 'setup')}model",
+            "      -> 1 x Tensor, 40 bytes",
+            f"  {line_of(source, 'teardown')}model",
+            "      -> 1 x Tensor, 20 bytes",
+            "*ERROR test_it.py::model - fixture 'model'*",
+        ]
+    )
+    assert "test_second" not in result.stdout.str()
+
+
+def test_a_fixture_that_no_watched_test_set_up_is_put_to_nobody(run):
+    run(WIDE_LEAKING.format(scope="module", mark="limit_live_tensors(0)")).assert_outcomes(passed=2)
+
+
+def test_a_fixture_of_wider_scope_may_end_in_the_setup_of_a_later_test(run):
+    source = """
+@pytest.fixture(scope="module", params=[2, 3])
+def model(request):
+    KEPT.append(tensor.ones((request.param,)))
+    return KEPT[-1]
+
+def test_it(model):
+    pass
+"""
+    result = run(source, "--tensor-leaks")
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["* left 1 disposable, 8 bytes:", "* left 1 disposable, 12 bytes:"])
+
+
+def test_a_fixture_asked_for_in_the_test_is_put_to_itself(run):
+    source = """
+@pytest.fixture(scope="session")
+def model():
+    return [tensor.ones((10,))]
+
+def test_it(request):
+    request.getfixturevalue("model").append(tensor.ones((2,)))  # test
+
+def test_other(model):
+    assert len(model) == 2
+"""
+    result = run(source, "--tensor-leaks", apart=True)  # in this process, what records hooks keeps requests
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["test_it left 1 disposable, 8 bytes:", f"  {line_of(source, 'test')}test_it"]
+    )
+
+
+def test_setups_in_the_manner_of_xunit_are_named_as_they_are_written(run):
+    source = """
+def setup_module():
+    KEPT.append(tensor.ones((2,)))
+
+class TestIt:
+    @classmethod
+    def setup_class(cls):
+        cls.x = tensor.ones((3,))
+
+    def test_it(self):
+        assert self.x.sum().item() == 3
+"""
+    result = run(source, "--tensor-leaks")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "setup_module() of test_it left 1 disposable, 8 bytes:",
+            "setup_class() of TestIt left 1 disposable, 12 bytes:",
+        ]
+    )
+
+
+# limit_live_tensors
+
+MANY = """
+@pytest.mark.limit_live_tensors({n})
+def test_it(model):
+    with new_dispose_scope("all"):
+        xs = [tensor.ones((2,)) for _ in range(4)]  # many
+    tensor.ones((2,)).sum()
+
+@pytest.fixture(scope="module")
+def model():
+    return [tensor.ones((2,)) for _ in range(10)]
+"""
+
+
+def test_as_many_tensors_as_the_limit_allows_pass(run):
+    run(MANY.format(n=4)).assert_outcomes(passed=1)
+
+
+def test_one_tensor_more_than_the_limit_fails_with_the_lines_of_those_alive(run):
+    source = MANY.format(n=3)
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "4 tensors were alive at once, more than the 3 that limit_live_tensors allows.",
+            f"It was passed at {line_of(source, 'many')}*: xs = *",
+            "Alive then were 4 disposables, 32 bytes:",
+            f"  {line_of(source, 'many')}*",
+            "      -> 4 x Tensor, 32 bytes",
+            "    all: 4",
+        ]
+    )
+
+
+def test_a_limit_counts_what_is_alive_and_not_what_was_created(run):
+    source = """
+@pytest.mark.limit_live_tensors(2)
+def test_it():
+    x = tensor.ones((2,))
+    for _ in range(100):
+        x = x + 1
+"""
+    run(source).assert_outcomes(passed=1)
+
+
+def test_the_nearest_limit_holds(run):
+    source = """
+@pytest.mark.limit_live_tensors(0)
+class TestIt:
+    @pytest.mark.limit_live_tensors(1)
+    def test_one(self):
+        tensor.ones((2,))
+
+    def test_none(self):
+        tensor.ones((2,))
+"""
+    run(source).assert_outcomes(passed=1, failed=1)
+
+
+# limit_tensor_memory
+
+LARGE = """
+@pytest.mark.limit_tensor_memory({size!r})
+def test_it(model):
+    xs = [tensor.ones((25_000,)) for _ in range(4)]  # many
+
+@pytest.fixture(scope="module")
+def model():
+    return tensor.ones((1_000_000,))
+"""
+
+
+@pytest.mark.parametrize("size", ["400 kB", 400_000, "0.5 MB"])
+def test_as_much_memory_as_the_limit_allows_passes(run, size):
+    run(LARGE.format(size=size)).assert_outcomes(passed=1)
+
+
+def test_more_memory_than_the_limit_fails_with_the_lines_that_held_it(run):
+    source = LARGE.format(size="300 kB")
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "390.6 KiB of tensor memory were live at once, more than the 293 KiB that limit_tensor_memory *",
+            f"It was passed at {line_of(source, 'many')}*: xs = *",
+            "Alive then were 4 disposables, 390.6 KiB:",
+            "      -> 4 x Tensor, 390.6 KiB",
+        ]
+    )
+
+
+def test_the_memory_of_graphs_counts_though_no_tensor_holds_it(run):
+    source = """
+@pytest.mark.limit_tensor_memory("1 MB")
+def test_it():
+    w = tensor.ones((25_000,), requires_grad=True)
+    losses = []
+    for _ in range(10):
+        losses.append((w * 0.5).exp().sum())  # losses
+"""
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "* more than the 976.6 KiB that limit_tensor_memory allows.",
+            f"  {line_of(source, 'losses')}test_it",
+        ]
+    )
+
+
+def test_the_memory_inside_one_operation_counts_too(run):
+    source = """
+from tensor import memory
+
+@pytest.mark.limit_tensor_memory("1 MB")
+def test_it():
+    x = tensor.ones((200_000,))
+    with tensor.no_grad():
+        with memory.measure() as block:
+            tensor.softmax(x, dim=0)
+    KEPT.append(block.peak_bytes_change)
+"""
+    result = run(source.replace("tensor.softmax(x, dim=0)", "tensor.concat([x, x])"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["2.289 MiB of tensor memory were live at once, *"])
+
+
+def test_memory_is_measured_from_where_tensor_is_imported_if_that_is_in_the_test(run):
+    source = """
+import pytest
+
+@pytest.mark.limit_tensor_memory("{size}")
+def test_it():
+    import tensor
+
+    tensor.ones((100_000,))
+"""
+    run(source.format(size="400 kB"), apart=True, beginning="").assert_outcomes(passed=1)
+    result = run(source.format(size="399 kB"), apart=True, beginning="")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["390.6 KiB of tensor memory were live at once, *"])
+
+
+# Markers that say nothing
+
+
+@pytest.mark.parametrize(
+    ("mark", "error"),
+    [
+        ("limit_live_tensors", "limit_live_tensors(): it takes one whole number from 0: write *tensors(10)"),
+        ("limit_live_tensors(-1)", "limit_live_tensors(-1): it takes one whole number *"),
+        ("limit_live_tensors(True)", "limit_live_tensors(True): it takes one whole number *"),
+        ("limit_live_tensors('3')", "limit_live_tensors('3'): it takes one whole number *"),
+        ("limit_live_tensors(1, 2)", "limit_live_tensors(1, 2): it takes one whole number *"),
+        ("limit_live_tensors(n=1)", "limit_live_tensors(n=1): it takes one whole number *"),
+        ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size: write *memory("10 MB")'),
+        ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size is '10 XB', *"),
+        ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size is 1.5, *("10 MB")'),
+        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes nothing: write @pytest.mark.no_tensor_leaks"),
+        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes nothing: *"),
+    ],
+)
+def test_what_a_marker_cannot_mean_fails_the_test_with_what_to_write(run, mark, error):
+    result = run(f"@pytest.mark.{mark}\ndef test_it():\n    1 / 0\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"@pytest.mark.{error}"])
+
+
+def test_the_markers_are_listed(run):
+    text = run("", "--markers").stdout.str()
+    for name in ("no_tensor_leaks:", "limit_live_tensors(n):", "limit_tensor_memory(size):"):
+        assert f"@pytest.mark.{name}" in text
+
+
+# dispose_statistics
+
+
+def test_the_fixture_gives_figures_since_the_test_began(run):
+    source = """
+KEPT.append(tensor.ones((2,)))
+
+@pytest.fixture(autouse=True)
+def model():
+    return tensor.ones((2,))
+
+def test_it(dispose_statistics):
+    assert dispose_statistics.live_count == 0
+    with new_dispose_scope() as scope:
+        x = scope.detach(tensor.ones((2,)))
+        scope.attach(x)
+        y = tensor.ones((2,))
+        assert dispose_statistics.live_count == 2
+    z = tensor.ones((2,))
+    z.dispose()
+    assert str(dispose_statistics) == (
+        "live_count: 0; created_outside_scope_count: 1; disposed_outside_scope_count: 1; "
+        "created_in_scope_count: 2; disposed_in_scope_count: 2; attached_to_scope_count: 1; "
+        "detached_from_scope_count: 1; finalized_count: 0"
+    )
+
+def test_next(dispose_statistics):
+    assert dispose_statistics.snapshot() == scopes.DisposeStatistics()
+    assert not scopes.is_tracking()
+"""
+    run(source).assert_outcomes(passed=2)
+
+
+# With others
+
+
+def test_workers_of_xdist_report_tests_and_fixtures(run):
+    pytest.importorskip("xdist")
+    source = """
+@pytest.mark.parametrize("i", range(6))
+def test_it(i, model):
+    if i == 4:
+        KEPT.append(tensor.ones((2,)))
+"""
+    conftest = """
+@pytest.fixture(scope="session")
+def model():
+    KEPT.append(tensor.ones((10,)))
+    return KEPT[-1]
+"""
+    result = run(source, "--tensor-leaks", "-n", "2", conftest=conftest, apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = result.parseoutcomes()
+    # Each worker that had a test has a fixture of its own.
+    assert outcomes["passed"] == 6
+    assert outcomes["errors"] in (2, 3)
+    result.stdout.fnmatch_lines(
+        [
+            "test_it[[]4[]] left 1 disposable, 8 bytes:",
+            "*ERROR at teardown of fixture 'model' (scope: session)*",
+            "fixture 'model' (scope: session) left 1 disposable, 40 bytes:",
+            "  conftest.py:* in model",
+            "ERROR conftest.py::model*",
+        ]
+    )
+
+
+def test_workers_of_xdist_pass_when_nothing_leaks(run):
+    pytest.importorskip("xdist")
+    result = run(WIDE.format(scope="session"), "--tensor-leaks", "-n", "2", apart=True)
+    result.assert_outcomes(passed=3)
+
+
+def test_code_on_an_event_loop_is_judged(run):
+    source = """
+async def work(leak):
+    with new_dispose_scope():
+        x = tensor.ones((2,))
+        await asyncio.sleep(0)
+        tasks = [asyncio.create_task(inner(x, leak)) for _ in range(2)]
+        await asyncio.gather(*tasks)
+
+async def inner(x, leak):
+    with new_dispose_scope("task") as scope:
+        y = x + 1
+        await asyncio.sleep(0)
+        if leak:
+            KEPT.append(scope.detach(y + 1))
+
+@pytest.mark.no_tensor_leaks
+@pytest.mark.limit_live_tensors(5)
+@pytest.mark.parametrize("leak", [False, True])
+def test_it(leak):
+    asyncio.run(work(leak))
+"""
+    result = run(source)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_it[[]True[]] left 2 disposables, 16 bytes:", "      task: 2"])
+
+
+def test_tests_of_pytest_asyncio_are_judged(run):
+    pytest.importorskip("pytest_asyncio")
+    source = """
+import pytest_asyncio
+
+@pytest_asyncio.fixture
+async def data():
+    await asyncio.sleep(0)
+    yield tensor.ones((2,))
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def model():
+    await asyncio.sleep(0)
+    KEPT.append(tensor.ones((10,)))
+    yield KEPT[-1]
+
+@pytest.mark.asyncio
+@pytest.mark.no_tensor_leaks
+@pytest.mark.limit_live_tensors(3)
+async def test_clean(data, model):
+    await asyncio.sleep(0)
+    assert (data + 1).sum().item() == 4
+
+@pytest.mark.asyncio
+@pytest.mark.no_tensor_leaks
+async def test_leak(data):
+    await asyncio.sleep(0)
+    KEPT.append(data + 1)
+"""
+    config = ("-o", "asyncio_default_fixture_loop_scope=function")
+    result = run(source, *config, apart=True)
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "test_leak left 1 disposable, 8 bytes:",
+            "fixture 'model' (scope: module) left 1 disposable, 40 bytes:",
+        ]
+    )
+
+
+def test_a_leak_of_a_fixture_counts_for_maxfail_and_is_in_the_file_for_other_programs(run, pytester):
+    run(WIDE_LEAKING.format(scope="module", mark="no_tensor_leaks"), "--tensor-leaks", "--junitxml=out.xml")
+    text = (pytester.path / "out.xml").read_text()
+    assert re.search(r'errors="1"', text)
+    assert "left 2 disposables" in text
+
+
+def test_an_interrupted_test_leaves_tracking_off(run):
+    source = """
+def test_it():
+    KEPT.append(tensor.ones((2,)))
+    raise KeyboardInterrupt
+"""
+    with pytest.raises(KeyboardInterrupt):
+        run(source, "--tensor-leaks")
+    assert not scopes.is_tracking()
+
+
+def test_tracking_that_a_test_does_itself_goes_on_as_it_would(run):
+    source = """
+@pytest.mark.no_tensor_leaks
+def test_it():
+    with scopes.track():
+        start = scopes.snapshot()
+        x = tensor.ones((2,))
+        assert scopes.leaks(since=start).count == 1
+    assert scopes.is_tracking()
+
+def test_next():
+    assert not scopes.is_tracking()
+"""
+    run(source).assert_outcomes(passed=2)
+
+
+def test_the_plugin_imports_neither_tensor_nor_numpy(run):
+    source = """
+import sys
+import pytest
+
+@pytest.mark.no_tensor_leaks
+@pytest.mark.limit_live_tensors(0)
+@pytest.mark.limit_tensor_memory(0)
+def test_it(dispose_statistics):
+    assert dispose_statistics.live_count == 0
+    assert {"numpy", "tensor", "nn"} & set(sys.modules) == set()
+"""
+    run(source, "-p", "no:hypothesispytest", apart=True, beginning="").assert_outcomes(passed=1)
+
+
+def test_the_plugin_is_installed_with_the_package_by_its_name():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    plugins = project["entry-points"]["pytest11"]
+    assert plugins == {"disposescope": "scopes.pytest_plugin"}
+    assert importlib.util.find_spec(plugins["disposescope"]) is not None
