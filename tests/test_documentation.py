@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -38,3 +41,23 @@ def test_the_blocks_of_the_documentation_run(
 
 def test_the_readme_has_blocks() -> None:
     assert BLOCK.search((ROOT / "README.md").read_text())
+
+
+def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
+    block = re.search(
+        r"^```py\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert block is not None
+    (tmp_path / "test_guide.py").write_text(block[1])
+    run = subprocess.run(
+        # By name, for the package need not be installed.
+        [sys.executable, "-m", "pytest", "--strict-markers", "-p", "scopes.pytest_plugin", "test_guide.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "4 passed, 1 error" in run.stdout
+    assert "test_a_step_that_leaks left 1 disposable" in run.stdout
+    assert "cache.append(tensor.ones((100,)))" in run.stdout
