@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def draw(samples: list[Sample], path: str | PathLike[str] | None) -> Figure:
             figure = Figure(**_LAYOUT)
     except ImportError as missing:
         raise ModuleNotFoundError(NO_MATPLOTLIB, name="matplotlib") from missing
-    samples = sorted(samples)
+    samples = sorted(samples, key=itemgetter(0))
     axes = figure.add_subplot()
     _draw_memory(axes, samples)
     _mark_peaks(axes, samples)
@@ -122,12 +123,14 @@ def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
     for place, peak in enumerate(peaks(samples)):
         if peak.site is None:
             continue
+        is_late = peak.at - samples[0].at > 0.6 * (samples[-1].at - samples[0].at)
         line = f"{Path(peak.site.file).name}:{peak.site.line}"
         at = ((peak.at - samples[0].at) / 1e9, peak.live / scale)
         axes.annotate(
             f"{line}\n{peak.site.text[:50]}",
             at,
-            xytext=(12, 14 + 26 * place),
+            xytext=(-12 if is_late else 12, 14 + 26 * place),
+            horizontalalignment="right" if is_late else "left",
             textcoords="offset points",
             fontsize=8,
             arrowprops={"arrowstyle": "-", "linewidth": 0.6},

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from scopes._sites import Site
 
@@ -22,11 +22,13 @@ T = TypeVar("T")
 class Track:
     """Where one thing happens after another: a thread, or a task of asyncio."""
 
-    __slots__ = ("__weakref__", "name", "number")
+    __slots__ = ("__weakref__", "name", "number", "path")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
+        # The scopes that are open there.
+        self.path: tuple[str, ...] = ()
 
 
 class Sample(NamedTuple):
@@ -286,16 +288,43 @@ def thin_things(things: list[Thing], grain: int) -> list[Thing]:
     return kept
 
 
+# What is within this part of a peak's height belongs to it.
+_NEAR = 1 / 32
+
+
 def peaks(samples: list[Sample], most: int = 3) -> list[Sample]:
-    """Return the highest samples that stand above their neighbours, one for each line, highest first."""
+    """Return the highest samples of peaks, one for each line, highest first.
+
+    A peak is put to the line that brought memory close to its height: what came after that added little.
+    """
     highest: dict[Site, Sample] = {}
-    for place, sample in enumerate(samples):
-        if sample.site is None or sample.live == 0:
-            continue
-        before = samples[place - 1].live if place else -1
-        after = samples[place + 1].live if place + 1 < len(samples) else -1
-        if before <= sample.live and after <= sample.live:
-            known = highest.get(sample.site)
-            if known is None or sample.live > known.live:
-                highest[sample.site] = sample
+    for cause, top in _plateaus(samples):
+        if cause.site is not None and top.live > 0:
+            known = highest.get(cause.site)
+            if known is None or top.live > known.live:
+                highest[cause.site] = top._replace(path=cause.path, site=cause.site)
     return nlargest(most, highest.values(), key=_live_of)
+
+
+def _plateaus(samples: list[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """Yield where memory stopped rising: the first sample that high, and the highest before it fell."""
+    if not samples:
+        return
+    first = top = samples[0]
+    rose = True
+    for sample in samples[1:]:
+        if sample.live > first.live * (1 + _NEAR):
+            first = top = sample
+            rose = True
+        elif sample.live < first.live * (1 - _NEAR):
+            if rose:
+                yield first, top
+            first = top = sample
+            rose = False
+        else:
+            if sample.live > top.live:
+                top = sample
+            if first.site is None:
+                first = sample
+    if rose:
+        yield first, top

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -16,7 +18,7 @@ from scopes._thinning import Kept, Sample, Span, Thing, Track
 from scopes._trace_events import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from os import PathLike
     from types import TracebackType
 
@@ -40,11 +42,15 @@ def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
     _figures.append(figures)
 
 
-# Memory is looked at (10 to 50 us) at most so often, in ns, and where more may be live than ever before, by
-# so many bytes and so large a part of it: a new peak is put to the line that caused it.
+# Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
+# a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
+# peak is put to the line that caused it.
 _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
+
+# So many seconds at most does a thread wait for another one that enters what is new.
+_PATIENCE = 0.1
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
 
@@ -63,7 +69,7 @@ class Timeline:
         How much is kept at most, however long the run is: one event takes some 250 bytes. When there are
         more, those that are short and near to each other are merged (10,000 short scopes become one that says
         "step x10000", small disposables one for each line); peaks of memory and what lasts long are kept. The
-        file says what was merged.
+        file says what was merged. For a moment as many again may wait, where very much ends at once.
 
     Raises
     ------
@@ -89,9 +95,14 @@ class Timeline:
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
         # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
+        # An eighth of the room is theirs. Ends may be as many again: the collector finds many at once, also
+        # while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
-        self._most_news = max_events // 8
+        self._enough = min(max_events // 8, 1024)
+        self._most_beginnings = max_events // 8
+        self._most_ends = max_events
         self._entering = threading.Lock()
+        self._entered_by = 0
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._most_tracks = max(max_events // 32, 16)
@@ -99,8 +110,10 @@ class Timeline:
         self._common_paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._is_sampling = False
         self._sampled_at = 0
-        # The bytes that were live at the last look and at the highest, and what came and went since.
+        # The figures of the last look, the highest bytes that were live, and what came and went since.
         self._live = 0
+        self._cached = 0
+        self._alive = 0
         self._highest = 0
         self._change = 0
         self._lost = 0
@@ -133,8 +146,8 @@ class Timeline:
             del self._tracker
             self._end = time.perf_counter_ns()
             tracking.end()
-            with self._entering:
-                self._enter()
+            with self._all_entered():
+                pass
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it as a trace that https://ui.perfetto.dev and chrome://tracing open.
@@ -148,9 +161,8 @@ class Timeline:
         path
             The file, which is overwritten; compressed if its name ends in ``.gz``.
         """
-        with self._entering:
-            self._enter()
-            write(path, self._kept, self._end or time.perf_counter_ns(), self._lost)
+        with self._all_entered() as kept:
+            write(path, kept, self._end or time.perf_counter_ns(), self._lost)
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory over time, coloured by the scope that was open, peaks marked with their lines.
@@ -170,23 +182,22 @@ class Timeline:
         ModuleNotFoundError
             If matplotlib is not installed: ``pip install 'disposescope[plot]'``.
         """
-        with self._entering:
-            self._enter()
-            samples = list(self._kept.samples)
+        with self._all_entered() as kept:
+            samples = list(kept.samples)
         return draw(samples, path)
 
     def __repr__(self) -> str:
         if not self._begin:
             return "<Timeline: not begun>"
-        with self._entering:
-            self._enter()
-            kept = len(self._kept)
+        with self._all_entered() as all_kept:
+            kept = len(all_kept)
         seconds = ((self._end or time.perf_counter_ns()) - self._begin) / 1e9
         return f"<Timeline: {seconds:.3f} s, {kept:,} of at most {self.max_events:,} events>"
 
     def created(self, record: Record) -> None:
         """Note a new disposable; called while tracking is on."""
-        self._note((_CREATED, record, self._track()))
+        track = self._track()
+        self._note((_CREATED, record, track), self._most_beginnings)
         change = self._change = self._change + record.nbytes
         at = record.created_at
         if at - self._sampled_at >= _PERIOD or (
@@ -194,42 +205,68 @@ class Timeline:
             and change * _LARGE_PART >= self._highest
             and self._live + change > self._highest
         ):
-            self._sample(at, record.scope, record)
+            self._sample(at, record.scope or track.path, record)
 
     def ended(self, record: Record, how: str) -> None:
         """Note the end of a disposable; called while tracking is on."""
         at = time.perf_counter_ns()
-        self._note((_ENDED, record, self._track(), at, how))
+        track = self._track()
+        self._note((_ENDED, record, track, at, how), self._most_ends)
         self._change -= record.nbytes
         # Where a last reference goes may be inside anything, also inside the look at memory.
         if record() is not None and at - self._sampled_at >= _PERIOD:
-            self._sample(at, record.scope, None)
+            self._sample(at, track.path or record.scope, None)
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Note that a scope begins; called while tracking is on."""
         at = time.perf_counter_ns()
-        self._note((_OPENED, id(scope), self._track(), at, path))
-        if at - self._sampled_at >= _PERIOD:
-            self._sample(at, path, None)
+        track = self._track()
+        self._note((_OPENED, id(scope), track, at, path), self._most_beginnings)
+        self._mark(at, track, path)
 
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Note that a scope has ended; called while tracking is on."""
         at = time.perf_counter_ns()
-        self._note((_CLOSED, id(scope), at))
-        if at - self._sampled_at >= _PERIOD:
-            self._sample(at, path[:-1], None)
+        self._note((_CLOSED, id(scope), at), self._most_ends)
+        self._mark(at, self._track(), path[:-1])
 
-    def _note(self, event: tuple[Any, ...]) -> None:
+    def _note(self, event: tuple[Any, ...], most: int) -> None:
         news = self._news
-        if len(news) >= self._most_news:
-            self._lost += 1  # another thread is at it, and can't follow
-            return
-        news.append(event)
-        if len(news) >= min(self._most_news, 1024) and self._entering.acquire(blocking=False):
+        if len(news) >= self._enough:
+            # Whoever begins something waits for another thread that enters; ends are found inside anything.
+            is_full = len(news) >= most == self._most_beginnings and self._entered_by != get_ident()
+            if self._entering.acquire(timeout=_PATIENCE if is_full else 0):
+                try:
+                    self._entered_by = get_ident()
+                    self._enter()
+                finally:
+                    self._entered_by = 0
+                    self._entering.release()
+        if len(news) < most:
+            news.append(event)
+        else:
+            self._lost += 1
+
+    @contextmanager
+    def _all_entered(self) -> Iterator[Kept]:
+        with self._entering:
+            self._entered_by = get_ident()
             try:
                 self._enter()
+                yield self._kept
             finally:
-                self._entering.release()
+                self._entered_by = 0
+
+    def _mark(self, at: int, track: Track, path: tuple[str, ...]) -> None:
+        """Note that other scopes are open from now on."""
+        track.path = path
+        change = abs(self._change)
+        is_large = change >= _LARGE_BYTES and change * _LARGE_PART >= self._highest
+        if is_large or at - self._sampled_at >= _PERIOD:
+            self._sample(at, path, None)
+        else:
+            sample = Sample(at, self._live, self._cached, self._alive, path, None)
+            self._note((_SAMPLED, sample), self._most_beginnings)
 
     def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
         if self._is_sampling:
@@ -243,10 +280,11 @@ class Timeline:
                 more_live, more_cached = figures()
                 live += more_live
                 cached += more_cached
-            self._live = live
+            self._live, self._cached, self._alive = live, cached, statistics.live_count
             self._highest = max(self._highest, live)
             site = None if after is None else after.site
-            self._note((_SAMPLED, Sample(at, live, cached, statistics.live_count, path, site)))
+            sample = Sample(at, live, cached, self._alive, path, site)
+            self._note((_SAMPLED, sample), self._most_beginnings)
         finally:
             self._is_sampling = False
 
@@ -329,5 +367,5 @@ class Timeline:
 
 def _thread_name() -> str:
     # Not current_thread(): where a last reference goes, a lock may be held that it takes.
-    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
-    return f"thread {threading.get_ident()}" if thread is None else str(thread.name)
+    thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
+    return f"thread {get_ident()}" if thread is None else str(thread.name)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from scopes._thinning import peaks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from scopes._thinning import Kept, Sample, Span, Thing, Track
 
@@ -83,7 +83,7 @@ def _events(kept: Kept, end: int) -> Iterator[Event]:
             yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
             yield {"ph": "M", "name": "thread_sort_index", **place, "args": {"sort_index": track.number}}
             yield from _in_place(slices, place, kept.begin)
-    yield from _counters(sorted(kept.samples), process, kept.begin)
+    yield from _counters(sorted(kept.samples, key=itemgetter(0)), process, kept.begin)
 
 
 def _slice_of(span: Span, end: int) -> Event:
@@ -157,9 +157,13 @@ def _in_place(items: list[tuple[int, int, Event]], place: Event, start: int) -> 
             yield arrow | {"bp": "e"} if step == "f" else arrow
 
 
-def _counters(samples: Iterable[Sample], process: int, start: int) -> Iterator[Event]:
-    samples = list(samples)
-    for sample in samples:
+def _counters(samples: list[Sample], process: int, start: int) -> Iterator[Event]:
+    told: object = None
+    for place, sample in enumerate(samples, 1):
+        figures = (sample.live, sample.cached, sample.alive)
+        if figures == told and place < len(samples):
+            continue
+        told = figures
         at = {"ts": (sample.at - start) / 1000, "pid": process, "tid": 0}
         yield {"ph": "C", "name": "bytes", **at, "args": {"live": sample.live, "cached": sample.cached}}
         yield {"ph": "C", "name": "disposables", **at, "args": {"live": sample.alive}}

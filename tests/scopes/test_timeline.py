@@ -1,0 +1,345 @@
+"""Timelines of disposables that are no tensors: what is recorded, where it is written, what is merged."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scopes
+from scopes import Timeline, is_tracking, new_dispose_scope
+from scopes import _timeline as timeline_module
+from scopes._thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
+from scopes.lowlevel import measure_memory_by
+from tests.things import Thing
+from tests.traces import Trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Iterator[object]:
+    def read(timeline: Timeline, name: str = "trace.json") -> Trace:
+        timeline.save(tmp_path / name)
+        return Trace(tmp_path / name)
+
+    return read
+
+
+def test_scopes_are_slices_one_inside_the_other_with_what_happens_in_them(trace) -> None:
+    with Timeline() as timeline:
+        with new_dispose_scope("epoch"):
+            with new_dispose_scope("step"):
+                Thing(8)
+            kept = Thing(16)
+    found = trace(timeline)
+    assert [event["args"]["path"] for event in found.scopes()] == ["epoch", "epoch > step"]
+    created, disposed = found.moments("create"), found.moments("dispose")
+    assert [(event["name"], event["args"]["bytes"]) for event in created] == [
+        ("create Thing", 8),
+        ("create Thing", 16),
+    ]
+    assert not kept.whole
+    assert disposed[0]["args"]["how"] == "its last reference went"
+    assert "epoch" in disposed[1]["args"]["how"]
+    assert created[0]["args"]["line"].startswith("tests/things.py:")
+
+
+def test_an_arrow_leads_from_each_creation_to_its_disposal_and_none_from_what_is_alive(trace) -> None:
+    with Timeline() as timeline:
+        Thing()
+        kept = Thing()
+    found = trace(timeline)
+    assert kept.whole
+    assert len(found.of("s")) == len(found.of("f")) == 1
+    assert found.of("s")[0]["ts"] == found.moments("create")[0]["ts"]
+    assert found.of("f")[0]["ts"] == found.moments("dispose")[0]["ts"]
+
+
+def test_each_thread_has_a_track_of_its_name(trace) -> None:
+    def work() -> None:
+        with new_dispose_scope("work"):
+            Thing()
+
+    with Timeline() as timeline:
+        for number in range(3):
+            thread = threading.Thread(target=work, name=f"worker {number}")
+            thread.start()
+            thread.join()
+    found = trace(timeline)
+    # Idents are used again, tracks are not.
+    assert [found.thread_of(event) for event in found.scopes()] == ["worker 0", "worker 1", "worker 2"]
+
+
+def test_each_task_has_a_track_and_scopes_that_interleave_nest_in_it(trace) -> None:
+    async def fetch() -> None:
+        with new_dispose_scope("fetch"):
+            await asyncio.sleep(0)
+            with new_dispose_scope("decode"):
+                Thing()
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(asyncio.create_task(fetch(), name="a"), asyncio.create_task(fetch(), name="b"))
+
+    with Timeline() as timeline:
+        asyncio.run(main())
+    found = trace(timeline)
+    tracks = {(event["name"], found.thread_of(event)) for event in found.scopes()}
+    assert tracks == {(name, f"{task} (MainThread)") for name in ("fetch", "decode") for task in "ab"}
+
+
+def test_tasks_without_number_share_a_track(trace) -> None:
+    async def handle() -> None:
+        with new_dispose_scope("handle"):
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        for _ in range(300):
+            await asyncio.create_task(handle())
+
+    with Timeline(max_events=400) as timeline:
+        asyncio.run(main())
+    found = trace(timeline)
+    assert len(found.threads) < 40
+    assert "more tasks (MainThread)" in found.threads.values()
+    assert found.rounds("handle") == 300
+
+
+def test_scopes_that_end_out_of_order_lie_beside_each_other(trace) -> None:
+    with Timeline() as timeline:
+        outer = new_dispose_scope("outer")
+        inner = new_dispose_scope("inner")
+        outer.dispose()
+        inner.dispose()
+    found = trace(timeline)
+    assert [found.thread_of(event) for event in found.scopes()] == ["MainThread", "MainThread, 2"]
+
+
+def test_a_scope_that_is_open_at_the_end_says_so(trace) -> None:
+    with Timeline() as timeline:
+        scope = new_dispose_scope("long")
+        early = trace(timeline, "early.json")
+        scope.dispose()
+    (event,) = early.scopes()
+    assert event["args"] == {"path": "long", "open": True}
+    (event,) = trace(timeline).scopes()
+    assert event["args"] == {"path": "long"}
+
+
+def test_a_name_in_gz_is_compressed(tmp_path) -> None:
+    with Timeline() as timeline, new_dispose_scope("step"):
+        pass
+    timeline.save(str(tmp_path / "trace.json.gz"))
+    assert Trace(tmp_path / "trace.json.gz").rounds("step") == 1
+
+
+def test_names_with_quotes_and_other_letters_come_through(trace) -> None:
+    name = 'a "b" \\ \n ü 量'
+    with Timeline() as timeline, new_dispose_scope(name):
+        pass
+    assert trace(timeline).scopes()[0]["name"] == name
+
+
+def test_what_was_created_before_is_not_in_it_but_its_end_breaks_nothing(trace) -> None:
+    with scopes.track():
+        before = Thing()
+        with Timeline() as timeline:
+            before.dispose()
+            Thing()
+    found = trace(timeline)
+    assert (found.count("create"), found.count("dispose")) == (1, 1)
+
+
+def test_tracking_is_on_in_the_block_only_and_nobody_listens_after_it() -> None:
+    with scopes.track():
+        with Timeline() as first, Timeline() as second:
+            assert is_tracking()
+            Thing()
+        assert scopes.lowlevel.tracking.tracker.listeners == ()
+    assert not is_tracking()
+    assert repr(first).endswith("at most 100,000 events>")
+    assert repr(second).endswith("at most 100,000 events>")
+
+
+def test_it_ends_with_an_error_in_its_block_too(trace) -> None:
+    with pytest.raises(ZeroDivisionError):
+        with Timeline() as timeline:
+            with new_dispose_scope("step"):
+                _ = 1 / 0
+    assert not is_tracking()
+    assert trace(timeline).rounds("step") == 1
+
+
+def test_a_second_recording_in_one_timeline_is_refused() -> None:
+    with Timeline() as timeline:
+        pass
+    with pytest.raises(RuntimeError, match="has begun already"):
+        with timeline:
+            pass
+    assert not is_tracking()
+
+
+@pytest.mark.parametrize("wrong", [0, 99, -1])
+def test_too_few_events_are_refused(wrong: int) -> None:
+    with pytest.raises(ValueError, match=f"100 events or more, not {wrong}"):
+        Timeline(max_events=wrong)
+
+
+@pytest.mark.parametrize("most", [100, 1000])
+def test_a_long_run_is_merged_and_all_is_counted(trace, most: int) -> None:
+    leaked = []
+    with Timeline(max_events=most) as timeline:
+        for _ in range(20):
+            with new_dispose_scope("epoch"):
+                for _ in range(50):
+                    with new_dispose_scope("step"):
+                        Thing()
+                        with new_dispose_scope("forward"):
+                            leaked.append(scopes.current_dispose_scope().detach(Thing(100)))
+        assert len(timeline._kept) + len(timeline._news) <= most
+    assert len(timeline._kept) <= most
+    found = trace(timeline)
+    assert found.rounds("epoch") == 20
+    assert found.rounds("epoch > step") == 1000
+    assert found.rounds("epoch > step > forward") == 1000
+    assert (found.count("create"), found.count("dispose")) == (2000, 1000)
+    assert found.about["merged"]["scopes"]["count"] > 500
+    assert found.about["merged"]["disposables"]["count"] > 500
+    assert found.about["dropped"] == {"unseen": 0}
+
+
+def test_what_ends_after_it_was_merged_is_counted_as_disposed(trace) -> None:
+    with Timeline(max_events=100) as timeline:
+        things = [Thing() for _ in range(1000)]
+        things.clear()
+    found = trace(timeline)
+    assert (found.count("create"), found.count("dispose")) == (1000, 1000)
+
+
+def test_names_that_never_repeat_stay_within_the_bound(trace) -> None:
+    with Timeline(max_events=200) as timeline:
+        for number in range(5000):
+            with new_dispose_scope(f"step {number}"):
+                Thing()
+    assert len(timeline._kept) <= 200
+    assert len(timeline._common_paths) <= 1024
+    trace(timeline)
+
+
+def test_scopes_that_are_never_ended_stay_within_the_bound(trace) -> None:
+    with Timeline(max_events=200) as timeline:
+        opened = [new_dispose_scope("open") for _ in range(1000)]
+    while opened:
+        opened.pop().dispose()
+    assert len(timeline._kept) <= 200
+    assert trace(timeline).about["dropped"]["scopes"] > 800
+
+
+def test_eight_threads_at_once_are_recorded_and_what_is_missing_is_counted(trace) -> None:
+    ready = threading.Barrier(8)
+
+    def work() -> None:
+        ready.wait()
+        for _ in range(500):
+            with new_dispose_scope("step"):
+                Thing()
+
+    with Timeline(max_events=20_000) as timeline:
+        threads = [threading.Thread(target=work, name=f"worker {n}") for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = trace(timeline)
+    unseen = found.about["dropped"]["unseen"]
+    assert unseen < 40
+    assert len({found.thread_of(event) for event in found.scopes()}) == 8
+    assert 4000 - unseen <= found.rounds("step") <= 4000
+    assert 4000 - unseen <= found.count("create") <= 4000
+    assert 4000 - unseen <= found.count("dispose") <= 4000
+    assert len(timeline._kept) <= 20_000
+
+
+def test_ends_that_the_collector_finds_while_it_works_are_recorded(trace) -> None:
+    with Timeline(max_events=2000) as timeline:
+        for _ in range(500):
+            one, other = Thing(), Thing()
+            one.partner, other.partner = other, one
+        del one, other
+        gc.collect()
+    found = trace(timeline)
+    assert (found.count("create"), found.count("dispose")) == (1000, 1000)
+
+
+def test_figures_of_several_packages_are_added(trace, monkeypatch) -> None:
+    monkeypatch.setattr(timeline_module, "_figures", [])
+    measure_memory_by(lambda: (100, 7))
+    measure_memory_by(lambda: (20, 3))
+    with Timeline() as timeline:
+        pass
+    found = trace(timeline)
+    assert found.counter("bytes", "live") == [120, 120]
+    assert found.counter("bytes", "cached") == [10, 10]
+
+
+def test_memory_stays_in_its_bound_however_many_events_there_are(trace) -> None:
+    tracemalloc.start()
+    try:
+        with Timeline(max_events=1000) as timeline:
+            start = tracemalloc.get_traced_memory()[0]
+            for _ in range(2000):
+                with new_dispose_scope("step"):
+                    Thing()
+            assert tracemalloc.get_traced_memory()[0] - start < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert trace(timeline).rounds("step") == 2000
+
+
+def test_thinned_samples_keep_the_highest_and_the_last_of_each_grain() -> None:
+    samples = [Sample(at, live, 0, 0, (), None) for at, live in enumerate([1, 9, 2, 3, 4, 5, 8, 6])]
+    assert [sample.live for sample in thin_samples(samples, 4)] == [9, 3, 8, 6]
+
+
+def span(begin: int, end: int, *path: str, track: Track = Track("main", 1)) -> Span:  # noqa: B008
+    made = Span(begin, track, path)
+    made.close(end)
+    return made
+
+
+def test_thinned_spans_merge_neighbours_and_what_lies_in_them_but_not_across_long_ones() -> None:
+    spans = [
+        span(0, 2, "a"),
+        span(0, 1, "a", "in"),
+        span(3, 5, "b"),
+        span(10, 40, "long"),
+        span(11, 12, "long", "a"),
+        span(41, 43, "a"),
+    ]
+    kept = [(s.begin, s.end, s.path, s.count, s.busy, dict(s.inside or {})) for s in thin_spans(spans, 20)]
+    assert kept == [
+        (0, 5, ("a",), 1, 4, {("a", "in"): 1, ("b",): 1}),
+        (10, 40, ("long",), 1, 30, {}),
+        (11, 12, ("long", "a"), 1, 1, {}),
+        (41, 43, ("a",), 1, 2, {}),
+    ]
+
+
+def test_a_peak_is_put_to_the_line_that_brought_memory_close_to_it() -> None:
+    first, second = scopes.Site(()), scopes.Site(())
+    samples = [
+        Sample(at, live, 0, 0, (), site)
+        for at, (live, site) in enumerate(
+            [(50, first), (900, second), (901, first), (30, None), (700, first), (0, None), (600, second)]
+        )
+    ]
+    found = [(peak.at, peak.live, peak.site) for peak in peaks(samples)]
+    assert found == [(2, 901, second), (4, 700, first)]
+
+
+def test_nothing_has_no_peaks() -> None:
+    assert peaks([]) == []
