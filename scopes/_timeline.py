@@ -221,6 +221,7 @@ class Timeline:
         """Note that a scope begins; called while tracking is on."""
         at = time.perf_counter_ns()
         track = self._track()
+        path = self._common(path)
         self._note((_OPENED, id(scope), track, at, path), self._most_beginnings)
         self._mark(at, track, path)
 
@@ -228,7 +229,7 @@ class Timeline:
         """Note that a scope has ended; called while tracking is on."""
         at = time.perf_counter_ns()
         self._note((_CLOSED, id(scope), at), self._most_ends)
-        self._mark(at, self._track(), path[:-1])
+        self._mark(at, self._track(), self._common(path[:-1]))
 
     def _note(self, event: tuple[Any, ...], most: int) -> None:
         news = self._news
@@ -322,26 +323,27 @@ class Timeline:
         kept = self._kept
         news = self._news
         for _ in range(len(news)):
-            what, *event = news.popleft()
-            if what == _CREATED:
-                record, track = event
+            event = news.popleft()
+            what = event[0]
+            if what == _SAMPLED:
+                kept.samples.append(event[1])
+            elif what == _CREATED:
+                _, record, track = event
                 thing = Thing(record.serial, record.kind, record.site, track, record.created_at)
                 thing.count, thing.nbytes = 1, record.nbytes
                 kept.alive[thing.serial] = thing
             elif what == _ENDED:
-                self._enter_end(*event)
+                self._enter_end(event)
             elif what == _OPENED:
-                key, track, at, path = event
+                _, key, track, at, path = event
                 self._close(key, at)  # one that was given up, whose id this one has got
-                kept.open[key] = Span(at, track, self._common(path))
-            elif what == _CLOSED:
-                self._close(*event)
+                kept.open[key] = Span(at, track, path)
             else:
-                (sample,) = event
-                kept.samples.append(sample._replace(path=self._common(sample.path)))
+                self._close(event[1], event[2])
         kept.thin(time.perf_counter_ns())
 
-    def _enter_end(self, record: Record, track: Track, at: int, how: str) -> None:
+    def _enter_end(self, event: tuple[Any, ...]) -> None:
+        _, record, track, at, how = event
         thing = self._kept.alive.pop(record.serial, None)
         if thing is None:
             if record.created_at < self._begin:
