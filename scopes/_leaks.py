@@ -230,14 +230,8 @@ def report_of(
     most = max([1, *rounds])
     closings, made = tracker.closings - since.closings, tracker.serial - since.serial
     groups: dict[Site, list[tuple[Record, int]]] = {}
-    # Who lies over memory has it, rather than who keeps it for a graph.
-    seen: set[int] = set()
-    for _, x in others:
-        _own_bytes_of(x, seen)
-    own = [_own_bytes_of(x, seen) for _, x in items]
-    for (record, x), nbytes in zip(items, own, strict=True):
-        kept = _bytes_of(x._keeps(seen), seen) if isinstance(x, Scoped) else 0
-        groups.setdefault(record.site, []).append((record, nbytes + kept))
+    for (record, _), nbytes in zip(items, bytes_of_each(items, others), strict=True):
+        groups.setdefault(record.site, []).append((record, nbytes))
     rows = []
     for site, group in groups.items():
         records = [record for record, _ in group]
@@ -265,6 +259,18 @@ def is_spread_out(moments: list[int], until: int) -> bool:
     if parts < 2:
         return False
     return len({min(moment * parts // until, parts - 1) for moment in moments}) >= (3 if parts == 4 else 2)
+
+
+def bytes_of_each(items: Iterable[tuple[Record, Any]], others: Iterable[tuple[Record, Any]]) -> list[int]:
+    """Return how much memory each of `items` keeps, oldest first; what is that of one of `others` is not.
+
+    Who lies over memory has it, rather than who keeps it for a graph.
+    """
+    seen: set[int] = set()
+    for _, x in others:
+        _own_bytes_of(x, seen)
+    own = [(x, _own_bytes_of(x, seen)) for _, x in items]
+    return [n + (_bytes_of(x._keeps(seen), seen) if isinstance(x, Scoped) else 0) for x, n in own]
 
 
 def _own_bytes_of(x: object, seen: set[int]) -> int:

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scopes import _tracking as tracking
+from scopes._leaks import bytes_of_each
 from scopes._ownership import owner_of
-from scopes._scoped import Scoped
 from scopes._sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ def alive_since(serial: int) -> Items:
     return [] if tracker is None else [item for item in tracker.alive() if item[0].serial > serial]
 
 
+def others_than(items: Items) -> Items:
+    """Return all else that is tracked and alive."""
+    tracker = tracking.current.tracker
+    known = {id(record) for record, _ in items}
+    return [] if tracker is None else [item for item in tracker.alive() if id(item[0]) not in known]
+
+
 def alive_of(records: Iterable[Record]) -> Items:
     """Return those of `records` whose disposables are alive, also when tracking has ended meanwhile."""
     found = []
@@ -47,23 +54,22 @@ def alive_of(records: Iterable[Record]) -> Items:
 
 
 class Leftovers:
-    """What is left, by the lines that created it. Holds text and figures, no disposables."""
+    """What is left, by the lines that created it. Holds text and figures, no disposables.
 
-    def __init__(self, items: Items) -> None:
+    Memory of `others` is not put to `items`, though they share it.
+    """
+
+    def __init__(self, items: Items, others: Iterable[tuple[Record, Any]] = ()) -> None:
         self.count = len(items)
         self.nbytes = 0
         self._groups: dict[Site, tuple[Counter[str], list[int]]] = {}
         self._paths = Counter([record.scope for record, _ in items])
         self._owners = Counter([owner for _, x in items if (owner := _label_of_owner(x)) is not None])
-        # As in reports: who lies over memory has it, rather than who keeps it for a graph.
-        seen: set[int] = set()
-        own = [_bytes_of([x._footprint()], seen) if isinstance(x, Scoped) else 0 for _, x in items]
-        for (record, x), nbytes in zip(items, own, strict=True):
-            kept = _bytes_of(x._keeps(seen), seen) if isinstance(x, Scoped) else 0
+        for (record, _), nbytes in zip(items, bytes_of_each(items, others), strict=True):
             kinds, sizes = self._groups.setdefault(record.site, (Counter(), []))
             kinds[record.kind] += 1
-            sizes.append(nbytes + kept)
-            self.nbytes += nbytes + kept
+            sizes.append(nbytes)
+            self.nbytes += nbytes
 
     def __str__(self) -> str:
         """Return how many they are, and the memory that they keep."""
@@ -105,13 +111,3 @@ def _label_of_owner(x: object) -> str | None:
     if owner is None:
         return None
     return "a scope that is still open" if owner.name is None else f"the scope {owner.name!r}, still open"
-
-
-def _bytes_of(buffers: Iterable[tuple[int, int]], seen: set[int]) -> int:
-    """Return the bytes of those of `buffers` that are not in `seen`, and put them there."""
-    nbytes = 0
-    for key, n in buffers:
-        if key not in seen:
-            seen.add(key)
-            nbytes += n
-    return nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from scopes import _tracking as tracking
-from scopes._leftovers import Leftovers, alive_of
+from scopes._leftovers import Leftovers, alive_of, others_than
 from scopes._meters import Meter
 from scopes._scoped import Scoped
 from scopes._sizes import format_bytes
@@ -23,7 +23,8 @@ class Moment:
 
     def __init__(self, last: Record, records: list[Record]) -> None:
         self.site = last.site
-        self.alive = Leftovers(alive_of(records))
+        items = alive_of(records)
+        self.alive = Leftovers(items, others_than(items))
 
     def __str__(self) -> str:
         passed = f"It was passed at {self.site}: {self.site.text}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from scopes import _tracking as tracking
-from scopes._leftovers import Leftovers, alive_of, alive_since, left
+from scopes._leftovers import Leftovers, alive_of, alive_since, left, others_than
 from scopes._limits import Limits
 from scopes._sizes import parse_size
 from scopes.testing import CURE, StatisticsWindow
@@ -314,7 +314,7 @@ class _Guard:
         items = left(lambda: alive_of(fixture.kept))
         if not items:
             return
-        found = Leftovers(items)
+        found = Leftovers(items, others_than(items))
         path, line = fixture.place(self.config.rootpath)
         report = pytest.TestReport(
             nodeid=f"{path}::{fixture.definition.argname}",
@@ -358,7 +358,7 @@ def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
         by_creator.setdefault(watch.creator_of(record), []).append((record, x))
     lines: list[str] = []
     for fixture, of_it in by_creator.items():
-        found = Leftovers(of_it)
+        found = Leftovers(of_it, others_than(of_it))
         who = fixture or item.name
         lines += [f"{who} left {found}:", *found.lines()]
     return "\n".join([*lines, CURE]) if lines else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 from scopes import _tracking as tracking
 from scopes._figures import FIGURES, DisposeStatistics
 from scopes._leaks import Snapshot, snapshot
-from scopes._leftovers import Leftovers, alive_since, left
+from scopes._leftovers import Leftovers, alive_since, left, others_than
 from scopes._statistics import StatisticsView
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
             return
         try:
             items = left(lambda: alive_since(start.serial)) if kind is None else []
-            found = Leftovers(items) if items else None
+            found = Leftovers(items, others_than(items)) if items else None
             del items  # a stored error must not hold them
             if found is not None:
                 raise AssertionError("\n".join([f"the block left {found}:", *found.lines(), CURE]))

@@ -40,14 +40,15 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         pytester.makepyfile(test_it=beginning + source)
         if conftest:
             pytester.makeconftest(beginning + conftest)
-        given = ["--strict-markers", "-p", "no:cacheprovider", "-W", "error", *args]
+        given = ["--strict-markers", "-p", "no:cacheprovider", "-W", "error"]
+        # Other plugins would add words of their own to what is compared, or modules.
+        given += ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         if apart:
             plugin = [] if IS_INSTALLED else ["-p", "scopes.pytest_plugin"]
-            return pytester.runpytest_subprocess(*plugin, *given)
-        # Other plugins would add their own words to what is compared; this one is given as it is loaded here.
-        others = ("disposescope", "asyncio", "xdist", "hypothesispytest")
-        given += [arg for name in others for arg in ("-p", f"no:{name}")]
-        return pytester.runpytest_inprocess(*given, plugins=[pytest_plugin])
+            return pytester.runpytest_subprocess(*plugin, *given, *args)
+        # As it is loaded here; by name it could not be prepared for this process, which it is in already.
+        given += ["-p", "no:disposescope", "-p", "no:xdist"]
+        return pytester.runpytest_inprocess(*given, *args, plugins=[pytest_plugin])
 
     return run
 
@@ -291,6 +292,23 @@ class TestIt:
 @pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
 def test_a_fixture_of_wider_scope_is_not_blamed_on_the_test_and_may_live_on(run, scope):
     run(WIDE.format(scope=scope)).assert_outcomes(passed=3)
+
+
+def test_the_memory_of_a_view_is_that_of_the_fixture_that_made_it(run):
+    source = """
+@pytest.fixture(scope="module")
+def model():
+    return tensor.ones((10,))
+
+def test_it(model):
+    KEPT.append(model[2:])
+
+def test_next(model):
+    pass
+"""
+    result = run(source, "--tensor-leaks")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_it left 1 disposable, 0 bytes:"])
 
 
 WIDE_LEAKING = """
@@ -666,7 +684,7 @@ def test_it(leak):
     result.stdout.fnmatch_lines(["test_it[[]True[]] left 2 disposables, 16 bytes:", "      task: 2"])
 
 
-def test_tests_of_pytest_asyncio_are_judged(run):
+def test_tests_of_pytest_asyncio_are_judged(run, pytester):
     pytest.importorskip("pytest_asyncio")
     source = """
 import pytest_asyncio
@@ -695,8 +713,8 @@ async def test_leak(data):
     await asyncio.sleep(0)
     KEPT.append(data + 1)
 """
-    config = ("-o", "asyncio_default_fixture_loop_scope=function")
-    result = run(source, *config, apart=True)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    result = run(source, "-p", "asyncio", apart=True)
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines_random(
         [
@@ -752,7 +770,7 @@ def test_it(dispose_statistics):
     assert dispose_statistics.live_count == 0
     assert {"numpy", "tensor", "nn"} & set(sys.modules) == set()
 """
-    run(source, "-p", "no:hypothesispytest", apart=True, beginning="").assert_outcomes(passed=1)
+    run(source, apart=True, beginning="").assert_outcomes(passed=1)
 
 
 def test_the_plugin_is_installed_with_the_package_by_its_name():
