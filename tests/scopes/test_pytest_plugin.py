@@ -306,7 +306,7 @@ def test_it(model):
 def test_next(model):
     pass
 """
-    result = run(source, "--tensor-leaks")
+    result = run(source, "--tensor-leaks", apart=True)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["test_it left 1 disposable, 0 bytes:"])
 
