@@ -243,6 +243,7 @@ class Timeline:
                 finally:
                     self._entered_by = 0
                     self._entering.release()
+                most += len(news)  # what the collector has found meanwhile takes nobody's room
         if len(news) < most:
             news.append(event)
         else:
