@@ -516,15 +516,20 @@ def test_memory_that_nobody_sees_any_more_can_be_donated(once_seen: Callable[[Te
 @pytest.mark.parametrize("size", [10, 40_000])
 def test_a_block_in_the_place_of_one_that_is_gone_is_pinned_too(size: int) -> None:
     gc.collect()
-    before = memory.statistics()
-    x = tensor.ones((size,))
-    array = x.numpy()
-    place = id(array.base)
-    del x, array
-    others = []
-    while not others or id(others[-1]._array) != place:
-        assert len(others) < 1000
-        others.append(tensor.ones((size,)))
+    for _ in range(50):
+        before = memory.statistics()
+        x = tensor.ones((size,))
+        array = x.numpy()
+        place = id(array.base)
+        del x, array
+        others = [tensor.ones((size,))]
+        while id(others[-1]._array) != place and len(others) < 100:
+            others.append(tensor.ones((size,)))
+        if id(others[-1]._array) == place:
+            break
+        del others  # the interpreter has put something else there
+    else:
+        pytest.skip("the interpreter gave the place of an array to no other one")
     array = others[-1].numpy()
     del others
     change = memory.statistics() - before
