@@ -527,7 +527,7 @@ def test_a_block_in_the_place_of_one_that_is_gone_is_pinned_too(size: int) -> No
             others.append(tensor.ones((size,)))
         if id(others[-1]._array) == place:
             break
-        del others  # the interpreter has put something else there
+        others.clear()  # the interpreter has put something else there
     else:
         pytest.skip("the interpreter gave the place of an array to no other one")
     array = others[-1].numpy()
