@@ -11,7 +11,6 @@ import os
 import threading
 from typing import TYPE_CHECKING, Self
 
-from scopes._paths import Place, place_of
 from scopes._records import LAST_REFERENCE as LAST_REFERENCE
 from scopes._records import Record, Tracker
 
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from scopes._scope import DisposeScope
-
-
-def path_of(scope: DisposeScope) -> tuple[str, ...]:
-    """Return the names of `scope` and those around it, the outermost first."""
-    tracker = current.tracker
-    place = None if tracker is None else tracker.place_by_scope.get(id(scope))
-    return (place or place_of(scope, Place((), None))).path
 
 
 class _Current:
