@@ -169,6 +169,7 @@ from tensor._sorting import (
     unique_values,
 )
 from tensor._tensor import Tensor
+from tensor._threads import get_num_threads, set_num_threads
 from tensor._tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
 from tensor.memory import OutOfMemoryError
 
@@ -254,6 +255,7 @@ __all__ = [
     "full",
     "full_like",
     "gelu",
+    "get_num_threads",
     "get_printoptions",
     "greater",
     "greater_equal",
@@ -332,6 +334,7 @@ __all__ = [
     "save_file",
     "searchsorted",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "sigmoid",
     "sign",

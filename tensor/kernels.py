@@ -3,18 +3,21 @@
 ``empty``, ``zeros`` and ``copy`` give plain arrays, as do NumPy's own functions under their names. A kernel
 that is written in operators gets its operands by ``enter``, and its result is what ``leave`` gives back: all
 that is large between the two lies in the pool. ``xp`` is NumPy for plain arrays and for what ``enter`` gave.
+``in_pieces`` computes on several threads.
 """
 
 from tensor._placing import astype, laid_out, matmul, of_two, take
 from tensor._pool import copy, empty, zeros
 from tensor._pooled import enter, leave, xp
 from tensor._special import sigmoid
+from tensor._threads import in_pieces
 
 __all__ = [
     "astype",
     "copy",
     "empty",
     "enter",
+    "in_pieces",
     "laid_out",
     "leave",
     "matmul",
