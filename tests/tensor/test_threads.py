@@ -156,11 +156,24 @@ def test_numpy_is_silent_where_the_caller_wants_it() -> None:
         halves(np.zeros(1 << 18))
 
 
-def test_functions_of_the_user_hear_from_numpy_itself() -> None:
-    heard: list[str] = []
-    with np.errstate(all="call", call=lambda text, _: heard.append(text)):
-        halves(np.zeros(1 << 15))
-    assert heard == ["divide by zero"] * 2
+def test_functions_and_logs_of_the_user_hear_once(capfd: pytest.CaptureFixture[str]) -> None:
+    heard: list[object] = []
+
+    class Log:
+        def write(self, text: str) -> None:
+            heard.append(text)
+
+    x = np.zeros(1 << 18)
+    x[-1] = -1
+    with np.errstate(all="call", call=lambda *said: heard.append(said)):
+        halves(x)
+    with np.errstate(all="log", call=Log()):
+        halves(x)
+    with np.errstate(all="print"):
+        halves(x)
+    lines = [f"Warning: {words} encountered in log\n" for words in ("divide by zero", "invalid value")]
+    assert heard == [("divide by zero", 9), ("invalid value", 9), *lines]
+    assert capfd.readouterr().err == "".join(lines)
 
 
 def test_pieces_may_be_cut_into_pieces() -> None:
