@@ -60,18 +60,20 @@ def register(x: Scoped) -> None:
     False
     """
     account = accounts_of(type(x)).mine
-    scope = current_dispose_scope()
-    place = None if scope is None else ref(x, scope._forget)
-    # From here on without a call: no scope can end between the look at its members and the entry.
-    if scope is not None and scope._members is not None:
+    while (scope := current_dispose_scope()) is not None:
         x._scope = scope
-        x._place = place
-        x._tally = account.inside
-        scope._members[place] = None
+        entry = ref(x)
+        # From here on without a call, as told in `scopes._entries`.
+        left = scope._left = scope._left - 1
+        if left >= 0:
+            scope._young[left] = entry
+            x._tally = account.inside
+            x._tally.created += 1
+            break
+        scope._make_places()  # or it has ended meanwhile
     else:
         x._scope = None
-        x._place = None
         x._tally = account.outside
-    x._tally.created += 1
+        x._tally.created += 1
     if tracking.tracker is not None:
         note_created(x, x._scope)

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import os
 import threading
-from itertools import repeat
-from operator import call
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from scopes._containers import Closable, Disposable, is_closable, is_disposable
+from scopes._entries import there
 from scopes._scoped import Scoped
 from scopes._tallies import Account, accounts_of
 
 if TYPE_CHECKING:
     from scopes._scope import DisposeScope
 
-# What a scope owns, oldest first, as keys that return it when called: weak references of tensors, and for
-# resources of the user's own something that holds them.
-Members = dict[Any, None]
-
-# Held while several objects change hands together and while a scope ends. Under it no code of the user runs
-# and no other lock is taken, so that finalizers may end scopes. Read it through the module: a fork renews it.
+# Held while several objects change hands together. Under it no code of the user runs and no other lock is
+# taken. Read it through the module: a fork renews it.
 lock = threading.RLock()
 
 
@@ -39,15 +34,32 @@ def _renew_lock_after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock_after_fork)
 
-# By id, who owns a resource of the user's own, which has no place to remember it. The scope holds the
-# resource, so an id can't be used again while its entry is here. Weak: a scope that is dropped without an
-# end lets go of its resources.
-_owner_of_resource: WeakValueDictionary[int, DisposeScope] = WeakValueDictionary()
+
+class _Held:
+    """A resource of the user's own, which has no place to remember its owner; the entry of its scope."""
+
+    __slots__ = ("__weakref__", "_owner", "resource")
+
+    def __init__(self, resource: object, scope: DisposeScope) -> None:
+        self.resource: object = resource
+        self._owner = ref(scope)  # weak: the scope holds this
+
+    @property
+    def _scope(self) -> DisposeScope | None:
+        return None if self.resource is None else self._owner()
+
+    def __call__(self) -> _Held:
+        return self
+
+
+# By id of the resource. Its scope holds it, so an id can't be used again while its entry is here. Weak: a
+# scope that is dropped without an end lets go of its resources.
+_held: WeakValueDictionary[int, _Held] = WeakValueDictionary()
 
 
 def may_be_owned(x: object) -> bool:
     """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
-    return is_disposable(x) or (is_closable(x) and id(x) in _owner_of_resource)
+    return is_disposable(x) or (is_closable(x) and id(x) in _held)
 
 
 def may_be_attached(x: object) -> bool:
@@ -68,7 +80,8 @@ def owner_of(x: object) -> DisposeScope | None:
     ...     owner_of(file) is scope
     True
     """
-    scope = x._scope if isinstance(x, Scoped) else _owner_of_resource.get(id(x))
+    known = x if isinstance(x, Scoped) else _held.get(id(x))
+    scope = None if known is None else known._scope
     return scope if scope is not None and scope._members is not None else None
 
 
@@ -91,43 +104,36 @@ def count_detached(x: object, account: Account | None) -> None:
         account.inside.detached += 1
 
 
-def give(x: object, scope: DisposeScope) -> None:
-    """Make `scope` the owner of `x`, whoever owned it. Under the lock."""
+def give(x: object, scope: DisposeScope) -> object:
+    """Make `scope` the owner of `x`, whoever owned it, and return what its entry returns. Under the lock."""
     if not isinstance(x, Scoped):
         take(x)
-        members = scope._open_members("given a disposable")
-        _owner_of_resource[id(x)] = scope
-        key = scope._resources[id(x)] = repeat(x).__next__
-        members[key] = None
-        return
-    new = ref(x, scope._forget)
-    # From here on without a call, but for the last.
-    if scope._members is None:
-        scope._open_members("given a disposable")
-        return
+        held = _held[id(x)] = _Held(x, scope)
+        scope._enter(held)
+        return held
     before, x._scope = x._scope, scope
-    place, x._place = x._place, new
-    scope._members[new] = None
+    scope._enter(ref(x))
     if before is None:
         _cross(x)
-    elif place is not None and before._members is not None:
-        before._members.pop(place, None)
+    return x
+
+
+def end_late(given: list[object], scope: DisposeScope) -> None:
+    """Dispose what was given to `scope` if it has ended meanwhile, on another thread. Not under the lock."""
+    if scope._members is None:
+        dispose_each(given, scope)
 
 
 def take(x: object) -> None:
     """Leave `x` without an owner. Under the lock."""
     if isinstance(x, Scoped):
-        # From here on without a call, but for the last ones.
         scope, x._scope = x._scope, None
-        place, x._place = x._place, None
         if scope is not None:
-            if place is not None and scope._members is not None:
-                scope._members.pop(place, None)
             _cross(x)
     else:
-        scope = _owner_of_resource.pop(id(x), None)
-        if scope is not None and scope._members is not None:
-            scope._members.pop(scope._resources.pop(id(x), None), None)
+        held = _held.pop(id(x), None)
+        if held is not None:
+            held.resource = None
 
 
 def _cross(x: Scoped) -> None:
@@ -145,18 +151,25 @@ def footprint_of(x: object) -> tuple[int, int]:
     return id(x), nbytes if isinstance(nbytes, int) else 0
 
 
-def alive(members: Members) -> list[object]:
-    """Return the `members` of a scope that are still there, oldest first."""
-    # In one go, all of it in C: members come and go on other threads, and a weak reference in a list of ours
-    # could find its entry gone when its callback takes it out.
-    there = list(map(call, members))
-    return [x for x in there if x is not None]
+def resource_of(x: object) -> object:
+    """Return what an entry of a scope stands for, given what it returned."""
+    return x.resource if isinstance(x, _Held) else x
 
 
-def nbytes_of(members: Members) -> int:
-    """Return the memory of what is alive among `members`, in bytes: what several share counts once."""
+def members_of(scope: DisposeScope) -> list[object]:
+    """Return what `scope` owns, oldest first."""
+    found: dict[int, object] = {}
+    for x in there(scope._entered()):
+        if x._scope is scope:
+            found.pop(id(x), None)  # one that left and came back is as young as its last entry
+            found[id(x)] = resource_of(x)
+    return list(found.values())
+
+
+def nbytes_of(scope: DisposeScope) -> int:
+    """Return the memory of what `scope` owns, in bytes: what several share counts once."""
     sizes: dict[int, int] = {}
-    for key, nbytes in map(footprint_of, alive(members)):
+    for key, nbytes in map(footprint_of, members_of(scope)):
         sizes[key] = max(nbytes, sizes.get(key, 0))
     return sum(sizes.values())
 
@@ -164,8 +177,8 @@ def nbytes_of(members: Members) -> int:
 def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
     """Dispose `items`, the last first, and empty the list.
 
-    With a `scope`, what has found another owner since is left to that one. What single ones raise comes at
-    the end, as one group; after an interrupt too the rest is disposed first.
+    With a `scope`, they are what its entries return, and what has another owner is left to that one. What
+    single ones raise comes at the end, as one group; after an interrupt too the rest is disposed first.
     """
     errors: list[BaseException] = []
     x: object = None
@@ -186,8 +199,10 @@ def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
 
 def _dispose_resource(x: object, scope: DisposeScope | None) -> None:
     with lock:
-        if scope is not None and _owner_of_resource.get(id(x)) is not scope:
-            return
+        if isinstance(x, _Held):
+            if x._scope is not scope:
+                return
+            x = x.resource
         take(x)
     if isinstance(x, Disposable):
         x.dispose()

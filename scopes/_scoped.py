@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from scopes._records import ending_by
 from scopes._tallies import nowhere
@@ -10,7 +10,6 @@ from scopes._tracking import current as tracking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from weakref import ref
 
     from scopes._scope import DisposeScope
     from scopes._tallies import Tally
@@ -20,17 +19,15 @@ class Scoped:
     """Base of objects that a scope owns by a weak reference, and that statistics count.
 
     A subclass registers each new object (``scopes.lowlevel.register``), and gives back what the object
-    holds in ``_clear``. There is no finalizer: what goes with its last reference leaves its scope by the
-    callback of a weak reference, and is counted by the references to its tally. A subclass whose ``_clear``
-    must run then too says ``__del__ = Scoped._finalize``.
+    holds in ``_clear``. There is no finalizer: what goes with its last reference is counted by the
+    references to its tally. A subclass whose ``_clear`` must run then too says
+    ``__del__ = Scoped._finalize``.
     """
 
-    __slots__ = ("__weakref__", "_place", "_scope", "_tally")
+    __slots__ = ("__weakref__", "_scope", "_tally")
 
     # The owner, or once disposed by its end, the scope that ended.
     _scope: DisposeScope | None
-    # The weak reference by which the owner knows it.
-    _place: ref[Any] | None
     # Where it is counted; `nowhere` once it is empty.
     _tally: Tally
 
@@ -89,12 +86,9 @@ class Scoped:
 
     def _leave(self) -> None:
         """Leave the owner, if there is one."""
-        place, self._place = self._place, None
         scope = self._scope
-        if place is not None and scope is not None and scope._members is not None:
+        if scope is not None and scope._members is not None:
             self._scope = None
-            scope._members.pop(place, None)
-        del place  # before `self` goes, which may be the last to hold it: its callback would find no entry
 
     @property
     def owning_dispose_scope(self) -> DisposeScope | None:

@@ -34,7 +34,8 @@ class Size:
 class Peak:
     """The most bytes that were live at once since somebody began to look.
 
-    One that nobody has looked at yet need not be exact: it may be 1/64 too low.
+    One that nobody has looked at yet need not be exact: it may be 1/64 too low, or 64 KiB. So small tensors
+    that come and go below need no look at what is live.
     """
 
     __slots__ = ("is_exact", "nbytes")
@@ -45,7 +46,7 @@ class Peak:
 
     def floor(self) -> int:
         """Return the bytes up to which what is live is not counted anew."""
-        return self.nbytes if self.is_exact else self.nbytes + (self.nbytes >> 6)
+        return self.nbytes if self.is_exact else self.nbytes + max(self.nbytes >> 6, 1 << 16)
 
 
 class Shelf(Protocol):

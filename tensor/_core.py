@@ -85,15 +85,12 @@ class TensorCore(Scoped):
         self._hold = None
         if self._seat is not None or self._node is not None:
             self._forget_memory()
-        # From here on without a call, but for the last: on another thread the tensor may be moved.
+        # From here on without a call: on another thread the tensor may be moved.
         self._tally.disposed += 1
         self._tally = nowhere
-        place, self._place = self._place, None
         owner = self._scope
-        if place is not None and owner is not None and owner._members is not None:
+        if owner is not None and owner._members is not None:
             self._scope = None
-            owner._members.pop(place, None)
-        del place  # before `self` goes, which may be the last to hold it: its callback would find no entry
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -145,7 +142,6 @@ class TensorCore(Scoped):
         self._hold, handle._hold = handle._hold, None
         self._node = None
         self._scope = None
-        self._place = None
         self._seat = None
         self._tally = handle._tally
         handle._tally = nowhere
@@ -313,16 +309,14 @@ def wrap_with(array: Array, node: Node | None, hold: Hold) -> Tensor:
         account = plain.turn_to_this_thread()
     scope = x._scope = _current_scope()
     if scope is None:
-        x._place = None
         tally = x._tally = account.outside
         tally.created += 1
         return x
-    place = ref(x, scope._forget)
-    # From here on without a call: the scope can't end in between, nor any other thread count.
-    members = scope._members
-    if members is not None:
-        members[place] = None
-        x._place = place
+    entry = ref(x)
+    # From here on without a call, as told in `scopes._entries`.
+    left = scope._left = scope._left - 1
+    if left >= 0:
+        scope._young[left] = entry
         tally = x._tally = account.inside
         tally.created += 1
         return x
@@ -338,7 +332,6 @@ def wrap_unowned(array: Array, *, hold: Hold = None) -> Tensor:
     x._seat = None
     x._node = None
     x._scope = None
-    x._place = None
     ident, account = plain.recent
     if ident != get_ident():
         account = plain.turn_to_this_thread()

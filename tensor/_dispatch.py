@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-_new = object.__new__
 _recorder = grad_enabled.get
 ndarray = np.ndarray
 
@@ -102,7 +101,7 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
                 value, hold = _claim_operand(value, value)
         saved.append(value)
         holds.append(hold)
-    node = _new(Node)
+    node = Node()
     node.rule = rule
     node.plan = plan
     node.next = nodes
@@ -119,24 +118,23 @@ def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[st
     return node
 
 
-def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Node | None:
-    """Return what ``record`` returns for an op of two inputs and no parameters, in half the time."""
+def record_pair(
+    rule: Rule, node1: Node | None, node2: Node | None, x1: Any, x2: Any, a: Any, b: Any, out: Array
+) -> Node | None:
+    """Return what ``record`` returns for an op of two inputs, one of which has a node, sooner.
+
+    The op has no parameters, and gives inexact numbers for inexact numbers.
+    """
     recorder = _recorder()
     if not recorder or not rule.is_differentiable:
         return None
-    dtype = out.dtype
-    if dtype.kind not in "fc":
-        return None
-    nodes = (getattr(x1, "_node", None), getattr(x2, "_node", None))
-    wanted = (nodes[0] is not None, nodes[1] is not None)
-    try:
-        plan = rule.plans[wanted]
-    except KeyError:
-        plan = rule.plan(wanted)
-    node = _new(Node)
+    plan = rule.of_first if node2 is None else rule.of_second if node1 is None else rule.of_both
+    if plan is None:
+        plan = rule.plan((node1 is not None, node2 is not None))
+    node = Node()
     node.rule = rule
     node.plan = plan
-    node.next = nodes
+    node.next = (node1, node2)
     node.hooks = None
     pick = plan.pick
     if pick is None:
@@ -160,7 +158,7 @@ def record_pair(rule: Rule, x1: Any, x2: Any, a: Any, b: Any, out: Array) -> Nod
         node.saved = pick((a, b, out))
         node.holds = pick((a_hold, b_hold, None))
     node.shape = out.shape
-    node.dtype = dtype
+    node.dtype = out.dtype
     left = ticks.left = ticks.left - 1
     if left < 0:
         look_closer(node)
