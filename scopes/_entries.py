@@ -60,7 +60,8 @@ class Entries:
         members, young = self._members, self._young
         if members is None or self._left > 0:
             return
-        places: list[Any] = [None] * (_PLACES if young else _FIRST_PLACES)
+        count = _PLACES if young else _FIRST_PLACES
+        places: list[Any] = [None] * count
         if not young:
             self._looked_at = 0
             self._since = 0
@@ -70,7 +71,7 @@ class Entries:
         # From here on without a call.
         if self._young is young and self._members is members:
             self._young = places
-            self._left = len(places)
+            self._left = count
         self._look_at(members)
 
     def _look_at(self, members: list[Any]) -> None:
