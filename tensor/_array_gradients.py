@@ -11,7 +11,7 @@ import numpy as np
 from tensor._core import wrap
 from tensor._graph import Deferred
 from tensor._placing import astype, reduce
-from tensor._pool import pool
+from tensor._pool import empty, pool
 from tensor._pooled import enter, leave, xp
 from tensor._storage import Array, claim
 
@@ -137,9 +137,10 @@ def fit(gradient: Any, node: Node) -> Array:
     shape, dtype = node.shape, node.dtype
     g: Array = gradient if type(gradient) is ndarray else np.asarray(gradient)
     if g.shape != shape:
-        if g.ndim == 2 and shape == g.shape[1:] and g.nbytes < pool.min_pooled and g.dtype.char in "fd":
-            # As of the gradient of a bias: 0.8 us in place of 2.2 for 64 rows of 128.
-            g = np.dot(_ones(g.shape[0], g.dtype), g)
+        if g.ndim == 2 and shape == g.shape[1:] and g.dtype.char in "fd" and g.flags.c_contiguous:
+            # As of the gradient of a bias: 0.8 us in place of 2.2 for 64 rows of 128, 25 in place of 62 for
+            # 64 of 8096.
+            g = _sum_of_rows(g)
         else:
             g = _without_broadcast(g, shape)
     if g.dtype is not dtype and g.dtype != dtype:
@@ -159,6 +160,14 @@ def _without_broadcast(g: Array, shape: tuple[int, ...]) -> Array:
 
 def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
     return np.asarray(reduce(np.add, g, axes, None, keepdims))
+
+
+def _sum_of_rows(g: Array) -> Array:
+    ones = _ones(g.shape[0], g.dtype)
+    if g.shape[1] * g.itemsize < pool.min_pooled:
+        out: Array = np.dot(ones, g)
+        return out
+    return np.dot(ones, g, out=empty(g.shape[1:], g.dtype))
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
+from nn.optim._scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,36 +90,41 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         # Bias corrections, out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
         root = math.sqrt(1 - beta2**step)
-        eps = group["eps"] * root
-        size = group["lr"] * root / (1 - beta1**step)
+        dtype = grad._array.dtype  # type: ignore[union-attr]  # step() has seen it
+        eps = number(group["eps"] * root, dtype)
+        size = number(group["lr"] * root / (1 - beta1**step), dtype)
+        stays, enters, first = number(beta2, dtype), number(1 - beta2, dtype), number(1 - beta1, dtype)
         decay = group["weight_decay"]
         shrink = 1 - group["lr"] * decay if self._is_decoupled else 1
         if self._is_decoupled:
             decay = 0
         averages = [state[name] for name in self._tensors(group)]
         sign = -1 if group["maximize"] else 1
-        for p, g, m, v, *largest, t, own in self._scratch.pieces(x, grad, *averages):
+        multiply, add, subtract = np.multiply, np.add, np.subtract
+        for p, g, m, v, *largest, t, own in self._scratch.pieces(
+            x, grad, *averages, two=sign != 1 or decay != 0
+        ):
             if shrink != 1:
-                p *= shrink
+                multiply(p, shrink, p)
             if sign != 1 or decay:
-                g = np.multiply(g, sign, out=own)
+                g = multiply(g, sign, own)
             if decay:
-                np.multiply(p, decay, out=t)
-                g += t
-            np.subtract(g, m, out=t)
-            t *= 1 - beta1
-            m += t
-            np.multiply(g, g, out=t)
-            t *= 1 - beta2
-            v *= beta2
-            v += t
+                multiply(p, decay, t)
+                add(g, t, g)
+            subtract(g, m, t)
+            multiply(t, first, t)
+            add(m, t, m)
+            multiply(g, g, t)
+            multiply(t, enters, t)
+            multiply(v, stays, v)
+            add(v, t, v)
             if largest:
                 v = np.maximum(largest[0], v, out=largest[0])
-            np.sqrt(v, out=t)
-            t += eps
-            np.divide(m, t, out=t)
-            t *= size
-            p -= t
+            np.sqrt(v, t)
+            add(t, eps, t)
+            np.divide(m, t, t)
+            multiply(t, size, t)
+            subtract(p, t, p)
 
 
 class AdamW(Adam):

@@ -174,7 +174,8 @@ class Optimizer:
                 state = self.state.get(x)
                 if state is None:
                     state = self.state[x] = {}
-                state.update(new)
+                if new:
+                    state.update(new)
                 self._update(x, grad, state, group, is_first=bool(new))
         finally:
             self._scratch.clear()
@@ -184,14 +185,13 @@ class Optimizer:
         """Take the memory for an update of `x`; return the tensors that its state still lacks."""
         made: dict[str, Tensor] = {}
         writable(x)
-        if names:
-            state = self.state.get(x, {})
-            for name in names:
-                held = state.get(name)
-                if held is None:
-                    made[name] = self._new_state(x)
-                else:
-                    writable(held)
+        state = self.state.get(x, made) if names else made
+        for name in names:
+            held = state.get(name)
+            if held is None:
+                made[name] = self._new_state(x)
+            else:
+                writable(held)
         self._scratch.make_room(x)
         return made
 

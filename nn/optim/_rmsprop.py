@@ -98,7 +98,8 @@ class RMSprop(Optimizer):
         names = self._tensors(group)
         alpha, decay, lr = group["alpha"], group["weight_decay"], group["lr"]
         sign = -1 if group["maximize"] else 1
-        pieces = self._scratch.pieces(x, grad, *[state[name] for name in names])
+        two = sign != 1 or decay != 0
+        pieces = self._scratch.pieces(x, grad, *[state[name] for name in names], two=two)
         for p, g, *held, t, own in pieces:
             averages = dict(zip(names, held, strict=True))
             if sign != 1 or decay:

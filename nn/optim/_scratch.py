@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# Elements that are worked on at a time: with its state and a temporary a piece stays in a core's cache, where
-# whole arrays of millions would pass through memory once for each of the ten operations of a step.
-PIECE = 16_384
+# Elements that are worked on at a time, where one temporary is needed; of two each has half of them: 128 KiB for
+# temporaries, at most. In pieces of 16,384 a step of SGD takes a fifth longer, for each has its calls.
+PIECE = 32_768
 # NumPy has arrays up to so many elements ready, in a third of the time that views of a temporary take.
 _SMALL = 8192
 
@@ -27,14 +28,20 @@ _REAL: dict[np.dtype[Any], np.dtype[Any]] = {
 }
 
 
-class Scratch:
-    """Two temporaries for each dtype, of a piece at most.
+@lru_cache(maxsize=128)
+def number(value: float, dtype: np.dtype[Any]) -> Array:
+    """Return `value` as an array for ufuncs to read: 0.5 us sooner than a float, of 0.9 for a small array."""
+    return np.array(value, _real(dtype))
 
-    They are held for one step only: backward is where memory peaks, and it has no use for them.
+
+class Scratch:
+    """Memory for temporaries, a piece for each dtype.
+
+    It is held for one step only: backward is where memory peaks, and has no use for it.
     """
 
     def __init__(self) -> None:
-        self._held: dict[np.dtype[Any], tuple[Array, Array]] = {}
+        self._held: dict[np.dtype[Any], Array] = {}
 
     def clear(self) -> None:
         """Let the memory go."""
@@ -49,54 +56,65 @@ class Scratch:
         if array.size > _SMALL or dtype.kind == "c":
             dtype = _real(dtype)
             if dtype not in self._held:
-                self._held[dtype] = empty((PIECE,), dtype), empty((PIECE,), dtype)
+                self._held[dtype] = empty((PIECE,), dtype)
 
-    def pieces(self, x: Tensor, grad: Tensor, *state: Tensor) -> Iterable[tuple[Array, ...]]:
+    def pieces(self, x: Tensor, grad: Tensor, *state: Tensor, two: bool) -> Iterable[tuple[Any, ...]]:
         """Return arrays: of `x`, its gradient (to read), the `state`, and two temporaries, piece by piece.
 
-        ``writable`` of `x` and of the state, and ``make_room(x)``, come before.
+        Without `two` there is None for the second one. ``writable`` of `x` and of the state, and
+        ``make_room(x)``, come before.
         """
         g: Any = grad._array
         arrays: list[Any] = [x._array, g, *[s._array for s in state]]
         shape, dtype = g.shape, g.dtype
         if g.size <= _SMALL and dtype.kind != "c":
-            return [(*arrays, np.empty(shape, dtype), np.empty(shape, dtype))]
-        return self._cut(arrays)
+            return ((*arrays, np.empty(shape, dtype), np.empty(shape, dtype) if two else None),)
+        return self._cut(arrays, two)
 
-    def _cut(self, arrays: list[Array]) -> Iterator[tuple[Array, ...]]:
+    def _temporaries(self, dtype: np.dtype[Any], two: bool) -> tuple[Array, Array | None, int]:
+        """Return both, and how many elements each has."""
+        held = self._held[dtype]
+        half = PIECE // 2
+        return (held[:half], held[half:], half) if two else (held, None, PIECE)
+
+    def _cut(self, arrays: list[Array], two: bool) -> Iterator[tuple[Any, ...]]:
         # Real and imaginary parts are numbers of their own, as in PyTorch.
         if all(a.flags.c_contiguous for a in arrays):
             flat = [a.reshape(-1).view(_real(a.dtype)) for a in arrays]
-            one, two = self._held[flat[1].dtype]
             size = flat[1].size
-            for start in range(0, size, PIECE):
-                end = min(start + PIECE, size)
-                yield (*[a[start:end] for a in flat], one[: end - start], two[: end - start])
+            one, other, step = self._temporaries(flat[1].dtype, two)
+            for start in range(0, size, step):
+                end = start + step
+                if end > size:
+                    one, other = one[: size - start], None if other is None else other[: size - start]
+                yield (*[a[start:end] for a in flat], one, other)
         elif arrays[1].dtype.kind == "c":
-            yield from self._parts([a.real for a in arrays])
-            yield from self._parts([a.imag for a in arrays])
+            yield from self._parts([a.real for a in arrays], two)
+            yield from self._parts([a.imag for a in arrays], two)
         else:
-            yield from self._parts(arrays)
+            yield from self._parts(arrays, two)
 
-    def _parts(self, arrays: list[Array]) -> Iterator[tuple[Array, ...]]:
-        for key in _keys(arrays[0].shape):
+    def _parts(self, arrays: list[Array], two: bool) -> Iterator[tuple[Any, ...]]:
+        one, other, step = self._temporaries(arrays[1].dtype, two)
+        for key in _keys(arrays[0].shape, step):
             parts = [a[key] for a in arrays]
             size, shape = parts[1].size, parts[1].shape
-            yield (*parts, *[t[:size].reshape(shape) for t in self._held[parts[1].dtype]])
+            second = None if other is None else other[:size].reshape(shape)
+            yield (*parts, one[:size].reshape(shape), second)
 
 
 def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _REAL.get(dtype, dtype)
 
 
-def _keys(shape: tuple[int, ...]) -> Iterator[tuple[int | slice, ...]]:
-    """Yield what cuts an array of `shape` in parts of at most a piece, whatever its order of memory."""
+def _keys(shape: tuple[int, ...], most: int) -> Iterator[tuple[int | slice, ...]]:
+    """Yield what cuts an array of `shape` in parts of `most` elements, whatever its order of memory."""
     row = prod(shape[1:])
-    if row > PIECE:
+    if row > most:
         for i in range(shape[0]):
-            for key in _keys(shape[1:]):
+            for key in _keys(shape[1:], most):
                 yield (i, *key)
     else:
-        rows = PIECE // row
+        rows = most // row
         for start in range(0, shape[0], rows):
             yield (slice(start, start + rows),)

@@ -8,6 +8,7 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
+from nn.optim._scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,25 +91,20 @@ class SGD(Optimizer):
         if group["maximize"]:
             lr = -lr
             decay = -decay
-        if not (momentum or decay):
-            for p, g, t, _ in self._scratch.pieces(x, grad):
-                np.multiply(g, lr, out=t)
-                p -= t
-            return
+        dtype = grad._array.dtype  # type: ignore[union-attr]  # step() has seen it
+        rate, share = number(lr, dtype), number(momentum, dtype)
+        multiply, add = np.multiply, np.add
         keeps = 1 if is_first else 1 - group["dampening"]  # the first gradient goes in whole
         buffers = [state["momentum_buffer"]] if momentum else []
-        for p, g, *held, t, more in self._scratch.pieces(x, grad, *buffers):
+        two = group["nesterov"] or keeps != 1
+        for p, g, *held, t, more in self._scratch.pieces(x, grad, *buffers, two=two):
             if decay:
-                np.multiply(p, decay, out=t)
-                np.add(t, g, out=t)
-                g = t
+                multiply(p, decay, t)
+                g = add(t, g, t)
             if held:
                 (m,) = held
-                m *= momentum
-                if keeps == 1:
-                    m += g
-                else:
-                    m += np.multiply(g, keeps, out=more)
-                g = np.add(g, np.multiply(m, momentum, out=more), out=t) if group["nesterov"] else m
-            np.multiply(g, lr, out=t)
-            p -= t
+                multiply(m, share, m)
+                add(m, g if keeps == 1 else multiply(g, keeps, more), m)
+                g = add(g, multiply(m, share, more), t) if group["nesterov"] else m
+            multiply(g, rate, t)
+            np.subtract(p, t, p)
