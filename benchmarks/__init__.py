@@ -1,6 +1,9 @@
 """Benchmarks against NumPy by hand and PyTorch: run `python -m benchmarks` from the repository's root."""
 
 import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
 
 # Before NumPy loads its BLAS: the same two threads for every contender, on machines of any size.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

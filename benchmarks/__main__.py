@@ -1,51 +1,84 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [--only PATTERN] [--json PATH]`."""
+"""Run the benchmarks and print a table: `make bench`, or `python -m benchmarks` from the root."""
 
 import argparse
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
-
-from benchmarks import imports, lifetimes, memory, ops, peaks, tracking, training
-from benchmarks.harness import measure
+from benchmarks import ROOT
+from benchmarks.catalogue import all_cases
+from benchmarks.contenders import OURS, TORCH, MissingContenderError, library
+from benchmarks.harness import Case
 from benchmarks.report import print_table, write_json
-
-FAMILIES = (ops, memory, lifetimes, tracking, training, peaks, imports)
-RESULTS = Path(__file__).resolve().parent / "results"
+from benchmarks.running import announced, run_alone, run_on_pythons, run_together
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure the cases asked for, print the table and write the JSON file."""
     options = _parse(arguments)
-    torch.set_num_threads(2)
-    pattern = re.compile(options.only)
-    chosen = [case for family in FAMILIES for case in family.cases() if pattern.search(case.name)]
-    if not chosen:
-        names = "\n  ".join(case.name for family in FAMILIES for case in family.cases())
-        print(f"no case matches {options.only!r}; there are\n  {names}", file=sys.stderr)
+    try:
+        cases = _chosen(options)
+    except (ValueError, MissingContenderError) as error:
+        print(error, file=sys.stderr)
         return 2
-    results = []
-    for number, case in enumerate(chosen, start=1):
-        print(f"[{number}/{len(chosen)}] {case.name}", file=sys.stderr, flush=True)
-        results.append(measure(case, quick=options.quick))
+    chosen = announced(cases)
+    pythons: dict[str, dict[str, str]] = {}
+    if options.python:
+        results, pythons = run_on_pythons(chosen, options.python, quick=options.quick)
+    else:
+        run = run_alone if options.alone else run_together
+        results = list(run(chosen, quick=options.quick))
     print_table(results)
-    write_json(results, options.json, quick=options.quick)
+    write_json(results, options.json, quick=options.quick, alone=options.alone, pythons=pythons)
     print(f"written to {options.json}")
     return 0
 
 
+def _chosen(options: argparse.Namespace) -> list[Case]:
+    """Return the cases of this run, with the contenders that take part."""
+    pattern = re.compile(options.only)
+    only_ours = options.only_ours or bool(options.python)
+    in_processes = options.alone or bool(options.python)
+    chosen = [
+        replace(case, contenders=(OURS,)) if only_ours else case
+        for case in all_cases()
+        if pattern.search(case.name)
+        and not (options.quick and case.is_long)
+        # Bytes are taken in processes of their own in any case.
+        and not (in_processes and case.unit != "seconds")
+        and not (options.alone and case.contenders == (OURS,))
+    ]
+    if not chosen:
+        names = "\n  ".join(case.name for case in all_cases())
+        raise ValueError(f"no case matches {options.only!r}; there are\n  {names}")
+    if any(TORCH in case.contenders for case in chosen):
+        library(TORCH)  # says at once when it is missing
+    return chosen
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a quarter of the rounds")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rounds, and no long cases")
     parser.add_argument(
         "--only", default="", metavar="PATTERN", help="only cases that this expression matches"
+    )
+    parser.add_argument("--only-ours", action="store_true", help="without NumPy by hand and PyTorch")
+    parser.add_argument(
+        "--alone", action="store_true", help="each contender in a process of its own, taking turns"
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="ours on this interpreter; give it several times, and they take turns",
     )
     parser.add_argument(
         "--json",
         type=Path,
-        default=RESULTS / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json",
+        default=ROOT / "benchmarks" / "results" / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json",
         metavar="PATH",
         help="where the figures go (default: a dated file in benchmarks/results)",
     )

@@ -16,6 +16,16 @@ class Network:
         self.weights = list(weights)
         self.classifies = classifies
 
+    def outputs(self, inputs: Array) -> Array:
+        """Return the outputs alone."""
+        out = inputs
+        for layer in range(0, len(self.weights), 2):
+            if layer:
+                np.maximum(out, 0, out=out)
+            out = out @ self.weights[layer].T
+            out += self.weights[layer + 1]
+        return out
+
     def loss_and_gradients(self, inputs: Array, targets: npt.NDArray[Any]) -> tuple[float, list[Array]]:
         """Return the loss and a gradient for each weight and bias."""
         matrices, biases = self.weights[::2], self.weights[1::2]
@@ -28,7 +38,7 @@ class Network:
             activations.append(out)
 
         outputs = activations.pop()
-        loss, flowing = (_cross_entropy if self.classifies else _mean_squares)(outputs, targets)
+        loss, flowing = (cross_entropy if self.classifies else _mean_squares)(outputs, targets)
         gradients: list[Array] = []
         for layer in reversed(range(len(matrices))):
             gradients += [flowing.sum(axis=0), flowing.T @ activations[layer]]
@@ -38,7 +48,16 @@ class Network:
         return loss, gradients[::-1]
 
 
-def _cross_entropy(logits: Array, classes: npt.NDArray[Any]) -> tuple[float, Array]:
+def softmax(logits: Array) -> Array:
+    """Return the softmax of each row."""
+    exponentials: Array = logits - logits.max(axis=1, keepdims=True)
+    np.exp(exponentials, out=exponentials)
+    exponentials /= exponentials.sum(axis=1, keepdims=True)
+    return exponentials
+
+
+def cross_entropy(logits: Array, classes: npt.NDArray[Any]) -> tuple[float, Array]:
+    """Return the loss and the gradient of the logits."""
     rows = np.arange(len(logits))
     shifted = logits - logits.max(axis=1, keepdims=True)
     exponentials = np.exp(shifted)
@@ -57,17 +76,21 @@ def _mean_squares(outputs: Array, targets: npt.NDArray[Any]) -> tuple[float, Arr
     return float(loss), difference
 
 
-class Sgd:
-    """Stochastic gradient descent with momentum, as PyTorch defines it."""
+class SGD:
+    """Stochastic gradient descent, with momentum or without, as PyTorch defines it."""
 
-    def __init__(self, weights: list[Array], rate: float, momentum: float) -> None:
+    def __init__(self, weights: list[Array], lr: float, momentum: float) -> None:
         self.weights = weights
-        self.rate = rate
+        self.rate = lr
         self.momentum = momentum
-        self.velocities = [np.zeros_like(weight) for weight in weights]
+        self.velocities = [np.zeros_like(weight) for weight in weights] if momentum else []
 
     def step(self, gradients: Sequence[Array]) -> None:
         """Change the weights in place."""
+        if not self.momentum:
+            for weight, gradient in zip(self.weights, gradients, strict=True):
+                weight -= self.rate * gradient
+            return
         for weight, gradient, velocity in zip(self.weights, gradients, self.velocities, strict=True):
             velocity *= self.momentum
             velocity += gradient
@@ -77,9 +100,9 @@ class Sgd:
 class Adam:
     """Adam with PyTorch's defaults (Kingma and Ba, 2015, algorithm 1)."""
 
-    def __init__(self, weights: list[Array], rate: float) -> None:
+    def __init__(self, weights: list[Array], lr: float) -> None:
         self.weights = weights
-        self.rate = rate
+        self.rate = lr
         self.steps = 0
         self.means = [np.zeros_like(weight) for weight in weights]
         self.squares = [np.zeros_like(weight) for weight in weights]

@@ -1,22 +1,25 @@
-"""Measure contenders alternately: many short rounds in one process, medians and quartiles."""
+"""Measure contenders alternately: many short rounds, medians and quartiles."""
 
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isclose
 
+from benchmarks.contenders import CONTENDERS, OURS, Library
 from benchmarks.neighbours import DISTURBED, Neighbours
-
-OURS = "ours"
-NUMPY = "numpy"
-TORCH = "torch"
 
 Timer = Callable[[int], float]
 """Runs that many repetitions and returns the seconds that they took, setting up and clearing not counted.
 
 Where the unit of a case is bytes, it returns how many bytes the work took.
 """
+
+
+LOOK = 0.01
+"""How long a look is, in seconds, telling if a process is quiet: some ticks of the system's clock."""
 
 
 @dataclass(frozen=True)
@@ -28,28 +31,34 @@ class Case:
     name
         ``family/what``, which ``--only`` matches.
     build
-        Makes a timer for each contender. Called when the case's turn comes, so that no case's memory lies
+        Makes the timer of one contender. Called when the case's turn comes, so that no case's memory lies
         beside another's.
+    contenders
+        Who takes part.
+    check
+        Does some of the work and returns figures, which must be about the same from each contender: times
+        of different work would mean nothing.
     rounds
         How often each contender has its turn.
     round_seconds
         How long one turn shall take; the repetitions follow from it.
     repetitions
         A fixed number of repetitions in a turn, for work that only makes sense at that number.
-    settle_seconds
-        The pause before each turn. Thread pools (OpenBLAS, OpenMP) spin for a while after their last
-        work and would take a core from the next contender.
     unit
         What the figures are: ``"seconds"`` or ``"bytes"``.
+    is_long
+        Whether a quick run leaves it out.
     """
 
     name: str
-    build: Callable[[], Mapping[str, Timer]]
+    build: Callable[[Library], Timer]
+    contenders: tuple[str, ...] = CONTENDERS
+    check: Callable[[Library], Sequence[float]] | None = None
     rounds: int = 40
     round_seconds: float = 0.004
     repetitions: int | None = None
-    settle_seconds: float = 0.003
     unit: str = "seconds"
+    is_long: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,32 +114,93 @@ def timed(loop: Callable[[int], object]) -> Timer:
     return run
 
 
-def measure(case: Case, *, quick: bool = False) -> Result:
-    """Run the case's rounds; in each, every contender has one turn, and the first is another each time.
+def turns(case: Case, timer: Timer) -> Timer:
+    """Make a timer that comes to its turn warm, and ends it when no thread of this process works any more.
 
-    The garbage collector stays on, as it is for users, but what is there before the case is frozen: a
-    contender must not pay for walking the modules of the others.
+    Thread pools spin after their last work: PyTorch's for 10 ms, NumPy's BLAS for 110 ms were seen. Meanwhile
+    they take a core from the next contender; on two cores, a matrix product of PyTorch then took 16 ms
+    where it takes 1.6.
     """
-    timers = case.build()
+
+    def run(repetitions: int) -> float:
+        if case.repetitions is None:
+            timer(1)  # caches and threads are warm for this contender, not for the last
+        seconds = timer(repetitions)
+        used, deadline = time.process_time(), time.monotonic() + 1
+        while time.monotonic() < deadline:
+            time.sleep(LOOK)
+            before, used = used, time.process_time()
+            if used - before < LOOK / 10:
+                break
+        return seconds
+
+    return run
+
+
+def in_scope(library: Library, loop: Callable[[int], object]) -> Timer:
+    """Make a timer of a function that does the work that many times; ours in a scope."""
+
+    def run(repetitions: int) -> None:
+        with library.scope():
+            loop(repetitions)
+
+    return timed(run)
+
+
+def repeated(step: Callable[[], object]) -> Callable[[int], None]:
+    """Make a loop of a step. Its result has a name, as in a user's program, until the next one takes it."""
+
+    def loop(repetitions: int) -> None:
+        for _ in range(repetitions):
+            _result = step()
+
+    return loop
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Freeze what is there before a case: nobody must pay for walking the modules of others.
+
+    The garbage collector itself stays on, as it is for users.
+    """
     gc.collect()
     gc.freeze()
     try:
-        repetitions = {name: case.repetitions or _calibrate(timer, case) for name, timer in timers.items()}
-        samples: dict[str, list[float]] = {name: [] for name in timers}
-        neighbours = Neighbours()
-        order = list(timers)
-        for _ in range(min(case.rounds, max(3, case.rounds // 4)) if quick else case.rounds):
-            for name in order:
-                time.sleep(case.settle_seconds)
-                if case.repetitions is None:
-                    timers[name](1)  # caches and threads are warm for this contender, not for the last
-                samples[name].append(timers[name](repetitions[name]) / repetitions[name])
-            order.append(order.pop(0))
-        cores = neighbours.cores()
+        yield
     finally:
         gc.unfreeze()
+
+
+def measure(
+    case: Case, timers: Mapping[str, Timer], *, quick: bool = False, processes: Iterable[int] = ()
+) -> Result:
+    """Run the case's rounds; in each, every timer has one turn, and the first is another each time.
+
+    `processes` are the ids of others that work for these timers.
+    """
+    repetitions = {name: case.repetitions or _calibrate(timer, case) for name, timer in timers.items()}
+    samples: dict[str, list[float]] = {name: [] for name in timers}
+    neighbours = Neighbours(processes)
+    order = list(timers)
+    for _ in range(min(case.rounds, max(3, case.rounds // 4)) if quick else case.rounds):
+        for name in order:
+            samples[name].append(timers[name](repetitions[name]) / repetitions[name])
+        order.append(order.pop(0))
     summaries = {name: Summary.of(samples[name], repetitions[name]) for name in timers}
-    return Result(case.name, summaries, cores, case.unit)
+    return Result(case.name, summaries, neighbours.cores(), case.unit)
+
+
+def check_agreement(name: str, figures: Mapping[str, Sequence[float]]) -> None:
+    """Compare what the contenders' checks returned."""
+    (first, expected), *others = figures.items()
+    for other, found in others:
+        if len(found) != len(expected) or not all(
+            isclose(a, b, rel_tol=2e-3) for a, b in zip(found, expected, strict=True)
+        ):
+            raise RuntimeError(
+                f"{name}: {other} and {first} do different work: {list(found)} and {list(expected)}; "
+                "compare them before comparing times"
+            )
 
 
 def _calibrate(timer: Timer, case: Case) -> int:
@@ -140,4 +210,4 @@ def _calibrate(timer: Timer, case: Case) -> int:
         seconds = min(timer(repetitions) for _ in range(3))
         if seconds >= case.round_seconds / 4:
             return max(1, round(repetitions * case.round_seconds / seconds))
-        repetitions *= 4
+        repetitions *= min(64, max(4, round(case.round_seconds / 2 / seconds)))

@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.harness import NUMPY, OURS, TORCH, Case, Timer
+from benchmarks import ROOT
+from benchmarks.contenders import NUMPY, OURS, TORCH, Library
+from benchmarks.harness import Case, Timer
 
-ROOT = Path(__file__).resolve().parent.parent
+MODULES = {OURS: "scopes, tensor, nn", NUMPY: "numpy", TORCH: "torch"}
 PROGRAM = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 
 
@@ -19,15 +20,10 @@ def cases() -> Iterator[Case]:
     yield Case("imports/scopes, tensor, nn", _imports, rounds=12, repetitions=1)
 
 
-def _imports() -> Mapping[str, Timer]:
-    timers: dict[str, Timer] = {
-        OURS: partial(_import_seconds, "scopes, tensor, nn"),
-        NUMPY: partial(_import_seconds, "numpy"),
-        TORCH: partial(_import_seconds, "torch"),
-    }
-    for timer in timers.values():
-        timer(1)  # byte code and the disk's cache
-    return timers
+def _imports(library: Library) -> Timer:
+    timer = partial(_import_seconds, MODULES[library.name])
+    timer(1)  # byte code and the disk's cache
+    return timer
 
 
 @cache

@@ -6,24 +6,22 @@ import operator
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import tensor
-from benchmarks.harness import NUMPY, OURS, TORCH, Case, Timer, timed
-from scopes import new_dispose_scope
+from benchmarks.contenders import NUMPY, OURS, TORCH, Library
+from benchmarks.harness import Case, Timer, in_scope, repeated
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 CLONED = 100_000_000  # float32: 400 MB
 BORROWED = 200_000_000
 LOADED = 2**28
 
-OPS = ("add", "multiply", "maximum", "exp", "x * 2 + 1")
+OPS = ("add", "multiply", "divide", "maximum", "sqrt", "exp", "tanh", "x * 2 + 1")
 
 
 def cases() -> Iterator[Case]:
@@ -39,22 +37,10 @@ def cases() -> Iterator[Case]:
     yield Case("memory/load_file 1 GiB", _loading, rounds=40)
 
 
-def _elementwise(name: str, size: int) -> Mapping[str, Timer]:
-    left = np.linspace(0, 1, size, dtype=np.float32)
-    right = np.linspace(1, 2, size, dtype=np.float32)
-
-    def loop(xp: Any, a: Any, b: Any, repetitions: int) -> None:
-        op = _op(name, xp)
-        # The result has a name, as in a user's program: it goes when the next one takes its name.
-        for _ in range(repetitions):
-            _result = op(a, b)
-
-    our_left, our_right = tensor.tensor(left), tensor.tensor(right)
-    return {
-        OURS: timed(partial(_in_a_scope, partial(loop, tensor, our_left, our_right))),
-        NUMPY: timed(partial(loop, np, left, right)),
-        TORCH: timed(partial(loop, torch, torch.tensor(left), torch.tensor(right))),
-    }
+def _elementwise(name: str, size: int, library: Library) -> Timer:
+    a = library.array(np.linspace(0, 1, size, dtype=np.float32))
+    b = library.array(np.linspace(1, 2, size, dtype=np.float32))
+    return in_scope(library, repeated(partial(_op(name, library.xp), a, b)))
 
 
 def _op(name: str, xp: Any) -> Callable[[Any, Any], Any]:
@@ -62,16 +48,11 @@ def _op(name: str, xp: Any) -> Callable[[Any, Any], Any]:
     ops: dict[str, Callable[[Any, Any], Any]] = {
         "add": operator.add,
         "multiply": operator.mul,
+        "divide": operator.truediv,
         "maximum": xp.maximum,
-        "exp": lambda x, _: xp.exp(x),
         "x * 2 + 1": lambda x, _: x * 2 + 1,
     }
-    return ops[name]
-
-
-def _in_a_scope(loop: Callable[[int], None], repetitions: int) -> None:
-    with new_dispose_scope():
-        loop(repetitions)
+    return ops.get(name) or (lambda x, _: getattr(xp, name)(x))
 
 
 def _times_of(step: Callable[[], object]) -> Timer:
@@ -89,61 +70,49 @@ def _times_of(step: Callable[[], object]) -> Timer:
     return run
 
 
-def _cloning() -> Mapping[str, Timer]:
+def _clone_of_ones(library: Library) -> Callable[[], Any]:
     # Ones: pages of zeros that were never written to would cost the others nothing to read.
-    ours, array, theirs = _ones(CLONED)
-    return {OURS: _times_of(ours.clone), NUMPY: _times_of(array.copy), TORCH: _times_of(theirs.clone)}
+    ones = library.array(np.ones(CLONED, np.float32))
+    clone: Callable[[], Any] = ones.copy if library.name == NUMPY else ones.clone
+    return clone
 
 
-def _cloning_and_writing() -> Mapping[str, Timer]:
-    ours, array, theirs = _ones(CLONED)
+def _cloning(library: Library) -> Timer:
+    return _times_of(_clone_of_ones(library))
 
-    def written(copied: Callable[[], Any]) -> Any:
+
+def _cloning_and_writing(library: Library) -> Timer:
+    copied = _clone_of_ones(library)
+
+    def written() -> Any:
         clone = copied()
         clone[0] = 2.0
         return clone
 
-    return {
-        OURS: _times_of(partial(written, ours.clone)),
-        NUMPY: _times_of(partial(written, array.copy)),
-        TORCH: _times_of(partial(written, theirs.clone)),
-    }
+    return _times_of(written)
 
 
-def _writing() -> Mapping[str, Timer]:
-    ours, array, theirs = _ones(1)
+def _writing(library: Library) -> Timer:
+    target = library.array(np.ones(1, np.float32))
 
-    def write(target: Any, repetitions: int) -> None:
+    def write(repetitions: int) -> None:
         for _ in range(repetitions):
             target[0] = 2.0
 
-    return {
-        OURS: timed(partial(write, ours)),
-        NUMPY: timed(partial(write, array)),
-        TORCH: timed(partial(write, theirs)),
-    }
+    return in_scope(library, write)
 
 
-def _ones(size: int) -> tuple[tensor.Tensor, np.ndarray[Any, Any], torch.Tensor]:
-    return tensor.ones((size,)), np.ones(size, np.float32), torch.ones(size)
-
-
-def _borrowing() -> Mapping[str, Timer]:
+def _borrowing(library: Library) -> Timer:
     source = bytearray(4 * BORROWED)
-
-    def loop(borrow: Callable[[], object], repetitions: int) -> None:
-        for _ in range(repetitions):
-            _result = borrow()
-
-    ours = partial(loop, partial(tensor.from_blob, source, (BORROWED,), "float32"))
-    return {
-        OURS: timed(partial(_in_a_scope, ours)),
-        NUMPY: timed(partial(loop, partial(np.frombuffer, source, np.float32))),
-        TORCH: timed(partial(loop, partial(torch.frombuffer, source, dtype=torch.float32))),
+    borrow: dict[str, Callable[[], object]] = {
+        OURS: lambda: library.xp.from_blob(source, (BORROWED,), "float32"),
+        NUMPY: lambda: np.frombuffer(source, np.float32),
+        TORCH: lambda: library.xp.frombuffer(source, dtype=library.xp.float32),
     }
+    return in_scope(library, repeated(borrow[library.name]))
 
 
-def _loading() -> Mapping[str, Timer]:
+def _loading(library: Library) -> Timer:
     """Time our load_file; NumPy and PyTorch map as many bytes that have no header to be read and checked."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
@@ -155,13 +124,10 @@ def _loading() -> Mapping[str, Timer]:
         with path.open("wb") as opened:
             opened.write(start)
             opened.truncate(len(start) + nbytes)
-
-    def loop(load: Callable[[], object], repetitions: int) -> None:
-        for _ in range(repetitions):
-            _result = load()
-
-    return {
-        OURS: timed(partial(_in_a_scope, partial(loop, partial(tensor.load_file, file)))),
-        NUMPY: timed(partial(loop, partial(np.memmap, raw, np.float32, "r"))),
-        TORCH: timed(partial(loop, partial(torch.from_file, str(raw), size=LOADED, dtype=torch.float32))),
+    xp = library.xp
+    load: dict[str, Callable[[], object]] = {
+        OURS: lambda: xp.load_file(file),
+        NUMPY: lambda: np.memmap(raw, np.float32, "r"),
+        TORCH: lambda: xp.from_file(str(raw), size=LOADED, dtype=xp.float32),
     }
+    return in_scope(library, repeated(load[library.name]))

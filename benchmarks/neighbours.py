@@ -6,10 +6,12 @@ of 8 us were seen for PyTorch. Such figures must not pass for results.
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 STAT = Path("/proc/stat")
+TICKS = os.sysconf("SC_CLK_TCK") if STAT.exists() else 1
 
 DISTURBED = 0.1
 """From how many cores on the neighbours' use makes a measurement doubtful."""
@@ -22,25 +24,32 @@ class _Reading(NamedTuple):
 
 
 class Neighbours:
-    """Watches from its creation on."""
+    """Watches from its creation on. `processes` are the ids of others that are no neighbours."""
 
-    def __init__(self) -> None:
-        self._start = _read()
+    def __init__(self, processes: Iterable[int] = ()) -> None:
+        self._processes = tuple(processes)
+        self._start = _read(self._processes)
 
     def cores(self) -> float | None:
         """Return how many cores other processes used on average since the start; None where unknown."""
-        start, now = self._start, _read()
+        start, now = self._start, _read(self._processes)
         if start is None or now is None:
             return None
         used = (now.machine - start.machine) - (now.own - start.own)
         return max(0.0, used / (now.when - start.when))
 
 
-def _read() -> _Reading | None:
-    """Read CPU seconds of the machine (Linux only) and of this process with its finished children."""
+def _read(processes: tuple[int, ...]) -> _Reading | None:
+    """Read CPU seconds of the machine (Linux only), and of these processes with their finished children."""
     if not STAT.exists():
         return None
     # proc(5): user, nice, system, idle, iowait, irq, softirq, steal, all in clock ticks.
     user, nice, system, _, _, irq, softirq, steal = map(int, STAT.read_text().split(maxsplit=9)[1:9])
-    machine = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-    return _Reading(time.monotonic(), machine, sum(os.times()[:4]))
+    machine = (user + nice + system + irq + softirq + steal) / TICKS
+    return _Reading(time.monotonic(), machine, sum(os.times()[:4]) + sum(map(_used_by, processes)))
+
+
+def _used_by(process: int) -> float:
+    # The name, which is the second field, stands in brackets and may hold anything.
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS

@@ -1,43 +1,58 @@
-"""The cost of one op, ``a + b`` in float32, from one element to a million; ours inside a dispose scope."""
+"""The cost of one op in float32, from one element to a million; ours inside a dispose scope."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
-import tensor
-from benchmarks.harness import NUMPY, OURS, TORCH, Case, Timer, timed
-from scopes import new_dispose_scope
+from benchmarks.contenders import OURS, TORCH, Library
+from benchmarks.harness import Case, Timer, in_scope
+
+Loop = Callable[[Any, Any, int], None]
 
 SIZES = (1, 1_000, 100_000, 1_000_000)
 
 
 def cases() -> Iterator[Case]:
-    """Yield an addition at each size, and one at one element that is recorded for backward."""
+    """Yield an addition at each size, other ops of one element, and some that are recorded for backward."""
     for size in SIZES:
-        yield Case(f"ops/add {size:,}", partial(_addition, size), rounds=60)
-    yield Case("ops/add 1, recorded", partial(_addition, 1, requires_grad=True), rounds=60)
+        yield Case(f"ops/add {size:,}", partial(_timer, _add, size), rounds=60)
+    for name, loop in LOOPS.items():
+        yield Case(f"ops/{name} 1", partial(_timer, loop, 1), rounds=60)
+    for name, loop in {"add": _add, **LOOPS}.items():
+        build = partial(_timer, loop, 1, requires_grad=True)
+        yield Case(f"ops/{name} 1, recorded", build, contenders=(OURS, TORCH), rounds=60)
 
 
-def _addition(size: int, *, requires_grad: bool = False) -> Mapping[str, Timer]:
-    left = np.linspace(0, 1, size, dtype=np.float32)
-    right = np.linspace(1, 2, size, dtype=np.float32)
-    our_left, our_right = tensor.tensor(left, requires_grad=requires_grad), tensor.tensor(right)
-    torch_left, torch_right = torch.tensor(left, requires_grad=requires_grad), torch.tensor(right)
+def _timer(loop: Loop, size: int, library: Library, *, requires_grad: bool = False) -> Timer:
+    gradient = {"requires_grad": True} if requires_grad else {}
+    left = library.array(np.linspace(1, 2, size, dtype=np.float32), **gradient)
+    right = library.array(np.linspace(2, 3, size, dtype=np.float32))
+    return in_scope(library, partial(loop, left, right))
 
-    def ours(repetitions: int) -> None:
-        with new_dispose_scope():
-            _add(our_left, our_right, repetitions)
 
-    timers = {OURS: timed(ours), TORCH: timed(partial(_add, torch_left, torch_right))}
-    if not requires_grad:
-        timers[NUMPY] = timed(partial(_add, left, right))
-    return timers
+# The result has a name, as in a user's program: it goes when the next one takes its name.
 
 
 def _add(a: Any, b: Any, repetitions: int) -> None:
-    # The sum has a name, as in a user's program: it goes when the next one takes its name.
     for _ in range(repetitions):
-        _sum = a + b
+        _result = a + b
+
+
+def _multiply_by_number(a: Any, _b: Any, repetitions: int) -> None:
+    for _ in range(repetitions):
+        _result = a * 2.0
+
+
+def _mean(a: Any, _b: Any, repetitions: int) -> None:
+    for _ in range(repetitions):
+        _result = a.mean()
+
+
+def _reshape(a: Any, _b: Any, repetitions: int) -> None:
+    for _ in range(repetitions):
+        _result = a.reshape(1, 1)
+
+
+LOOPS: dict[str, Loop] = {"multiply by a number": _multiply_by_number, "mean": _mean, "reshape": _reshape}

@@ -3,57 +3,71 @@
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import NUMPY, OURS, TORCH, Result
+from benchmarks.contenders import NUMPY, OURS, THREADS, TORCH
+from benchmarks.harness import Result
 
-CONTENDERS = (OURS, NUMPY, TORCH)
+HEADINGS = {OURS: "ours", NUMPY: "NumPy", TORCH: "PyTorch"}
+CPU = Path("/proc/cpuinfo")
 
 
-def print_table(results: Iterable[Result]) -> None:
+def print_table(results: Sequence[Result]) -> None:
     """Print medians and ratios; a ratio above 1 means that ours is quicker, or takes less memory."""
+    contenders = list(dict.fromkeys(name for result in results for name in result.summaries))
+    others = [name for name in (TORCH, NUMPY) if name in contenders]
     table = Table(
         caption="Medians per repetition. A ratio above 1: ours is quicker, or takes less memory. "
         "A ratio in brackets: other processes used the CPU meanwhile, measure again."
     )
     table.add_column("case", no_wrap=True)
-    for heading in ("ours", "NumPy", "PyTorch", "PyTorch / ours", "NumPy / ours", "ours: middle half"):
+    headings = [HEADINGS.get(name, f"Python {name}") for name in contenders]
+    headings += [f"{HEADINGS[name]} / ours" for name in others]
+    for heading in (*headings, "ours: middle half"):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_row(
             result.name,
-            *(_median(result, contender) for contender in CONTENDERS),
-            _ratio(result, TORCH),
-            _ratio(result, NUMPY),
+            *(_median(result, contender) for contender in contenders),
+            *(_ratio(result, other) for other in others),
             _middle_half(result),
         )
     # A fixed width: cut columns in a log are worth nothing.
-    Console(width=140).print(table)
+    Console(width=150).print(table)
 
 
-def write_json(results: Iterable[Result], path: Path, *, quick: bool) -> None:
+def write_json(
+    results: Sequence[Result],
+    path: Path,
+    *,
+    quick: bool,
+    alone: bool = False,
+    pythons: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
     """Write versions, machine, date and every case's quartiles, in seconds per repetition, or in bytes."""
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
+        "alone": alone,
         "machine": {
+            "cpu": _cpu(),
             "cpu_count": os.cpu_count(),
             "architecture": platform.machine(),
             "system": platform.system(),
-            "threads": torch.get_num_threads(),
+            "threads": THREADS,
         },
         "versions": {
             "python": platform.python_version(),
             **{name: _version(name) for name in ("disposescope", "numpy", "torch")},
         },
+        "pythons": pythons or {},
         "cases": [
             {
                 "name": result.name,
@@ -70,6 +84,13 @@ def write_json(results: Iterable[Result], path: Path, *, quick: bool) -> None:
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
+def _cpu() -> str:
+    """Return what the CPU is called (Linux only)."""
+    lines = CPU.read_text().splitlines() if CPU.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "unknown"
+
+
 def _version(name: str) -> str:
     try:
         return version(name)
@@ -79,7 +100,7 @@ def _version(name: str) -> str:
 
 def _median(result: Result, contender: str) -> str:
     summary = result.summaries.get(contender)
-    return _figure(result, summary.median) if summary else "-"
+    return figure(summary.median, result.unit) if summary else "-"
 
 
 def _ratio(result: Result, contender: str) -> str:
@@ -95,11 +116,13 @@ def _middle_half(result: Result) -> str:
     ours = result.summaries.get(OURS)
     if ours is None or ours.rounds == 1:
         return "-"
-    return f"{_figure(result, ours.lower_quartile)} to {_figure(result, ours.upper_quartile)}"
+    lower, upper = (figure(value, result.unit) for value in (ours.lower_quartile, ours.upper_quartile))
+    return f"{lower} to {upper}"
 
 
-def _figure(result: Result, value: float) -> str:
-    return _duration(value) if result.unit == "seconds" else f"{value / 2**20:.2f} MiB"
+def figure(value: float, unit: str) -> str:
+    """Write a time or a size with three digits and a fitting unit."""
+    return _duration(value) if unit.startswith("seconds") else f"{value / 2**20:.2f} MiB"
 
 
 def _duration(seconds: float) -> str:

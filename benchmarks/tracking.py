@@ -1,14 +1,15 @@
 """What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import scopes
 import tensor
-from benchmarks.harness import OURS, Case, Timer, timed
+from benchmarks.contenders import OURS, Library
+from benchmarks.harness import Case, Timer, timed
 from scopes import new_dispose_scope
 
 Switch = Callable[[], AbstractContextManager[object]]
@@ -22,24 +23,25 @@ SWITCHES: dict[str, Switch] = {
 
 def cases() -> Iterator[Case]:
     """Yield an op, an op that is recorded, a disposal and a scope, each with tracking off and on."""
+    ours = partial(Case, contenders=(OURS,), rounds=60)
     for name, switch in SWITCHES.items():
-        yield Case(f"tracking/multiply 1, {name}", partial(_multiplication, switch), rounds=60)
+        yield ours(f"tracking/multiply 1, {name}", partial(_multiplication, switch))
     for name in ("off", "on"):
         switch = SWITCHES[name]
         recorded = partial(_multiplication, switch, requires_grad=True)
-        yield Case(f"tracking/multiply 1, recorded, {name}", recorded, rounds=60)
-        yield Case(f"tracking/dispose each of 1,000, {name}", partial(_disposal, switch), rounds=60)
-        yield Case(f"tracking/empty scope, {name}", partial(_empty_scope, switch), rounds=60)
-    yield Case("tracking/leaks of 10,000", _leaks, rounds=10, repetitions=1)
+        yield ours(f"tracking/multiply 1, recorded, {name}", recorded)
+        yield ours(f"tracking/dispose each of 1,000, {name}", partial(_disposal, switch))
+        yield ours(f"tracking/empty scope, {name}", partial(_empty_scope, switch))
+    yield ours("tracking/leaks of 10,000", _leaks, rounds=10, repetitions=1)
 
 
-def _multiplication(switch: Switch, *, requires_grad: bool = False) -> Mapping[str, Timer]:
+def _multiplication(switch: Switch, _library: Library, *, requires_grad: bool = False) -> Timer:
     def ours(repetitions: int) -> None:
         with switch(), new_dispose_scope("step"):
             a, b = tensor.tensor([2.0], requires_grad=requires_grad), tensor.tensor([3.0])
             _multiply(a, b, repetitions)
 
-    return {OURS: timed(ours)}
+    return timed(ours)
 
 
 def _multiply(a: Any, b: Any, repetitions: int) -> None:
@@ -48,7 +50,7 @@ def _multiply(a: Any, b: Any, repetitions: int) -> None:
         _product = a * b
 
 
-def _disposal(switch: Switch) -> Mapping[str, Timer]:
+def _disposal(switch: Switch, _library: Library) -> Timer:
     """Time the ends of scopes with 1,000 tensors each, which are created before; figures are per scope."""
 
     def ours(repetitions: int) -> float:
@@ -63,20 +65,20 @@ def _disposal(switch: Switch) -> Mapping[str, Timer]:
                 held.clear()
         return seconds
 
-    return {OURS: ours}
+    return ours
 
 
-def _empty_scope(switch: Switch) -> Mapping[str, Timer]:
+def _empty_scope(switch: Switch, _library: Library) -> Timer:
     def ours(repetitions: int) -> None:
         with switch():
             for _ in range(repetitions):
                 with new_dispose_scope("step"):
                     pass
 
-    return {OURS: timed(ours)}
+    return timed(ours)
 
 
-def _leaks() -> Mapping[str, Timer]:
+def _leaks(_library: Library) -> Timer:
     """Time a report of 10,000 tensors that are alive."""
 
     def ours(repetitions: int) -> float:
@@ -89,4 +91,4 @@ def _leaks() -> Mapping[str, Timer]:
             held.clear()
         return seconds
 
-    return {OURS: ours}
+    return ours

@@ -125,6 +125,6 @@ def test_an_update_takes_pieces_whatever_the_order_of_memory(optimizer: str, dty
 def test_a_step_takes_no_more_memory_than_pytorch_s(sizes: tuple[int, ...], batch: int, optimizer: str):
     pytest.importorskip("torch")
     peaks = pytest.importorskip("benchmarks.peaks")
-    problem = peaks.Problem(sizes, batch, optimizer)
-    ours, theirs = peaks.our_peak(problem), peaks.torch_peak(problem)
+    network = peaks.Network(sizes, batch)
+    ours, theirs = peaks.our_peak(network, optimizer), peaks.torch_peak(network, optimizer)
     assert ours < theirs if optimizer == "adam" else ours <= theirs

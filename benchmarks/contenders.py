@@ -1,0 +1,93 @@
+"""Who takes part, and what the benchmarks take from each: one program runs on all of them.
+
+A contender is imported when it is asked for, not before: in a process of its own it is alone, and what needs
+only ours runs without PyTorch.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+OURS = "ours"
+NUMPY = "numpy"
+TORCH = "torch"
+CONTENDERS = (OURS, NUMPY, TORCH)
+
+THREADS = 2
+"""How many threads each contender may use."""
+
+
+class MissingContenderError(RuntimeError):
+    """PyTorch is asked for and is not installed."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """What the benchmarks take from one contender.
+
+    Attributes
+    ----------
+    name
+        One of `CONTENDERS`.
+    xp
+        The namespace of its arrays.
+    array
+        Makes its array from one of NumPy's, as a copy; takes ``requires_grad`` where there are gradients.
+    scope
+        Opens what a step of the user's program runs in.
+    inference
+        Opens what records nothing, the quickest there is.
+    nn
+        Its modules, ``nn.functional`` among them; none for NumPy.
+    optim
+        Its optimizers.
+    """
+
+    name: str
+    xp: Any
+    array: Callable[..., Any]
+    scope: Callable[[], AbstractContextManager[object]] = nullcontext
+    inference: Callable[[], AbstractContextManager[object]] = nullcontext
+    nn: Any = None
+    optim: Any = None
+
+
+@cache
+def library(name: str) -> Library:
+    """Import one contender and set its threads."""
+    if name == OURS:
+        import nn
+        import tensor
+        from scopes import new_dispose_scope
+
+        # Where there is such a setting.
+        getattr(tensor, "set_num_threads", lambda _: None)(THREADS)
+        return Library(OURS, tensor, tensor.tensor, new_dispose_scope, tensor.no_grad, nn, nn.optim)
+    if name == TORCH:
+        if not has_torch():
+            raise MissingContenderError(
+                "PyTorch is not installed. Install it: python -m pip install '.[bench]'; or leave it out: "
+                "python -m benchmarks --only-ours"
+            )
+        import torch
+
+        torch.set_num_threads(THREADS)
+        return Library(
+            TORCH,
+            torch,
+            torch.tensor,
+            inference=torch.inference_mode,
+            nn=torch.nn,
+            optim=torch.optim,
+        )
+    return Library(NUMPY, np, np.array)
+
+
+def has_torch() -> bool:
+    """Tell whether PyTorch is installed."""
+    return find_spec("torch") is not None

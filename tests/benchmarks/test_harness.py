@@ -1,0 +1,139 @@
+"""The runner: medians, ratios, turns, and contenders that must agree."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import ROOT
+from benchmarks.catalogue import FAMILIES, all_cases, case_of, family_of
+from benchmarks.contenders import NUMPY, OURS, TORCH, library
+from benchmarks.harness import Case, Result, Summary, check_agreement, measure, turns
+from benchmarks.running import run_together
+
+
+def summary(median: float) -> Summary:
+    return Summary(median, median, median, 1, 1)
+
+
+def test_a_summary_has_the_quartiles():
+    of = Summary.of([5.0, 1.0, 2.0, 4.0, 3.0], 7)
+    assert (of.lower_quartile, of.median, of.upper_quartile, of.rounds, of.repetitions) == (2, 3, 4, 5, 7)
+    assert Summary.of([2.5], 1) == Summary(2.5, 2.5, 2.5, 1, 1)
+
+
+def test_a_ratio_is_the_other_s_median_over_ours():
+    result = Result("x/y", {OURS: summary(2.0), TORCH: summary(3.0)}, 0.0, "seconds")
+    assert result.ratio(TORCH) == 1.5
+    assert result.ratio(NUMPY) is None
+
+
+def test_busy_neighbours_make_times_doubtful_and_bytes_not():
+    result = Result("x/y", {OURS: summary(1.0)}, 0.5, "seconds")
+    assert result.is_disturbed
+    assert not replace(result, unit="bytes").is_disturbed
+    assert not replace(result, neighbours_cores=None).is_disturbed
+
+
+def test_every_contender_has_its_turn_in_each_round_and_the_first_one_changes():
+    order = []
+
+    def timer(name):
+        def run(repetitions):
+            order.append(name)
+            return 0.5 * repetitions
+
+        return run
+
+    case = Case("x/y", lambda _: timer("unused"), rounds=2, repetitions=4)
+    result = measure(case, {"a": timer("a"), "b": timer("b")})
+    assert order == ["a", "b", "b", "a"]
+    assert result.summaries["a"] == Summary(0.5, 0.5, 0.5, 2, 4)
+
+
+def test_repetitions_follow_from_how_long_a_round_shall_take():
+    case = Case("x/y", lambda _: lambda n: n / 1000, rounds=3, round_seconds=0.5)
+    assert measure(case, {"a": lambda n: n / 1000}).summaries["a"].repetitions == 500
+
+
+def test_a_turn_ends_when_no_thread_works_any_more():
+    ends = []
+
+    def spin():
+        until = time.perf_counter() + 0.2
+        while time.perf_counter() < until:
+            pass
+        ends.append(time.perf_counter())
+
+    def timer(_):
+        threading.Thread(target=spin).start()
+        return 0.0
+
+    turns(Case("x/y", lambda _: timer, repetitions=1), timer)(1)
+    assert ends
+
+
+def test_contenders_that_do_different_work_are_not_compared():
+    check_agreement("x/y", {OURS: [1.0, 0.0], NUMPY: [1.001, 0.0]})
+    for others in ([1.1, 0.0], [1.0], [math.nan, 0.0]):
+        with pytest.raises(RuntimeError, match=r"x/y: numpy and ours do different work"):
+            check_agreement("x/y", {OURS: [1.0, 0.0], NUMPY: others})
+
+
+def test_names_are_unique_and_lead_back_to_their_cases():
+    cases = list(all_cases())
+    assert len({case.name for case in cases}) == len(cases)
+    assert {family_of(case.name) for case in cases} == set(FAMILIES)
+    assert all(OURS in case.contenders for case in cases)
+    assert case_of(cases[-1].name) == cases[-1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ops/add 1, recorded",
+        "memory/tanh 10,000",
+        "reductions/max of 1,000 x 1,000, axis 0",
+        "reductions/softmax 64 x 10",
+        "reductions/cross entropy 64 x 10 and backward",
+        "products/64 x 64 @ (128 x 64).T",
+        "training/64-128-10 x 64, momentum",
+        "inference/64-128-10 x 64",
+        "optimizers/adam, 1,000 x 100",
+        "scopes/empty",
+        "scaling/create, tensors in a scope: 1,000",
+        "scaling/scope, nested: 10",
+        "scaling/add 1, threads: 4",
+        "scaling/training step, parameters: 10",
+        "scaling/optimizer step, parameters: 10",
+    ],
+)
+def test_cases_run_and_what_they_do_agrees(name: str):
+    case = case_of(name)
+    contenders = [who for who in case.contenders if who != TORCH]
+    tiny = replace(case, contenders=tuple(contenders), rounds=1, repetitions=case.repetitions or 1)
+    (result,) = run_together([tiny])
+    assert list(result.summaries) == contenders
+
+
+def test_only_who_is_asked_for_is_imported():
+    program = (
+        "import sys; from benchmarks.catalogue import case_of; from benchmarks.contenders import library\n"
+        "case_of('ops/add 1').build(library('numpy'))\n"
+        "sys.exit(bool({'torch', 'tensor', 'scopes'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_pytorch_trains_the_same():
+    pytest.importorskip("torch")
+    case = case_of("training/64-128-10 x 64, adam")
+    assert case.check is not None
+    figures = {name: case.check(library(name)) for name in (OURS, NUMPY, TORCH)}
+    check_agreement(case.name, figures)
