@@ -168,8 +168,8 @@ from tensor._sorting import (
     unique_inverse,
     unique_values,
 )
+from tensor._splitting import get_num_threads, set_num_threads
 from tensor._tensor import Tensor
-from tensor._threads import get_num_threads, set_num_threads
 from tensor._tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
 from tensor.memory import OutOfMemoryError
 

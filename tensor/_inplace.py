@@ -15,6 +15,7 @@ from tensor import _special
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dispatch import Operand, explain, foreign, operand, overwrite
+from tensor._splitting import split_in_place
 from tensor._storage import writable
 from tensor._writing import Writing, become, of_other_dtype
 
@@ -65,7 +66,7 @@ def _binary(name: str, ufunc: np.ufunc, *, operator: bool = False) -> Callable[[
         def write(array: Array) -> None:
             # The other's array only now: making room for the write may have moved it.
             try:
-                ufunc(array, operand(other), out=array)
+                split_in_place(ufunc, (array, operand(other)), array)
             except (TypeError, ValueError, OverflowError) as error:
                 raise _misfit(name, error, array, operand(other)) from None
 
@@ -98,7 +99,7 @@ def _unary(name: str, kernel: Callable[..., Any], summary: str, x: str, result: 
 
     def into(array: Array) -> None:
         try:
-            kernel(array, out=array)
+            split_in_place(kernel, (array,), array)
         except (TypeError, ValueError) as error:
             raise _misfit(name, error, array) from None
 

@@ -38,6 +38,7 @@ from tensor._placing import (
     zeros,
 )
 from tensor._pool import pool
+from tensor._splitting import split_in_place
 from tensor._spreading import spread
 from tensor._storage import Array
 
@@ -93,7 +94,8 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     def operator(self: Pooled, other: Any) -> Any:
-        ufunc(self._array, other._array if type(other) is Pooled else other, out=self._array)
+        array = self._array
+        split_in_place(ufunc, (array, other._array if type(other) is Pooled else other), array)
         return self
 
     return operator

@@ -232,42 +232,6 @@ def _report(reports: _Reports) -> None:
                 listener(words, flags) if how == "call" else listener.write(text)
 
 
-def set_num_threads(n: int) -> None:
-    """Let `n` threads compute on large arrays; 1 leaves all to the thread that asks.
-
-    The libraries below NumPy (BLAS) have threads and settings of their own.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> before = tensor.get_num_threads()
-    >>> tensor.set_num_threads(1)
-    >>> tensor.get_num_threads()
-    1
-    >>> tensor.set_num_threads(before)
-    """
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"set_num_threads takes an int, not {type(n).__name__}")
-    if n < 1:
-        raise ValueError(f"set_num_threads: at least 1 thread computes, not {n}: write 1 for no other")
-    threads.count = n
-
-
-def get_num_threads() -> int:
-    """Return how many threads compute on large arrays.
-
-    At first as many as the process may use cores, at most 8, or the number in the environment variable
-    ``OMP_NUM_THREADS``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.get_num_threads() >= 1
-    True
-    """
-    return threads.count
-
-
 def _default_count() -> int:
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if wanted.isdecimal() and int(wanted) > 0:

@@ -16,6 +16,7 @@ from tensor._hooks import HookTable, RemovableHandle
 from tensor._indexing import Key
 from tensor._modes import is_recording
 from tensor._random import default_generator, numbers_of
+from tensor._splitting import configure_threads
 from tensor._storage import Array, claim, owner_of, writable
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "apply",
     "as_dtype",
     "claim",
+    "configure_threads",
     "default_generator",
     "define",
     "explain",
