@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from tensor import _pool
 from tensor._pool import pool, room
+from tensor._split_reductions import reduce_on_threads
 from tensor._splitting import least, split
 from tensor._storage import Array
 
@@ -175,8 +176,13 @@ def room_to_reduce_at(ufunc: np.ufunc, array: Array, places: Any, axis: int = 0,
 
 def reduce(ufunc: Any, array: Array, axis: Any, dtype: Any, keepdims: bool) -> Any:
     """Return ``ufunc.reduce`` of a plain array, in memory of the pool where it is large."""
-    if axis is None or array.nbytes < pool.min_pooled:
+    n = array.nbytes
+    if n < pool.min_pooled:
         return ufunc.reduce(array, axis, dtype, None, keepdims)
+    if n >= least[ufunc] and array.flags.c_contiguous:
+        found = reduce_on_threads(ufunc, array, axis, dtype, keepdims)
+        if found is not None:
+            return found
     return ufunc.reduce(array, axis, dtype, room_to_reduce(ufunc, array, axis, dtype, keepdims), keepdims)
 
 

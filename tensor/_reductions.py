@@ -14,8 +14,7 @@ from tensor._dims import dim_of, dims_of
 from tensor._dispatch import explain, record
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
 from tensor._outputs import deliver
-from tensor._placing import room_to_reduce
-from tensor._pool import pool
+from tensor._placing import reduce as place_reduce
 from tensor._pooled import enter, leave
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ Axis = int | tuple[int, ...] | None
 
 # Called with (array, axis, dtype, out, keepdims, initial): by place, 200 ns quicker than np.sum and its kin.
 add_reduce: Callable[..., Any] = np.add.reduce
-multiply_reduce: Callable[..., Any] = np.multiply.reduce
 maximum_reduce: Callable[..., Any] = np.maximum.reduce
 minimum_reduce: Callable[..., Any] = np.minimum.reduce
 and_reduce: Callable[..., Any] = np.logical_and.reduce
@@ -87,24 +85,17 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
-def _room(ufunc: np.ufunc, a: Array, axis: Any, dtype: Dtype | None, keepdims: bool) -> Array | None:
-    """Return memory for a large result. Sums of all, and of what is small, have none."""
-    if axis is None or a.nbytes < pool.min_pooled:
-        return None
-    return room_to_reduce(ufunc, a, axis, dtype, keepdims)
-
-
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return add_reduce(a, axis, dtype, _room(np.add, a, axis, dtype, keepdims), keepdims)
+    return place_reduce(np.add, a, axis, dtype, keepdims)
 
 
 def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return multiply_reduce(a, axis, dtype, _room(np.multiply, a, axis, dtype, keepdims), keepdims)
+    return place_reduce(np.multiply, a, axis, dtype, keepdims)
 
 
 def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
     wider = _accumulator(a.dtype)
-    total = enter(add_reduce(a, axis, wider, _room(np.add, a, axis, wider, keepdims), keepdims))
+    total = enter(place_reduce(np.add, leave(a), axis, wider, keepdims))
     count = count_along(a.shape, axis)
     if count == 0:
         return np.full_like(total, np.nan)
@@ -142,11 +133,11 @@ _std_of = _back_to_half(_std)
 
 
 def _max(a: Array, axis: Any, keepdims: bool) -> Any:
-    return maximum_reduce(a, axis, None, _room(np.maximum, a, axis, None, keepdims), keepdims)
+    return place_reduce(np.maximum, a, axis, None, keepdims)
 
 
 def _min(a: Array, axis: Any, keepdims: bool) -> Any:
-    return minimum_reduce(a, axis, None, _room(np.minimum, a, axis, None, keepdims), keepdims)
+    return place_reduce(np.minimum, a, axis, None, keepdims)
 
 
 def _all(a: Array, axis: Any, keepdims: bool) -> Any:

@@ -183,11 +183,12 @@ def test_a_result_in_place_that_does_not_fit_writes_nothing() -> None:
 def test_memory_is_back_in_the_pool_when_the_op_is_done() -> None:
     with new_dispose_scope():
         x = tensor.rand(1 << 16)
+        before = memory.statistics().bytes_live
         with memory.measure() as block:
             for _ in range(50):
                 (x * 2 + 1).exp()
         assert block.live_bytes_change == 0
-        assert block.peak_bytes <= 3 * x.nbytes
+        assert block.peak_bytes - before == 2 * x.nbytes
     assert memory.statistics().bytes_pinned == 0
 
 
