@@ -44,6 +44,8 @@ class Case:
         How long one turn shall take; the repetitions follow from it.
     repetitions
         A fixed number of repetitions in a turn, for work that only makes sense at that number.
+    per
+        How many things one repetition does; figures are for one of them.
     unit
         What the figures are: ``"seconds"`` or ``"bytes"``.
     is_long
@@ -57,6 +59,7 @@ class Case:
     rounds: int = 40
     round_seconds: float = 0.004
     repetitions: int | None = None
+    per: int = 1
     unit: str = "seconds"
     is_long: bool = False
 
@@ -184,7 +187,8 @@ def measure(
     order = list(timers)
     for _ in range(min(case.rounds, max(3, case.rounds // 4)) if quick else case.rounds):
         for name in order:
-            samples[name].append(timers[name](repetitions[name]) / repetitions[name])
+            done = repetitions[name] * case.per
+            samples[name].append(timers[name](repetitions[name]) / done)
         order.append(order.pop(0))
     summaries = {name: Summary.of(samples[name], repetitions[name]) for name in timers}
     return Result(case.name, summaries, neighbours.cores(), case.unit)

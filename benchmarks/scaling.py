@@ -31,23 +31,26 @@ def cases() -> Iterator[Case]:
                 build,
                 # Ten million of PyTorch's tensors would show no more than a million do.
                 contenders=CONTENDERS if count < COUNTS[-1] else (OURS,),
-                rounds=max(1, min(40, 4_000_000 // count)),
+                rounds=max(1, min(20, 3_000_000 // count)),
                 repetitions=count,
                 is_long=count == COUNTS[-1],
             )
     for depth in DEPTHS:
-        yield Case(f"scaling/scope, nested: {depth:,}", partial(_nesting, depth), contenders=(OURS,))
+        yield Case(
+            f"scaling/scope, nested: {depth:,}", partial(_nesting, depth), contenders=(OURS,), per=depth
+        )
     for size in (SMALL, LARGE):
         for count in THREADS:
             name = f"scaling/add {size:,}, threads: {count}"
-            yield Case(name, partial(_threads, size, count), rounds=20, round_seconds=0.02)
+            yield Case(name, partial(_threads, size, count), rounds=20, round_seconds=0.02, per=count)
     for what, step in {"training step": _training_step, "optimizer step": _optimizer_step}.items():
         for count in PARAMETERS:
             yield Case(
                 f"scaling/{what}, parameters: {count:,}",
-                partial(_per_one, count, step),
+                partial(step, count),
                 contenders=(OURS, TORCH),
                 rounds=20 if count < PARAMETERS[-1] else 8,
+                per=count,
             )
 
 
@@ -69,7 +72,7 @@ def _creation(library: Library) -> Timer:
 
 
 def _nesting(depth: int, library: Library) -> Timer:
-    """Time scopes inside each other, with a tensor each; per scope."""
+    """Time scopes inside each other, with a tensor each."""
     ones = library.xp.ones
 
     def loop(repetitions: int) -> None:
@@ -79,11 +82,11 @@ def _nesting(depth: int, library: Library) -> Timer:
                     scopes.enter_context(library.scope())
                     _kept = ones((1,))
 
-    return _divided(depth, timed(loop))
+    return timed(loop)
 
 
 def _threads(size: int, count: int, library: Library) -> Timer:
-    """Time threads that add at the same time, each in a scope of its own; per addition."""
+    """Time threads that add at the same time, each in a scope of its own."""
     a, b = (library.array(np.ones(size, np.float32)) for _ in range(2))
 
     def run(repetitions: int) -> float:
@@ -102,31 +105,22 @@ def _threads(size: int, count: int, library: Library) -> Timer:
         start = time.perf_counter()
         for thread in threads:
             thread.join()
-        return (time.perf_counter() - start) / count
+        return time.perf_counter() - start
 
     return run
-
-
-def _divided(by: int, timer: Timer) -> Timer:
-    return lambda repetitions: timer(repetitions) / by
-
-
-def _per_one(count: int, make: Callable[[int, Library], Callable[[], object]], library: Library) -> Timer:
-    return _divided(count, timed(repeated(make(count, library))))
 
 
 def _model(count: int, library: Library) -> Any:
     """Make a chain of layers with that many parameters, a weight and a bias each."""
     model = library.nn.Sequential(*(library.nn.Linear(WIDTH, WIDTH) for _ in range(count // 2)))
     # Each layer hands on what it gets, so that no value vanishes on the long way.
-    one, zero = np.eye(WIDTH, dtype=np.float32), np.zeros(WIDTH, np.float32)
-    model.load_state_dict(
-        {name: library.array(one if name.endswith("weight") else zero) for name in model.state_dict()}
-    )
+    for layer in model:
+        library.nn.init.eye_(layer.weight)
+        library.nn.init.zeros_(layer.bias)
     return model
 
 
-def _training_step(count: int, library: Library) -> Callable[[], object]:
+def _training_step(count: int, library: Library) -> Timer:
     model = _model(count, library)
     optimize = optimizer_of(library, model.parameters(), "adam", TIMING_RATE)
     inputs = library.array(np.ones((WIDTH, WIDTH), np.float32))
@@ -138,12 +132,11 @@ def _training_step(count: int, library: Library) -> Callable[[], object]:
             library.nn.functional.mse_loss(model(inputs), targets).backward()
             optimize.step()
 
-    return step
+    return timed(repeated(step))
 
 
-def _optimizer_step(count: int, library: Library) -> Callable[[], object]:
+def _optimizer_step(count: int, library: Library) -> Timer:
     model = _model(count, library)
     for parameter in model.parameters():
-        parameter.grad = library.array(np.ones(parameter.shape, np.float32))
-    step: Callable[[], object] = optimizer_of(library, model.parameters(), "adam", TIMING_RATE).step
-    return step
+        parameter.grad = library.array(np.ones(tuple(parameter.shape), np.float32))
+    return timed(repeated(optimizer_of(library, model.parameters(), "adam", TIMING_RATE).step))

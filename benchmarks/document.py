@@ -1,0 +1,148 @@
+"""Fill the tables of the page on performance, and draw its plots: `python -m benchmarks.document FOLDER`.
+
+What stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` in the page is made here of the JSON
+files in the folder; the rest of the page is written by hand.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import ROOT
+from benchmarks.catalogue import FAMILIES, family_of
+from benchmarks.claims import verdicts
+from benchmarks.contenders import CONTENDERS, NUMPY, TORCH
+from benchmarks.plots import draw
+from benchmarks.report import HEADINGS, figure
+from benchmarks.results import Case, Run, Runs
+
+PAGE = ROOT / "docs" / "performance.md"
+BLOCK = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the tables into the page and the plots beside it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.document", description=__doc__)
+    parser.add_argument("folder", type=Path, help="what `python -m benchmarks.performance` left")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page (default: docs/performance.md)")
+    options = parser.parse_args(arguments)
+    runs = Runs.read(options.folder)
+    text = filled(options.page.read_text(encoding="utf-8"), blocks(runs))
+    options.page.write_text(text, encoding="utf-8")
+    drawn = draw(runs.together, options.page.parent)
+    print("written:", *(path.name for path in (options.page, *drawn)))
+    return 0
+
+
+def filled(page: str, texts: Mapping[str, str]) -> str:
+    """Return the page with each block's text put in."""
+    missing = {match[2] for match in BLOCK.finditer(page)} - set(texts)
+    if missing:
+        raise ValueError(
+            f"the page has blocks that nothing fills: {sorted(missing)}; there are {list(texts)}"
+        )
+    return BLOCK.sub(lambda match: f"{match[1]}\n{texts[match[2]].strip()}\n\n{match[3]}", page)
+
+
+def blocks(runs: Runs) -> dict[str, str]:
+    """Return the text of each block by its name: ``run``, ``goals``, ``behind``, ``pythons``, each family."""
+    families = {family: _family(runs, family) for family in FAMILIES}
+    return {
+        "run": _run(runs),
+        "goals": _goals(runs),
+        "behind": _behind(runs),
+        "pythons": _pythons(runs.pythons),
+        **families,
+    }
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table whose first column is text and whose others are figures."""
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _run(runs: Runs) -> str:
+    report = runs.together.report
+    machine, versions = report["machine"], report["versions"]
+    quick = " A quick run, with a quarter of the rounds." if report["quick"] else ""
+    return (
+        f"Measured on {report['date'][:10]}: {machine['cpu']}, {machine['cpu_count']} cores, "
+        f"{machine['system']} on {machine['architecture']}; {machine['threads']} threads for each contender. "
+        f"Python {versions['python']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}.{quick}"
+    )
+
+
+def _goals(runs: Runs) -> str:
+    rows = [
+        (verdict.goal, verdict.asked, verdict.found, "yes" if verdict.holds else "**no**", verdict.case)
+        for verdict in verdicts(runs)
+    ]
+    return table(("goal", "asked", "worst", "reached", "worst case"), rows)
+
+
+def _behind(runs: Runs) -> str:
+    """List the cases in which PyTorch is ahead, the worst first."""
+    names = {**runs.together.cases, **runs.alone.cases}
+    ratios = {name: ratio for name in names if (ratio := runs.judged(name, TORCH)) is not None and ratio < 1}
+    if not ratios:
+        return "Nowhere, in what is measured here."
+    rows = [
+        (
+            name,
+            f"{ratios[name]:.2f}",
+            *(_ratio(run.cases.get(name), TORCH) for run in (runs.together, runs.alone)),
+        )
+        for name in sorted(ratios, key=ratios.__getitem__)
+    ]
+    return table(("case", "PyTorch / ours", "in one process", "alone"), rows)
+
+
+def _family(runs: Runs, family: str) -> str:
+    cases = [case for case in runs.together.cases.values() if family_of(case.name) == family]
+    contenders = [who for who in CONTENDERS if any(who in case.medians for case in cases)]
+    others = [who for who in (TORCH, NUMPY) if who in contenders]
+    has_alone = any(case.name in runs.alone.cases for case in cases)
+    headings = [HEADINGS[who] for who in contenders]
+    for other in others:
+        headings.append(f"{HEADINGS[other]} / ours")
+        headings += ["alone"] if has_alone else []
+
+    def row(case: Case) -> Iterator[str]:
+        yield case.name.partition("/")[2]
+        for who in contenders:
+            yield figure(case.medians[who], case.unit) if who in case.medians else ""
+        for other in others:
+            yield _ratio(case, other)
+            if has_alone:
+                yield _ratio(runs.alone.cases.get(case.name), other)
+
+    return table(("case", *headings), [list(row(case)) for case in cases])
+
+
+def _pythons(run: Run) -> str:
+    names = list(run.report["pythons"])
+    headings = [f"{name}, NumPy {run.report['pythons'][name]['numpy']}" for name in names]
+    rows = [
+        (
+            case.name,
+            *(figure(case.medians[name], case.unit) for name in names),
+            f"{max(case.medians.values()) / min(case.medians.values()):.2f}",
+        )
+        for case in run.cases.values()
+    ]
+    return table(("case", *headings, "worst / best"), rows)
+
+
+def _ratio(case: Case | None, other: str) -> str:
+    ratio = case.ratio(other) if case else None
+    if case is None or ratio is None:
+        return ""
+    text = f"{ratio:.2f}"
+    return f"({text})" if case.is_disturbed else text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Measure everything, and make the page on performance of it: `python -m benchmarks.performance`.
+
+Steps, each a run of its own: contenders in one process, how costs grow, each contender in a process of its
+own, ours on several Pythons, then tables and plots. ``python -m benchmarks.document`` does the last alone.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import ROOT, document
+
+FOLDER = ROOT / "benchmarks" / "results" / "performance"
+JUDGED = "(ops|memory|reductions|products|training|inference|optimizers|scopes)/"
+# Ours does the same in these as in the cases without the words.
+TWICE = "(?!.*PyTorch (foreach|fused))"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all steps; the first one that fails ends them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.performance", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rounds, and no long cases")
+    parser.add_argument("--only", default="", help="only cases in whose name this is found")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="PATH", help="another interpreter to run ours on"
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON files go")
+    parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
+    options = parser.parse_args(arguments)
+    pythons = [f"--python={python}" for python in (sys.executable, *options.python)]
+    steps = {
+        "together": ("(?!scaling/)", []),
+        "scaling": ("scaling/", []),
+        "alone": (JUDGED, ["--alone"]),
+        "pythons": (TWICE + JUDGED, pythons),
+    }
+    for name, (pattern, flags) in steps.items():
+        print(f"== {name}", flush=True)
+        command = [sys.executable, "-m", "benchmarks", *flags, *(["--quick"] if options.quick else [])]
+        command += [f"--only=^{pattern}.*(?:{options.only})", f"--json={options.folder / name}.json"]
+        done = subprocess.run(command, cwd=ROOT, check=False)
+        if done.returncode:
+            return done.returncode
+    return document.main([str(options.folder), f"--page={options.page}"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

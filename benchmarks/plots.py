@@ -1,0 +1,58 @@
+"""How costs grow, drawn: a file for each of what grows, a panel for each of what is done."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from benchmarks.contenders import NUMPY, OURS, TORCH
+from benchmarks.report import HEADINGS
+from benchmarks.results import Case, Run
+
+NAME = re.compile(r"scaling/(?P<what>.+), (?P<grows>.+): (?P<count>[\d,]+)")
+PER = {"tensors in a scope": "tensor", "nested": "scope", "threads": "addition", "parameters": "parameter"}
+COLOURS = {OURS: "#0b6fa4", NUMPY: "#c9820a", TORCH: "#8c4a8c"}
+INK = "#444444"
+
+
+def draw(run: Run, folder: Path) -> list[Path]:
+    """Draw the cases of the family ``scaling`` as PNG files in a folder, and return their paths."""
+    panels: dict[str, dict[str, list[tuple[int, Case]]]] = defaultdict(lambda: defaultdict(list))
+    for case in run.cases.values():
+        if match := NAME.fullmatch(case.name):
+            count = int(match["count"].replace(",", ""))
+            panels[match["grows"]][match["what"]].append((count, case))
+    return [_figure(grows, panels[grows], folder) for grows in panels]
+
+
+def _figure(grows: str, panels: dict[str, list[tuple[int, Case]]], folder: Path) -> Path:
+    # Without pyplot: no window, no state that others share.
+    from matplotlib.figure import Figure
+
+    # A light ground of its own, so that it reads on pages of either theme.
+    figure = Figure(figsize=(4.2 * len(panels), 2.9), layout="constrained", facecolor="white")
+    for axes, (what, points) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+    ):
+        for who, colour in COLOURS.items():
+            line = [(count, case.medians[who] * 1e6) for count, case in sorted(points) if who in case.medians]
+            if line:
+                label = "disposescope" if who == OURS else HEADINGS[who]
+                axes.plot(
+                    *zip(*line, strict=True), "o-", color=colour, markersize=3, linewidth=1.2, label=label
+                )
+        axes.set_title(what, fontsize=9, color=INK)
+        axes.set_xlabel("nested scopes" if grows == "nested" else grows, fontsize=8, color=INK)
+        axes.set_ylabel(f"time per {PER[grows]} (us)", fontsize=8, color=INK)
+        axes.set_xscale("log", base=2 if grows == "threads" else 10)
+        axes.set_ylim(bottom=0)
+        axes.tick_params(labelsize=8, colors=INK)
+        axes.grid(axis="y", linewidth=0.4, color="#dddddd")
+        axes.spines[["top", "right"]].set_visible(False)
+        if grows == "threads":
+            counts = sorted(count for count, _ in points)
+            axes.set_xticks(counts, [str(count) for count in counts])
+            axes.minorticks_off()
+        axes.legend(fontsize=7, frameon=False, labelcolor=INK)
+    path = folder / f"performance_{grows.split()[0]}.png"
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path

@@ -1,0 +1,75 @@
+"""Results of runs as they were written, and how cases are judged by several of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.contenders import OURS
+
+Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of one run: medians by contender, in its unit."""
+
+    name: str
+    unit: str
+    medians: Mapping[str, float]
+    is_disturbed: bool
+
+    def ratio(self, other: str) -> float | None:
+        """Return the other's median over ours; None if either is missing."""
+        if OURS not in self.medians or other not in self.medians:
+            return None
+        return self.medians[other] / self.medians[OURS]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One JSON file, or several of one kind."""
+
+    report: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, *paths: Path) -> Self:
+        """Read files of one kind; who ran and when is that of the first."""
+        first, *others = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
+        return cls({**first, "cases": sum((other["cases"] for other in others), start=first["cases"])})
+
+    @cached_property
+    def cases(self) -> Mapping[str, Case]:
+        """The cases by name."""
+        return {
+            case["name"]: Case(
+                case["name"],
+                case["unit"],
+                {who: summary["median"] for who, summary in case["contenders"].items()},
+                case["disturbed"],
+            )
+            for case in self.report["cases"]
+        }
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What the page is made of: contenders in one process, each in its own, and ours on several Pythons."""
+
+    together: Run
+    alone: Run
+    pythons: Run
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read what ``python -m benchmarks.performance`` leaves in a folder."""
+        together = Run.read(folder / "together.json", folder / "scaling.json")
+        return cls(together, Run.read(folder / "alone.json"), Run.read(folder / "pythons.json"))
+
+    def judged(self, name: str, other: str) -> float | None:
+        """Return the ratio of the case that flatters ours less."""
+        cases = [run.cases[name] for run in (self.together, self.alone) if name in run.cases]
+        ratios = [ratio for case in cases if (ratio := case.ratio(other)) is not None]
+        return min(ratios, default=None)
