@@ -19,8 +19,10 @@ __all__ = ["RULES"]
 # Linear maps and look-ups
 
 
-def _rows(xp: Any, x: Any) -> Any:
-    return x if x.ndim == 2 else xp.reshape(x, (-1, x.shape[-1]))
+def _weight_of_linear(xp: Any, g: Any, input: Any) -> Any:
+    if g.ndim != 2:
+        g, input = xp.reshape(g, (-1, g.shape[-1])), xp.reshape(input, (-1, input.shape[-1]))
+    return xp.matmul(g.mT, input)
 
 
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
@@ -48,7 +50,7 @@ def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
 define(
     "linear",
     input=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=lambda xp, g, input: xp.matmul(_rows(xp, g).mT, _rows(xp, input)),
+    weight=_weight_of_linear,
     bias=lambda xp, g: g,
 )
 define("embedding", weight=_embedding)

@@ -127,7 +127,7 @@ def is_alone(arrived: dict[Any, Any], to: Any) -> bool:
     """Tell whether nobody but `arrived` has the array, which is no view, nor a view of it."""
     return (
         getrefcount(arrived[to]) == _SOLE
-        and type(arrived[to].base) is not ndarray
+        and arrived[to].base.__class__ is not ndarray
         and arrived[to].flags.writeable
     )
 

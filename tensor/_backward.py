@@ -225,7 +225,7 @@ def tensors_of(
     first: dict[int, TensorCore] = {}
     for node in found:
         # Who counts references to an array must not hold one in a variable.
-        if type(found[node]) is ndarray and is_alone(found, node):
+        if found[node].__class__ is ndarray and is_alone(found, node):
             made[node] = make(found[node])
         elif isinstance(found[node], TensorCore):
             made[node] = share(found[node])

@@ -181,32 +181,33 @@ def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
 def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     """Return the mean cross entropy of a batch without options; None where something needs a closer look.
 
-    The general way takes 27 us for a batch of 64 in 10 classes, this one 13.
+    The general way takes 60 us for a batch of 64 in 10 classes, this one 26.
     """
     count, classes = x.shape
     # As unsigned numbers negative classes are large ones; ignored rows have negative classes.
     if (
         y.shape != (count,)
-        or y.dtype != _INT64
+        or (y.dtype is not _INT64 and y.dtype != _INT64)
         or not x.size
         or np.maximum.reduce(y.view(np.uint64)) >= classes
     ):
         return None
     if not x.flags.c_contiguous:
         x = laid_out(x)
-    number = x.dtype.type
+    starts, number, share = _constants(count, classes, x.dtype)
     exps = enter(x) - _largest(x)
     # Places in one dimension: NumPy finds them in a fifth of the time of rows and columns.
-    flat, places = exps.reshape(-1), _starts(count, classes) + y
+    flat, places = exps.reshape(-1), starts + y
     picked = flat[places]
     np.exp(exps, out=exps)
     sums = _sums(exps, classes)
-    out = np.asarray(np.add.reduce(np.log(sums) - picked) / number(count))
+    np.subtract(np.log(sums), picked, picked)
+    out = np.asarray(_sums(picked, count) / number)
     if not is_wanted(input):
         return wrap(out)
-    sums *= number(count)
+    np.multiply(sums, number, sums)
     exps /= sums[:, None]
-    flat[places] -= number(1 / count)
+    flat[places] -= share
     return wrap(out, record(_RULE, (input, target), out, {"slope": leave(exps)}))
 
 
@@ -218,21 +219,22 @@ def _largest(x: Array) -> Array:
     return np.asarray(np.maximum.reduce(x, axis=1, keepdims=True))
 
 
-def _sums(x: Any, classes: int) -> Any:
-    """Return the sum of each row."""
+def _sums(x: Any, count: int) -> Any:
+    """Return the sum of each row of `count` elements, or of one row."""
     # 0.5 us in place of 1.8 for 64 of 10; of long rows NumPy's is the more exact.
-    if classes <= 1024 and type(x) is np.ndarray:
-        return x.dot(_ones(classes, x.dtype))
-    return np.add.reduce(x, axis=1)
+    if count <= 1024 and type(x) is np.ndarray:
+        return x.dot(_ones(count, x.dtype))
+    return np.add.reduce(x, axis=-1)
 
 
-@lru_cache(maxsize=4)
-def _starts(count: int, classes: int) -> Array:
-    """Return where each row starts."""
-    return np.arange(0, count * classes, classes)
+@lru_cache(maxsize=8)
+def _constants(count: int, classes: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    """Return where each row starts, how many rows there are, and what each counts."""
+    starts = np.arange(0, count * classes, classes)
+    return starts, np.array(count, dtype), np.array(1 / count, dtype)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _ones(count: int, dtype: np.dtype[Any]) -> Array:
     return np.ones(count, dtype)
 

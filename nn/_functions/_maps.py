@@ -20,21 +20,20 @@ _LINEAR = RULES["linear"]
 
 
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+    sizes = weight.shape
+    if len(sizes) != 2 or x.ndim == 0 or x.shape[-1] != sizes[1]:
         raise ValueError(
-            f"the weight has shape (out_features, in_features) = {weight.shape}, and the input's last "
+            f"the weight has shape (out_features, in_features) = {sizes}, and the input's last "
             "dimension must be in_features; reshape the input, or build the layer with other sizes"
         )
-    out = matmul(x, weight.T)
+    out: Array = matmul(x, weight.T)
     if bias is None:
         return np.asarray(out)
-    if bias.shape != weight.shape[:1]:
-        raise ValueError(
-            f"the bias has one value for each output feature, {weight.shape[:1]}, not {bias.shape}"
-        )
-    if bias.dtype != out.dtype:
-        return np.asarray(out + bias)
-    return np.add(out, bias, out=out) if out.ndim else np.asarray(out + bias)
+    if bias.shape != sizes[:1]:
+        raise ValueError(f"the bias has one value for each output feature, {sizes[:1]}, not {bias.shape}")
+    if out.ndim and (bias.dtype is out.dtype or bias.dtype == out.dtype):
+        return np.add(out, bias, out)
+    return np.asarray(out + bias)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# Elements that are worked on at a time, where one temporary is needed; of two each has half of them: 128 KiB for
-# temporaries, at most. In pieces of 16,384 a step of SGD takes a fifth longer, for each has its calls.
+# Elements that are worked on at a time, where one temporary is needed; of two each has half of them: at most
+# 128 KiB for temporaries. In pieces of 16,384 a step of SGD takes a fifth longer, for each has its calls.
 PIECE = 32_768
 # NumPy has arrays up to so many elements ready, in a third of the time that views of a temporary take.
 _SMALL = 8192
