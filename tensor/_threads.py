@@ -35,19 +35,30 @@ class Threads:
 
     def start_anew(self) -> None:
         """Forget the workers: a forked child has none."""
-        self.workers = 0
+        self.workers: list[_Worker] = []
         self.hiring = allocate_lock()
-        self.queue: SimpleQueue[_Share] = SimpleQueue()
+        self.queue: SimpleQueue[_Share | None] = SimpleQueue()
 
     def hire(self) -> None:
         """Start the workers that are missing, as far as the system lets us."""
         with self.hiring:
-            while self.workers < self.count - 1:
+            while len(self.workers) < self.count - 1:
+                worker = _Worker(self.queue)
                 try:
-                    start_new_thread(_Worker(self.queue).live, ())
+                    start_new_thread(worker.live, ())
                 except RuntimeError:
                     return  # a limit of the system, or the interpreter shuts down
-                self.workers += 1
+                self.workers.append(worker)
+
+    def dismiss(self) -> None:
+        """Let the workers end, before a fork: Python warns of forks while threads run."""
+        with self.hiring:
+            queue, gone = self.queue, self.workers
+            self.queue, self.workers = SimpleQueue(), []
+        for _ in gone:
+            queue.put(None)
+        for worker in gone:
+            worker.ended.acquire(timeout=0.05)  # who is busy ends later
 
 
 class _Reports(dict[str, None]):
@@ -99,10 +110,12 @@ class _Share:
 class _Worker:
     """One thread, and the sign by which others see that it rests."""
 
-    __slots__ = ("queue", "sign", "view")
+    __slots__ = ("ended", "queue", "sign", "view")
 
-    def __init__(self, queue: SimpleQueue[_Share]) -> None:
+    def __init__(self, queue: SimpleQueue[_Share | None]) -> None:
         self.queue = queue
+        self.ended = allocate_lock()
+        self.ended.acquire()
         # The first byte is 0 while the worker rests; all others are there to be looked over.
         self.sign = bytearray(b"\1") * 2**14
         self.view = np.broadcast_to(np.frombuffer(self.sign, np.bool_), (40, 2**14))
@@ -114,6 +127,8 @@ class _Worker:
             while True:
                 sign[0] = 0
                 share = queue.get()
+                if share is None:
+                    break
                 if share.claim.acquire(False):
                     sign[0] = 1
                     share.worker = self
@@ -127,6 +142,7 @@ class _Worker:
                         reports.clear()
                     share.done.release()
                 del share
+        self.ended.release()
 
     def watch(self, done: Any) -> None:
         """Wait for `done` to be unlocked, for some 100 us, awake and with the interpreter let go.
@@ -180,7 +196,7 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     if helpers < 1:
         _do(run, starts, size, step)
         return
-    if threads.workers < threads.count - 1:
+    if len(threads.workers) < threads.count - 1:
         threads.hire()
     shares = [_Share(run, starts, size, step) for _ in range(helpers)]
     for share in shares:
@@ -246,4 +262,4 @@ def _default_count() -> int:
 threads = Threads()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=threads.start_anew)
+    os.register_at_fork(before=threads.dismiss, after_in_child=threads.start_anew)

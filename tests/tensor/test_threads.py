@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -205,8 +207,7 @@ def test_many_threads_of_the_user_ask_at_once() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_has_workers_of_its_own() -> None:
+def test_a_forked_child_and_its_parent_have_workers_of_their_own() -> None:
     assert len(both_work()) > 1
     child = os.fork()
     if child == 0:
@@ -215,6 +216,57 @@ def test_a_forked_child_has_workers_of_its_own() -> None:
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
+    assert len(both_work()) > 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_while_others_compute() -> None:
+    stop = threading.Event()
+    x = np.full(1 << 16, 2.0)
+
+    def compute() -> None:
+        while not stop.is_set():
+            assert np.array_equal(halves(x), np.log(x))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(halves(x), np.log(x)) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+SHUTDOWN = """
+import threading, numpy as np, tensor
+from tensor.kernels import in_pieces
+tensor.set_num_threads(3)
+x = np.ones(1 << 20)
+def forever():
+    while True:
+        in_pieces(lambda start, end: np.exp(x[start:end]), x.size, 1 << 14)
+threading.Thread(target=forever, daemon=True).start()
+in_pieces(lambda start, end: np.exp(x[start:end]), x.size, 1 << 14)
+"""
+
+
+def test_the_interpreter_ends_while_workers_are_busy() -> None:
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", SHUTDOWN], capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_nobody_is_hired_before_there_is_large_work() -> None:
+    code = "import threading, _thread, tensor; tensor.ones((3,)).exp(); print(_thread._count())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=60, check=True, text=True
+    )
+    assert done.stdout == "0\n"
 
 
 @pytest.mark.parametrize("n", [0, -1])
