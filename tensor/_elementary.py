@@ -18,7 +18,7 @@ from scopes.lowlevel import current, register
 from tensor._accounting import charge, sizes
 from tensor._core import TensorCore, as_array, hold_with, wrap, wrap_with
 from tensor._data import as_data
-from tensor._dispatch import explain, foreign, function_of, operand, record, record_pair
+from tensor._dispatch import explain, foreign, function_of, operand, record, record_one, record_pair
 from tensor._graph import Rule
 from tensor._modes import is_recording
 from tensor._placing import dtype_of, key_of, matmul, of_one, of_two
@@ -52,12 +52,18 @@ def binary(
 
     def function(x1: Any, x2: Any, /) -> Any:
         nonlocal grows
+        kind = type(x2)
         try:
             a = x1._array
-            b = x2._array
             node1 = x1._node
-            node2 = x2._node
-            is_small = x1._hold is not None and x2._hold is not None
+            if kind is float or kind is int:  # 700 ns sooner than to find no `_array`
+                b = x2
+                node2 = None
+                is_small = x1._hold is not None
+            else:
+                b = x2._array
+                node2 = x2._node
+                is_small = x1._hold is not None and x2._hold is not None
         except AttributeError:
             found = _pair(rule, operator, x1, x2)
             if found is NotImplemented:
@@ -208,7 +214,7 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
         y._array = out
         y._seat = None
         if node is not None:
-            node = record(rule, (x,), out, {})
+            node = record_one(rule, node, x, a, out)
             if node is not None and node.plan.saves_out:
                 hold = hold_with(node, hold)
         y._node = node

@@ -110,6 +110,7 @@ class Rule:
         "name",
         "of_both",
         "of_first",
+        "of_one",
         "of_second",
         "plans",
     )
@@ -120,7 +121,8 @@ class Rule:
         self.derived = {} if derived is None else derived
         self.is_differentiable = any(function is not None for function in functions.values())
         self.plans: dict[tuple[bool, ...], Plan] = {}
-        # Those for two inputs once more: found here in a fifth of the time.
+        # Those for one and two inputs once more: found here in a fifth of the time.
+        self.of_one: Plan | None = None
         self.of_first: Plan | None = None
         self.of_second: Plan | None = None
         self.of_both: Plan | None = None
@@ -139,7 +141,9 @@ class Rule:
         plan = self.plans.get(wanted)
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
-        if wanted == (True, False):
+        if wanted == (True,):
+            self.of_one = plan
+        elif wanted == (True, False):
             self.of_first = plan
         elif wanted == (False, True):
             self.of_second = plan
