@@ -10,13 +10,14 @@ BENCH_FLAGS ?=
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test check bench soak matrix clean
+.PHONY: help demo test check bench performance soak matrix clean
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    all tests, doctests and documentation blocks"
 	@echo "make check   ruff (lint and format) and mypy --strict"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
+	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
 	@echo "make clean   remove environments, caches and results"
@@ -34,6 +35,19 @@ check: $(VENV)/.has-check
 
 bench: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
+
+# The other Pythons get the same NumPy, where there is one for them: what is compared is Python.
+performance: $(VENV)/.has-bench
+	@numpy=$$($(BIN)/python -c 'import numpy; print(numpy.__version__)'); flags=; \
+	own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for version in $(MATRIX); do \
+		test $$version != $$own || continue; \
+		python=$$(.ci/find-python $$version) || { echo "== Python $$version: not installed"; continue; }; \
+		$(MAKE) --no-print-directory PYTHON="$$python" VENV=".venv-$$version" .venv-$$version/.has-report || exit 1; \
+		.venv-$$version/bin/python -m pip install --quiet --disable-pip-version-check "numpy==$$numpy" || true; \
+		flags="$$flags --python=$(CURDIR)/.venv-$$version/bin/python"; \
+	done; \
+	$(BIN)/python -m benchmarks.performance $$flags $(BENCH_FLAGS)
 
 soak: $(VENV)/.has-test
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak

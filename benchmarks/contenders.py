@@ -65,8 +65,7 @@ def library(name: str) -> Library:
         import tensor
         from scopes import new_dispose_scope
 
-        # Where there is such a setting.
-        getattr(tensor, "set_num_threads", lambda _: None)(THREADS)
+        tensor.set_num_threads(THREADS)
         return Library(OURS, tensor, tensor.tensor, new_dispose_scope, tensor.no_grad, nn, nn.optim)
     if name == TORCH:
         if not has_torch():

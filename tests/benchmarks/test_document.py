@@ -1,0 +1,123 @@
+"""The page on performance: goals, tables and plots out of the JSON files of runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import document
+from benchmarks.catalogue import FAMILIES, all_cases
+from benchmarks.claims import GOALS, verdicts
+from benchmarks.contenders import NUMPY, OURS, TORCH
+from benchmarks.results import Runs
+
+pytest.importorskip("rich")
+
+KINDS = ("together", "scaling", "alone", "pythons")
+VERSIONS = {name: {"python": name, "numpy": "2.4.6"} for name in ("3.11.7", "3.12.1")}
+
+
+def run(cases: dict[str, dict[str, float]]) -> dict[str, object]:
+    return {
+        "date": "2026-11-22T04:00:00+00:00",
+        "quick": False,
+        "machine": {"cpu": "a CPU", "cpu_count": 2, "architecture": "x", "system": "Linux", "threads": 2},
+        "versions": {"python": "3.11.7", "disposescope": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"},
+        "pythons": VERSIONS,
+        "cases": [
+            {
+                "name": name,
+                "unit": "seconds per repetition",
+                "contenders": {who: {"median": median} for who, median in medians.items()},
+                "disturbed": name.endswith("100,000"),
+            }
+            for name, medians in cases.items()
+        ],
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    together = {
+        "ops/add 1": {OURS: 1e-6, NUMPY: 5e-7, TORCH: 2e-6},
+        "ops/add 100,000": {OURS: 1e-5, NUMPY: 2e-5, TORCH: 1.5e-5},
+        "scopes/empty": {OURS: 5e-7},
+    }
+    grows = {
+        f"scaling/dispose, tensors in a scope: {count:,}": {OURS: 3e-7 + count / 1e13, TORCH: 2e-7}
+        for count in (1_000, 1_000_000)
+    }
+    alone = {"ops/add 1": {OURS: 1e-6, NUMPY: 5e-7, TORCH: 9e-7}}
+    pythons = {"ops/add 1": {"3.11.7": 1e-6, "3.12.1": 1.5e-6}}
+    for kind, cases in zip(KINDS, (together, grows, alone, pythons), strict=True):
+        (tmp_path / f"{kind}.json").write_text(json.dumps(run(cases)))
+    return tmp_path
+
+
+def test_a_goal_is_judged_by_the_worst_case_in_the_less_flattering_way(folder: Path):
+    runs = Runs.read(folder)
+    assert runs.judged("ops/add 1", TORCH) == pytest.approx(0.9)
+    assert runs.judged("ops/add 100,000", TORCH) == pytest.approx(1.5)
+    assert runs.judged("scopes/empty", TORCH) is None
+    found = {verdict.goal: verdict for verdict in verdicts(runs)}
+    op = found["op on one element in a scope"]
+    assert (op.found, op.case, op.holds) == ("0.90", "ops/add 1", False)
+    assert found["a scope with nothing in it"].holds
+    assert found["disposal is linear"].found == "1.33"
+    assert not found["ours on each Python"].holds
+    assert len(found) == 4  # goals of which there are no figures are left out
+
+
+def test_goals_name_cases_that_exist():
+    names = [case.name for case in all_cases()]
+    for goal, pattern, _, _ in GOALS:
+        assert any(re.match(pattern, name) for name in names), goal
+
+
+def test_tables_tell_medians_and_both_ratios(folder: Path):
+    blocks = document.blocks(Runs.read(folder))
+    assert set(FAMILIES) < set(blocks)
+    assert blocks["ops"].splitlines() == [
+        "| case | ours | NumPy | PyTorch | PyTorch / ours | alone | NumPy / ours | alone |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| add 1 | 1 us | 500 ns | 2 us | 2.00 | 0.90 | 0.50 | 0.50 |",
+        "| add 100,000 | 10 us | 20 us | 15 us | (1.50) |  | (2.00) |  |",
+    ]
+    assert "| ops/add 1 | 0.90 | 2.00 | 0.90 |" in blocks["behind"]
+    assert "100,000" not in blocks["behind"]
+    assert "| ops/add 1 | 1 us | 1.5 us | 1.50 |" in blocks["pythons"]
+    assert "2026-11-22: a CPU, 2 cores" in blocks["run"]
+
+
+def test_the_page_keeps_what_was_written_by_hand():
+    page = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
+    filled = document.filled(page, {"x": "new", "y": "unused"})
+    assert filled == "a\n<!-- begin x -->\n\nnew\n\n<!-- end x -->\nb\n"
+    assert document.filled(filled, {"x": "new"}) == filled
+    with pytest.raises(ValueError, match=r"nothing fills: \['x'\]"):
+        document.filled(page, {})
+
+
+def test_every_block_of_the_page_can_be_filled_and_none_is_forgotten(folder: Path):
+    blocks = set(document.blocks(Runs.read(folder)))
+    assert {match[2] for match in document.BLOCK.finditer(document.PAGE.read_text())} == blocks
+
+
+def test_the_command_writes_the_page_and_draws_the_plots(folder: Path, capsys):
+    pytest.importorskip("matplotlib")
+    page = folder / "page.md"
+    page.write_text(document.PAGE.read_text())
+    assert document.main([str(folder), "--page", str(page)]) == 0
+    assert "| add 1 | 1 us |" in page.read_text()
+    assert (folder / "performance_tensors.png").read_bytes().startswith(b"\x89PNG")
+    assert "performance_tensors.png" in capsys.readouterr().out
+
+
+def test_pictures_of_the_page_are_there():
+    page = document.PAGE.read_text()
+    pictures = re.findall(r"\]\((performance_\w+\.png)\)", page)
+    assert len(pictures) == 4
+    assert all((document.PAGE.parent / name).exists() for name in pictures)
