@@ -143,6 +143,9 @@ class Pooled:
         target = options.get("out")
         if target is not None:
             options["out"] = plain(target)
+            if method == "__call__" and len(options) == len(target) == 1:
+                split_in_place(ufunc, operands, *options["out"])
+                return target[0]
         elif method == "reduce":
             options["out"] = room_to_reduce(ufunc, *operands, **options)
         elif method == "reduceat":
