@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tensor import Tensor
+    from tensor.lowlevel import Array
+
+
+@lru_cache(maxsize=32)
+def _numbers(
+    step: int, lr: float, beta1: float, beta2: float, eps: float, dtype: np.dtype[Any]
+) -> tuple[Array, ...]:
+    """Return what a step multiplies by and adds: it is the same for all parameters of a dtype."""
+    # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+    root = math.sqrt(1 - beta2**step)
+    size = lr * root / (1 - beta1**step)
+    return tuple([number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2, eps * root, size)])
 
 
 class Adam(Optimizer):
@@ -87,13 +100,8 @@ class Adam(Optimizer):
 
     def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, **_: bool) -> None:
         step = state["step"] = int(state.get("step", 0)) + 1
-        beta1, beta2 = group["betas"]
-        # Bias corrections, out of the loop: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
-        root = math.sqrt(1 - beta2**step)
         dtype = grad._array.dtype  # type: ignore[union-attr]  # step() has seen it
-        eps = number(group["eps"] * root, dtype)
-        size = number(group["lr"] * root / (1 - beta1**step), dtype)
-        stays, enters, first = number(beta2, dtype), number(1 - beta2, dtype), number(1 - beta1, dtype)
+        first, stays, enters, eps, size = _numbers(step, group["lr"], *group["betas"], group["eps"], dtype)
         decay = group["weight_decay"]
         shrink = 1 - group["lr"] * decay if self._is_decoupled else 1
         if self._is_decoupled:

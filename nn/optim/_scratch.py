@@ -66,9 +66,14 @@ class Scratch:
         """
         g: Any = grad._array
         arrays: list[Any] = [x._array, g, *[s._array for s in state]]
-        shape, dtype = g.shape, g.dtype
-        if g.size <= _SMALL and dtype.kind != "c":
-            return ((*arrays, np.empty(shape, dtype), np.empty(shape, dtype) if two else None),)
+        shape, dtype, size = g.shape, g.dtype, g.size
+        if dtype.kind != "c":
+            if size <= _SMALL:
+                return ((*arrays, np.empty(shape, dtype), np.empty(shape, dtype) if two else None),)
+            one, other, most = self._temporaries(dtype, two)
+            if size <= most:  # as it is: a slice and a shape for each array took 4 us more
+                second = None if other is None else other[:size].reshape(shape)
+                return ((*arrays, one[:size].reshape(shape), second),)
         return self._cut(arrays, two)
 
     def _temporaries(self, dtype: np.dtype[Any], two: bool) -> tuple[Array, Array | None, int]:
