@@ -12,6 +12,7 @@ import sys
 import warnings
 from _queue import SimpleQueue
 from _thread import allocate_lock, start_new_thread
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,9 +72,9 @@ class _Reports(dict[str, None]):
 
 
 class _Share:
-    """What one worker is asked to do. Whoever locks `claim` first does it, or calls it off."""
+    """What one worker is asked to do. Whoever enters itself in `owner` first does it, or calls it off."""
 
-    __slots__ = ("claim", "done", "error", "reports", "run", "size", "starts", "step", "worker")
+    __slots__ = ("done", "error", "is_done", "owner", "reports", "run", "size", "starts", "step")
 
     def __init__(
         self, run: Callable[[int, int], object], starts: Iterator[int], size: int, step: int
@@ -82,29 +83,22 @@ class _Share:
         self.starts = starts
         self.size = size
         self.step = step
-        self.claim = allocate_lock()
+        # A dict, for its setdefault: one step, and again the same answer when it is asked again.
+        self.owner: dict[None, _Worker | None] = {}
         self.done = allocate_lock()
         self.done.acquire()
-        self.worker: _Worker | None = None
+        self.is_done = False
         self.error: BaseException | None = None
         self.reports: Sequence[str] = ()
 
-    def finish(self) -> BaseException | None:
-        """Call the share off, or wait until it is done; return what interrupted the wait."""
-        if self.claim.acquire(False):
-            self.run = None  # a worker that comes yet shall hold no arrays
-            return None
-        interrupt = None
-        while True:
-            try:
-                if self.worker is not None:
-                    self.worker.watch(self.done)
+    def finish(self) -> None:
+        """Call the share off, or wait until it is done; to be called again where that is interrupted."""
+        worker = self.owner.setdefault(None, None)
+        if worker is not None:
+            worker.watch(self.done)
+            while not self.is_done:
                 self.done.acquire()
-                break
-            except BaseException as error:  # noqa: BLE001  # of a signal's handler
-                interrupt = error
-        self.run = None
-        return interrupt
+        self.run = None  # a worker that comes yet shall hold no arrays
 
 
 class _Worker:
@@ -129,9 +123,8 @@ class _Worker:
                 share = queue.get()
                 if share is None:
                     break
-                if share.claim.acquire(False):
+                if share.owner.setdefault(None, self) is self:
                     sign[0] = 1
-                    share.worker = self
                     try:
                         _do(share.run, share.starts, share.size, share.step)
                     except BaseException as error:  # noqa: BLE001  # the caller raises it
@@ -140,6 +133,7 @@ class _Worker:
                     if reports:
                         share.reports = list(reports)
                         reports.clear()
+                    share.is_done = True
                     share.done.release()
                 del share
         self.ended.release()
@@ -168,6 +162,11 @@ def _do(run: Any, starts: Iterator[int], size: int, step: int) -> None:
     except BaseException:
         _use_up(starts)
         raise
+
+
+def _do_reporting(reports: _Reports, run: Any, starts: Iterator[int], size: int, step: int) -> None:
+    with np.errstate(all="log", call=reports):
+        _do(run, starts, size, step)
 
 
 def _use_up(starts: Iterator[int]) -> None:
@@ -199,17 +198,26 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     if len(threads.workers) < threads.count - 1:
         threads.hire()
     shares = [_Share(run, starts, size, step) for _ in range(helpers)]
-    for share in shares:
-        threads.queue.put(share)
     reports = _Reports()
     try:
-        with np.errstate(all="log", call=reports):
-            _do(run, starts, size, step)
+        for share in shares:
+            threads.queue.put(share)
+        # In a context of its own: it ends in one step, where an interrupted `errstate` would stay as it is.
+        copy_context().run(_do_reporting, reports, run, starts, size, step)
     finally:
-        _use_up(starts)
-        for interrupt in [share.finish() for share in shares]:
-            if interrupt is not None:
-                raise interrupt
+        # Whatever interrupts, nobody computes when this ends. (An interrupt is the exception of a signal's
+        # handler, and may come after any call.)
+        interrupt = None
+        while True:
+            try:
+                _use_up(starts)
+                for share in shares:
+                    share.finish()
+                break
+            except BaseException as error:  # noqa: BLE001  # raised below
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
     for share in shares:
         if share.error is not None:
             raise share.error

@@ -132,6 +132,44 @@ def test_an_interrupted_caller_waits_for_the_workers() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_interrupts_at_any_moment_leave_nobody_computing() -> None:
+    class InterruptError(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise InterruptError
+
+    x = np.full(1 << 17, 2.0)
+    out = np.empty_like(x)
+    is_over = False
+    late: list[int] = []
+    count = 0
+
+    def run(start: int, end: int) -> None:
+        np.log(x[start:end], out=out[start:end])
+        if is_over:
+            late.append(start)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for i in range(400):
+            is_over = False
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 3 * i))
+                in_pieces(run, x.size, 1 << 13)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except InterruptError:
+                count += 1
+            is_over = True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert count
+    assert late == []
+    assert np.array_equal(halves(x), np.log(x))
+
+
 def halves(x: np.ndarray) -> np.ndarray:
     out = np.empty_like(x)
     in_pieces(lambda start, end: np.log(x[start:end], out=out[start:end]), x.size, 1 << 14)
