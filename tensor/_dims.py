@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
@@ -70,3 +71,26 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
             "same product, or -1 for the one to be computed"
         )
     return sizes
+
+
+# Some hundred answers, by the numbers and types that users write: 150 ns in place of 1,000.
+@lru_cache(typed=True)
+def order_of(ndim: int, *axes: int) -> tuple[int, ...] | None:
+    """Return all dimensions counted from the front; None when some are missing."""
+    order = dims_of("permute", axes, ndim)
+    return order if len(order) == ndim else None
+
+
+@lru_cache(typed=True)
+def exchange(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """Return the order of dimensions in which two have changed places."""
+    first, second = dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim)
+    order = list(range(ndim))
+    order[first], order[second] = second, first
+    return tuple(order)
+
+
+@lru_cache(typed=True)
+def key_for_one(ndim: int, dim: int) -> tuple[slice | None, ...]:
+    """Return the index by which NumPy adds a dimension of size 1 at place `dim`."""
+    return (*[slice(None)] * dim_of("unsqueeze", dim, ndim + 1), None)

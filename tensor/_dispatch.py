@@ -12,7 +12,7 @@ import numpy as np
 
 from tensor import _pool as pool
 from tensor._books import Size
-from tensor._core import TensorCore, as_array, hold_for, wrap, wrap_with
+from tensor._core import TensorCore, as_array, hold_for, wrap
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
 from tensor._dtypes import require_supported
@@ -27,14 +27,12 @@ from tensor._storage import (
     Hold,
     Holder,
     claim_and_hold,
-    family_of,
-    join,
     owner_of,
     relatives,
-    share,
     shared_hold,
     writable,
 )
+from tensor._views import over, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -231,9 +229,10 @@ def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, *
 
 
 def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameters: Any) -> Tensor:
-    """Return a tensor over what `make` finds in the array of `x`: the same memory, where it is a view."""
-    x._raise_if_disposed()
-    storage = share(x)
+    """Return a tensor over what `make` finds in the array of `x`: the same memory, where it is a view.
+
+    `parameters` are what the derivative asks for, in that order.
+    """
     array = x._array
     if array is None:
         x._raise_disposed()
@@ -246,12 +245,7 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
     if array.flags.writeable and not out.flags.writeable:
         # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`writable`).
         out.flags.writeable = True
-    node = None if x._node is None else record(rule, (x,), out, parameters)
-    if out.base is not array.base or out.base is None:
-        return wrap(out, node)  # the way that the elements were asked for needed a copy
-    result = wrap_with(out, node, shared_hold(x))
-    join(storage, result, family_of(x))
-    return result
+    return over(x, out, recorded(rule, x, out, *parameters.values()))
 
 
 def overwrite(

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
-from tensor._dims import dim_of, dims_of, fill_in, sizes_of
-from tensor._dispatch import apply, view
-from tensor._placing import reshape as _reshape
-from tensor._storage import Array
+from tensor._dims import dim_of, dims_of, exchange, fill_in, key_for_one, order_of, sizes_of
+from tensor._dispatch import apply
+from tensor._views import over, recorded, reshaped, sizes_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor._tensor import Tensor
 
-_RESHAPE = RULES["reshape"]
+_EXPAND_DIMS = RULES["expand_dims"]
 _PERMUTE_DIMS = RULES["permute_dims"]
+_RESHAPE = RULES["reshape"]
+_SQUEEZE = RULES["squeeze"]
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
@@ -44,25 +45,11 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     >>> tensor.reshape(tensor.arange(6), (2, -1)).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    return _reshaped(as_tensor(x), sizes_of("reshape", (shape,)), copy)
-
-
-def _reshaped(x: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
-    before = x.shape
-    sizes = fill_in("reshape", shape, prod(before), before)
-    if copy:
-        return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,), shape=before)
-
-    def make(array: Array) -> Array:
-        out = _reshape(array, sizes)
-        if copy is False and out.base is not array.base:
-            raise ValueError(
-                f"shape {before} with strides {x.stride()} has no view of shape {sizes}: its elements do not "
-                "lie in that order. Use x.reshape(...), which copies where it must, or x.contiguous() before"
-            )
-        return out
-
-    return view(_RESHAPE, make, x, shape=before)
+    x = as_tensor(x)
+    if not copy:
+        return reshaped(x, (shape,), copy)
+    sizes = sizes_for(x, (shape,))
+    return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,))
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
@@ -74,14 +61,23 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     >>> tensor.permute_dims(tensor.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    x = as_tensor(x)
-    ndim = len(x.shape)
-    order = dims_of("permute", axes, ndim)
-    if len(order) != ndim:
+    return _in_order(as_tensor(x), tuple(axes))
+
+
+def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    try:
+        order = order_of(array.ndim, *axes)
+    except TypeError:  # no dimension has a hash
+        order = dims_of("permute", axes, array.ndim)
+    if order is None:
         raise ValueError(
-            f"permute takes each of the {ndim} dimensions of shape {x.shape} once, not {tuple(axes)}"
+            f"permute takes each of the {array.ndim} dimensions of shape {array.shape} once, not {axes}"
         )
-    return view(_PERMUTE_DIMS, lambda a: a.transpose(order), x, axes=order)
+    out = array.transpose(order)
+    return over(x, out, recorded(_PERMUTE_DIMS, x, out, order))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -138,7 +134,7 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
             raise ValueError(
                 f"squeeze: dimension {i} of shape {x.shape} has size {x.shape[i]}: only size 1 can go"
             )
-    return view(RULES["squeeze"], lambda a: a.squeeze(places), x, shape=x.shape)
+    return x.squeeze(places)
 
 
 def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
@@ -150,9 +146,7 @@ def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
     >>> tensor.expand_dims(tensor.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
     """
-    x = as_tensor(x)
-    where = (*[slice(None)] * dim_of("unsqueeze", axis, len(x.shape) + 1), None)
-    return view(RULES["expand_dims"], lambda a: a[where], x, shape=x.shape)
+    return as_tensor(x).unsqueeze(axis)
 
 
 class Shapes(TensorCore):
@@ -169,7 +163,7 @@ class Shapes(TensorCore):
         >>> tensor.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        return _reshaped(as_tensor(self), sizes_of("reshape", shape), None)
+        return reshaped(self, shape, None)
 
     def view(self, *shape: int | Sequence[int]) -> Tensor:
         """Return a view in another shape; a ValueError where only a copy could have it.
@@ -180,7 +174,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).view(-1).shape
         (6,)
         """
-        return _reshaped(as_tensor(self), sizes_of("view", shape), False)
+        return reshaped(self, shape, False)
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.
@@ -254,7 +248,8 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return permute_dims(as_tensor(self), sizes_of("permute", dims))
+        given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+        return _in_order(self, tuple(given))  # type: ignore[arg-type]  # what is no dimension raises
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Return a view with two dimensions exchanged.
@@ -265,12 +260,12 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).transpose(0, 2).shape
         (4, 3, 2)
         """
-        ndim = len(self._shape())
-        first, second = dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim)
-        order = list(range(ndim))
-        order[first], order[second] = second, first
-        axes = tuple(order)
-        return view(_PERMUTE_DIMS, lambda a: a.transpose(axes), self, axes=axes)
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        order = exchange(array.ndim, dim0, dim1)
+        out = array.transpose(order)
+        return over(self, out, recorded(_PERMUTE_DIMS, self, out, order))
 
     swapaxes = swapdims = transpose
 
@@ -288,7 +283,7 @@ class Shapes(TensorCore):
             raise ValueError(
                 f"t() takes at most 2 dimensions, not shape {self._shape()}: use x.mT or x.transpose(...)"
             )
-        return self.permute(*reversed(range(ndim)))
+        return self.T
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - the name that users know
@@ -300,7 +295,14 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).T.shape
         (3, 2)
         """
-        return self.permute(*reversed(range(len(self._shape()))))
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        out = array.T
+        if self._node is None:
+            return over(self, out)
+        order = tuple(range(array.ndim))[::-1]
+        return over(self, out, recorded(_PERMUTE_DIMS, self, out, order))
 
     @property
     def mT(self) -> Tensor:  # noqa: N802 - the name that users know
@@ -336,10 +338,17 @@ class Shapes(TensorCore):
         >>> tensor.zeros((1, 3, 1)).squeeze().shape, tensor.zeros((1, 3, 1)).squeeze(0).shape
         ((3,), (3, 1))
         """
-        shape = self._shape()
-        asked = range(len(shape)) if dim is None else dims_of("squeeze", dim, len(shape))
-        places = tuple(i for i in asked if shape[i] == 1)
-        return view(RULES["squeeze"], lambda a: a.squeeze(places), self, shape=shape)
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        if dim is None:
+            out = array.squeeze()
+        else:
+            shape = array.shape
+            out = array.squeeze(tuple([i for i in dims_of("squeeze", dim, len(shape)) if shape[i] == 1]))
+        if out is array:
+            out = array.view()
+        return over(self, out, recorded(_SQUEEZE, self, out))
 
     def unsqueeze(self, dim: int) -> Tensor:
         """Return a view with a new dimension of size 1 at place `dim`.
@@ -350,7 +359,11 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).unsqueeze(-1).shape
         (2, 3, 1)
         """
-        return expand_dims(as_tensor(self), axis=dim)
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        out = array[key_for_one(array.ndim, dim)]
+        return over(self, out, recorded(_EXPAND_DIMS, self, out))
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.

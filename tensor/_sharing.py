@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from scopes import DisposeScope
 from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
-from tensor._dispatch import record, view
 from tensor._plain import plain
-from tensor._storage import claim_for_tensor, join, share, shared_hold
+from tensor._storage import Seat, claim_for_tensor, new_family
+from tensor._views import over, recorded
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+
+_ALIAS = RULES["alias"]
+_CLONE = RULES["clone"]
 
 
 class Sharing(TensorCore):
@@ -35,7 +38,11 @@ class Sharing(TensorCore):
         >>> y.tolist()
         [3.0, 0.0]
         """
-        return view(RULES["alias"], lambda array: array.view(), self)
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        out = array.view()
+        return over(self, out, recorded(_ALIAS, self, out))
 
     def clone(self) -> Tensor:
         """Return a tensor with the same values and storage of its own. O(1): the first write copies.
@@ -55,7 +62,7 @@ class Sharing(TensorCore):
         """
         self._raise_if_disposed()
         array, hold = claim_for_tensor(self)
-        return wrap_with(array, record(RULES["clone"], (self,), array, {}), hold)
+        return wrap_with(array, recorded(_CLONE, self, array), hold)
 
     def detach(self) -> Tensor:
         """Return a new leaf on the same storage, without gradient history.
@@ -67,13 +74,11 @@ class Sharing(TensorCore):
         >>> (x * 2).detach().requires_grad
         False
         """
-        self._raise_if_disposed()
-        storage = share(self)
         array = self._array
         if array is None:
             self._raise_disposed()
-        x = wrap_with(array.view(), None, shared_hold(self))
-        join(storage, x, family=id(x))
+        x = over(self, array.view())
+        x._seat = Seat(x._seat.storage, new_family())  # type: ignore[union-attr]  # over() has given it one
         return x
 
     def donate(self) -> Tensor:

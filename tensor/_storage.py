@@ -13,9 +13,9 @@ the moment of a write, who is there:
 
 from __future__ import annotations
 
+from itertools import count
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import ref
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from tensor import _pool as pool
 from tensor._books import Size
 from tensor._leases import forget_export, give_back, note_borrowed, note_export
 from tensor._limits import kinds_that_hold
+from tensor._members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,37 +44,32 @@ class Holder(Protocol):
     _hold: Hold
 
 
-class Seat(ref[Holder]):
-    """A holder's place in a storage."""
+class Seat:
+    """A place in a storage. A tensor and its views have one and the same."""
 
     __slots__ = ("family", "storage")
 
-    storage: Storage
-    # Other than 0 for those that came by detach(): gradient history stays in the family.
-    family: int
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    def __init__(self, storage: Storage, family: int = 0) -> None:
+        self.storage = storage
+        # Other than 0 for those that came by detach(): gradient history stays in the family.
+        self.family = family
 
 
-class Storage:
-    """The block under several arrays, and the seats of the tensors and handles that hold them."""
+# Numbers for families, none twice.
+new_family = count(1).__next__
 
-    __slots__ = ("__weakref__", "block", "borrowed", "lent", "members")
+
+class Storage(Members):
+    """The block under several arrays, and the tensors and handles that hold them."""
+
+    __slots__ = ("__weakref__", "block", "borrowed", "lent")
 
     def __init__(self, block: Array) -> None:
+        super().__init__()
         self.block = block
-        self.members: dict[Seat, None] = {}
         # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
         self.lent = False
         self.borrowed: Borrowed | None = None
-
-    def holders(self) -> Iterator[Holder]:
-        """Yield the members that are alive and hold an array."""
-        for seat in list(self.members):
-            holder = seat()
-            if holder is not None and holder._array is not None:
-                yield holder
 
     def is_shared(self) -> bool:
         """Tell whether more than one tensor is on it."""
@@ -141,16 +137,22 @@ def owner_of(array: Array) -> Array:
 
 def share(x: Holder) -> Storage:
     """Return the storage of `x`, made when this is its first view, alias or export."""
+    return seat_of(x).storage
+
+
+def seat_of(x: Holder) -> Seat:
+    """Return the place of `x` in its storage, made with it."""
     if x._seat is not None:
-        return x._seat.storage
+        return x._seat
     array = x._array
     if array is None:
         raise ValueError("an empty tensor has no storage")
     storage = Storage(owner_of(array))
     # The array itself must not be the block, or its references could not be told from the block's.
     x._array = array.view()
-    join(storage, x)
-    return storage
+    seat = x._seat = Seat(storage)
+    storage.enter(x)
+    return seat
 
 
 def hold_under(x: Holder) -> Hold:
@@ -171,20 +173,14 @@ def shared_hold(x: Holder) -> Hold:
 
 
 def join(storage: Storage, x: Holder, family: int = 0) -> None:
-    """Make `x`, whose array lies over the storage's block, a member."""
-    # The callback that takes a dead member out runs no Python code.
-    seat = Seat(x, storage.members.pop)
-    seat.storage = storage
-    seat.family = family
-    storage.members[seat] = None
-    x._seat = seat
+    """Make `x`, whose array lies over the storage's block, a member. It has not been one before."""
+    x._seat = Seat(storage, family)
+    storage.enter(x)
 
 
 def leave(x: Holder) -> None:
     """Take `x` off the storage that it is on, if any."""
-    seat, x._seat = x._seat, None
-    if seat is not None:
-        seat.storage.members.pop(seat, None)
+    x._seat = None
 
 
 def family_of(x: Holder) -> int:
@@ -314,6 +310,8 @@ def _is_alone_in_storage(x: Holder, storage: Storage) -> bool:
 
     So it is with a parameter whose values were once asked for: 0.7 us in place of 2.9.
     """
+    if len(storage.members) > 1:
+        storage.look_through()
     if len(storage.members) != 1 or storage.lent or _references_to_array(x) != _SOLE_ARRAY:
         return False
     array = x._array
@@ -332,7 +330,7 @@ def _is_seen(storage: Storage) -> bool:
     """Tell whether arrays lie over the block that are no member's."""
     inside = 0
     for holder in storage.holders():
-        inside += holder._array.base is storage.block  # type: ignore[union-attr]  # holders() has seen it
+        inside += holder._array.base is storage.block
     return _references_to_block(storage) != _SOLE_BLOCK + inside
 
 
@@ -359,7 +357,7 @@ def _separate(storage: Storage) -> None:
     old = storage.block
     if len(holders) == 1:
         (holder,) = holders
-        storage.block, holder._hold = _copied(holder._array)  # type: ignore[arg-type]  # holders() has seen it
+        storage.block, holder._hold = _copied(holder._array)
         holder._array = storage.block.view()
     else:
         start = old.__array_interface__["data"][0]
