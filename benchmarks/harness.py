@@ -56,7 +56,7 @@ class Case:
     build: Callable[[Library], Timer]
     contenders: tuple[str, ...] = CONTENDERS
     check: Callable[[Library], Sequence[float]] | None = None
-    rounds: int = 40
+    rounds: int = 24
     round_seconds: float = 0.004
     repetitions: int | None = None
     per: int = 1
@@ -211,7 +211,7 @@ def _calibrate(timer: Timer, case: Case) -> int:
     timer(1)  # the very first call loads and initializes things
     repetitions = 1
     while True:
-        seconds = min(timer(repetitions) for _ in range(3))
+        seconds = min(timer(repetitions) for _ in range(2))
         if seconds >= case.round_seconds / 4:
             return max(1, round(repetitions * case.round_seconds / seconds))
         repetitions *= min(64, max(4, round(case.round_seconds / 2 / seconds)))

@@ -16,7 +16,7 @@ def cases() -> Iterator[Case]:
             partial(_timer, network),
             check=partial(_output, network),
             round_seconds=0.01,
-            rounds=24,
+            rounds=16,
         )
 
 

@@ -28,13 +28,13 @@ def cases() -> Iterator[Case]:
     """Yield elementwise ops whose results need fresh or reused memory, then what needs none."""
     for name in OPS:
         for size in SIZES:
-            rounds = 12 if size == SIZES[-1] else 40
+            rounds = 12 if size == SIZES[-1] else 24
             yield Case(f"memory/{name} {size:,}", partial(_elementwise, name, size), rounds=rounds)
     yield Case("memory/clone 400 MB", _cloning, rounds=8)
     yield Case("memory/clone 400 MB, write to it", _cloning_and_writing, rounds=8)
-    yield Case("memory/write, nobody shares", _writing, rounds=40)
-    yield Case("memory/from_blob 800 MB", _borrowing, rounds=40)
-    yield Case("memory/load_file 1 GiB", _loading, rounds=40)
+    yield Case("memory/write, nobody shares", _writing)
+    yield Case("memory/from_blob 800 MB", _borrowing)
+    yield Case("memory/load_file 1 GiB", _loading)
 
 
 def _elementwise(name: str, size: int, library: Library) -> Timer:

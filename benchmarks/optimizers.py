@@ -18,12 +18,13 @@ def cases() -> Iterator[Case]:
         for optimizer in OPTIMIZERS:
             name = f"optimizers/{optimizer}, {count:,} x {size:,}"
             build = partial(_timer, optimizer, count, size)
-            yield Case(name, build, round_seconds=0.01)
+            yield Case(name, build, rounds=16, round_seconds=0.01)
             for way in ("foreach", "fused"):
                 yield Case(
                     f"{name}, PyTorch {way}",
                     partial(build, way=way),
                     contenders=(OURS, TORCH),
+                    rounds=16,
                     round_seconds=0.01,
                 )
 

@@ -1,7 +1,8 @@
 """Measure everything, and make the page on performance of it: `python -m benchmarks.performance`.
 
-Steps, each a run of its own: contenders in one process, how costs grow, each contender in a process of its
-own, ours on several Pythons, then tables and plots. ``python -m benchmarks.document`` does the last alone.
+Steps, each a run of its own: contenders in one process, peaks of memory, how costs grow, each contender in a
+process of its own, ours on several Pythons, then tables and plots, which ``python -m benchmarks.document``
+makes alone.
 """
 
 import argparse
@@ -21,7 +22,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all steps; the first one that fails ends them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.performance", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rounds, and no long cases")
-    parser.add_argument("--only", default="", help="only cases in whose name this is found")
     parser.add_argument(
         "--python", action="append", default=[], metavar="PATH", help="another interpreter to run ours on"
     )
@@ -30,7 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     pythons = [f"--python={python}" for python in (sys.executable, *options.python)]
     steps = {
-        "together": ("(?!scaling/)", []),
+        "together": ("(?!scaling/|peaks/)", []),
+        "peaks": ("peaks/", []),
         "scaling": ("scaling/", []),
         "alone": (JUDGED, ["--alone"]),
         "pythons": (TWICE + JUDGED, pythons),
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, (pattern, flags) in steps.items():
         print(f"== {name}", flush=True)
         command = [sys.executable, "-m", "benchmarks", *flags, *(["--quick"] if options.quick else [])]
-        command += [f"--only=^{pattern}.*(?:{options.only})", f"--json={options.folder / name}.json"]
+        command += [f"--only=^{pattern}", f"--json={options.folder / name}.json"]
         done = subprocess.run(command, cwd=ROOT, check=False)
         if done.returncode:
             return done.returncode

@@ -38,7 +38,7 @@ def cases() -> Iterator[Case]:
             f"products/{name}",
             partial(_timer, make),
             check=partial(_sum, make),
-            rounds=24,
+            rounds=16,
             round_seconds=0.01,
         )
 

@@ -65,7 +65,7 @@ class Runs:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read what ``python -m benchmarks.performance`` leaves in a folder."""
-        together = Run.read(folder / "together.json", folder / "scaling.json")
+        together = Run.read(*(folder / f"{name}.json" for name in ("together", "peaks", "scaling")))
         return cls(together, Run.read(folder / "alone.json"), Run.read(folder / "pythons.json"))
 
     def judged(self, name: str, other: str) -> float | None:

@@ -23,7 +23,7 @@ SWITCHES: dict[str, Switch] = {
 
 def cases() -> Iterator[Case]:
     """Yield an op, an op that is recorded, a disposal and a scope, each with tracking off and on."""
-    ours = partial(Case, contenders=(OURS,), rounds=60)
+    ours = partial(Case, contenders=(OURS,), rounds=40)
     for name, switch in SWITCHES.items():
         yield ours(f"tracking/multiply 1, {name}", partial(_multiplication, switch))
     for name in ("off", "on"):

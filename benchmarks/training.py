@@ -16,7 +16,7 @@ def cases() -> Iterator[Case]:
             partial(_timer, network, optimizer),
             check=partial(_losses, network, optimizer),
             round_seconds=0.02,
-            rounds=24,
+            rounds=16,
         )
 
 

@@ -57,7 +57,6 @@ def test_a_worker_that_fails_says_where(capfd):
 
 def test_ours_alone_needs_no_pytorch(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setattr(benchmarks.contenders, "has_torch", lambda: False)
-    monkeypatch.setattr(benchmarks.contenders, "library", library.__wrapped__)
     path = tmp_path / "results.json"
     assert main(["--quick", "--only-ours", "--only", "^scopes/empty$", "--json", str(path)]) == 0
     assert "scopes/empty" in capsys.readouterr().out
