@@ -82,7 +82,7 @@ CASES = [
 
 
 # The last is more than the steps work on at a time.
-@pytest.mark.parametrize("shape", [(), (3, 4), (150, 151)])
+@pytest.mark.parametrize("shape", [(), (3, 4), (150, 151), (200, 201)])
 @pytest.mark.parametrize(("kind", "formula", "options"), CASES)
 def test_steps_follow_the_formula(kind, formula, options, shape):
     start = np.asarray(RNG.standard_normal(shape))

@@ -79,6 +79,18 @@ def test_the_limits_at_infinity(name, low, high):
     assert getattr(tensor, name)(tensor.tensor([-math.inf, math.inf])).tolist() == [low, high]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [63, 64, 200, 2**14, 2**14 + 1])
+def test_relu_does_to_rows_what_it_does_to_elements(width, dtype):
+    row = np.random.default_rng(0).standard_normal((3, width)).astype(dtype)
+    row[:, :4] = np.nan, -np.inf, np.inf, -0.0
+    for x in (row, row.T.copy().T, row[:, ::-1]):
+        out = tensor.relu(tensor.from_numpy(x)).numpy()
+        np.testing.assert_array_equal(out, np.maximum(x, 0))
+        assert out.dtype == x.dtype
+        assert not np.signbit(out[x == 0]).any()
+
+
 def test_sigmoid_is_precise_far_below_zero():
     for dtype, value in (("float16", -12.0), ("float32", -80.0), ("float64", -700.0)):
         ours = tensor.sigmoid(tensor.tensor([value], dtype=dtype)).item()

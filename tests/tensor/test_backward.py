@@ -341,3 +341,14 @@ def test_mixed_dtypes_give_each_leaf_a_gradient_of_its_own_dtype():
     w = tensor.tensor([2.0], dtype="float64", requires_grad=True)
     (x * w).sum().backward()
     assert (x.grad.dtype, w.grad.dtype) == (tensor.float32, tensor.float64)
+
+
+@pytest.mark.parametrize("shape", [(64, 10), (64, 8096), (3, 40_000)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_what_is_added_to_rows_is_their_sum(shape, dtype):
+    rows = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    for given in (rows, rows.T.copy().T):
+        bias = tensor.zeros(shape[1:], dtype=dtype, requires_grad=True)
+        (tensor.zeros(shape, dtype=dtype) + bias).backward(tensor.from_numpy(given))
+        assert bias.grad.dtype == bias.dtype
+        np.testing.assert_allclose(bias.grad.numpy(), rows.sum(axis=0), rtol=1e-4, atol=1e-5)

@@ -67,6 +67,20 @@ def test_an_unshared_tensor_is_written_in_place():
     assert address(x) == before
 
 
+def test_a_tensor_whose_view_is_gone_is_written_in_place_and_copied_once_somebody_looks():
+    x = tensor.zeros((4,))
+    x.detach()
+    before = address(x)
+    x.fill_(1)
+    assert address(x) == before
+    clone = x.clone()
+    x.fill_(2)
+    assert clone.tolist() == [1.0] * 4
+    view = x[1:]
+    x.fill_(3)
+    assert view.tolist() == [3.0] * 3
+
+
 def test_views_stay_with_their_side_when_a_write_copies():
     x = tensor.zeros((4,))
     view = x[1:3]
