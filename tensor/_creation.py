@@ -17,6 +17,9 @@ from tensor._storage import Array, borrow
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
+# Data of these types have no memory that an array could share.
+_HELD_BY_NOBODY = frozenset({bool, int, float, complex, list})
+
 
 def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Return a new tensor with a copy of `data`.
@@ -46,7 +49,10 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     >>> tensor.tensor([1.0, 2.0]).dtype
     dtype('float32')
     """
-    return finish(pool.copy(as_data(data, dtype)), requires_grad)
+    array = as_data(data, dtype)
+    if type(data) not in _HELD_BY_NOBODY or array.nbytes >= pool.pool.min_pooled:
+        array = pool.copy(array)
+    return finish(array, requires_grad)
 
 
 def finish(array: Array, requires_grad: bool) -> Tensor:
@@ -186,6 +192,12 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
 
 def shape_of(shape: Sizes) -> tuple[int, ...]:
     """Return a shape given as one size, or as a tuple or list of sizes."""
+    if type(shape) is tuple:
+        for n in shape:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return shape
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):

@@ -19,7 +19,10 @@ from tensor._dtypes import (
 from tensor._storage import Array
 
 _NUMBERS = (bool, int, float, complex)
+_NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
 _ARRAYS = (np.ndarray, np.generic)
+# What Python's numbers become, where NumPy makes something else of them.
+_DEFAULTS = {float64: float32, complex128: complex64}
 
 
 def as_data(data: object, dtype: DtypeLike | None) -> Array:
@@ -31,7 +34,7 @@ def as_data(data: object, dtype: DtypeLike | None) -> Array:
     if isinstance(data, _ARRAYS):
         found = require_supported(data.dtype)
         return cast(np.asarray(data, found), found if wanted is None else wanted)
-    if not isinstance(data, (*_NUMBERS, list, tuple)):
+    if not isinstance(data, _NUMBERS_AND_LISTS):
         data = _converted(data)
         if isinstance(data, np.ndarray):
             return as_data(data, wanted)
@@ -152,4 +155,4 @@ def _default_dtype(found: Dtype, data: object) -> Dtype:
         data = data[0]
     if isinstance(data, (*_ARRAYS, TensorCore)):
         return found
-    return {float64: float32, complex128: complex64}.get(found, found)
+    return _DEFAULTS.get(found, found)

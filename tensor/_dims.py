@@ -15,6 +15,8 @@ Sizes = int | tuple[int, ...] | list[int]
 
 def dim_of(op: str, dim: int, ndim: int) -> int:
     """Return `dim` counted from the front, or raise the IndexError that names it."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
     try:
         place = index(dim)
     except TypeError:
@@ -30,7 +32,9 @@ def dim_of(op: str, dim: int, ndim: int) -> int:
 
 def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     """Return each of `dims` counted from the front; naming one twice is a ValueError."""
-    places = tuple(dim_of(op, dim, ndim) for dim in ((dims,) if isinstance(dims, int) else dims))
+    if isinstance(dims, int):
+        return (dim_of(op, dims, ndim),)
+    places = tuple([dim_of(op, dim, ndim) for dim in dims])
     if len(set(places)) != len(places):
         raise ValueError(f"{op}: {dims} names a dimension twice")
     return places

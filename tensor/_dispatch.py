@@ -32,7 +32,7 @@ from tensor._storage import (
     shared_hold,
     writable,
 )
-from tensor._views import over, recorded
+from tensor._views import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,7 +245,7 @@ def view(rule: Rule, make: Callable[[Array], Any], x: TensorCore, /, **parameter
     if array.flags.writeable and not out.flags.writeable:
         # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`writable`).
         out.flags.writeable = True
-    return over(x, out, recorded(rule, x, out, *parameters.values()))
+    return over(x, out, rule, tuple(parameters.values()))
 
 
 def overwrite(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,11 @@ from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dims import dim_of, sizes_of
 from tensor._dispatch import apply
-from tensor._views import over, recorded
+from tensor._views import over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor._storage import Array
     from tensor._tensor import Tensor
 
 _BROADCAST_TO = RULES["broadcast_to"]
@@ -46,41 +46,37 @@ def _expanded(x: TensorCore, sizes: tuple[int, ...]) -> Tensor:
     array = x._array
     if array is None:
         x._raise_disposed()
-    strides = _strides_to_repeat(array, sizes)
-    if strides is None:
-        raise ValueError(
-            f"shape {array.shape} does not broadcast to {sizes}: from the last dimension backward, its sizes "
-            "must be those or 1, and it can't have more of them"
-        )
+    strides = _strides_to_repeat(array.shape, array.strides, sizes)
     owner = array.base
     if owner.__class__ is not np.ndarray:
         owner = array
     flags = owner.flags
     if array.nbytes == owner.nbytes > 0 and array.flags.forc and flags.forc and flags.writeable:
-        # From the start of the block on: 700 ns in place of 3,300.
+        # From the start of the block on: 400 ns in place of 3,300.
         out = np.ndarray(sizes, array.dtype, owner, 0, strides)
     else:
         out = np.broadcast_to(array, sizes) if sizes != array.shape else array.view()
         if array.flags.writeable:
             # NumPy marks it read-only, and would its rows too; here the strides decide (`writable`).
             out.flags.writeable = True
-    return over(x, out, recorded(_BROADCAST_TO, x, out))
+    return over(x, out, _BROADCAST_TO)
 
 
-def _strides_to_repeat(array: Array, sizes: tuple[int, ...]) -> list[int] | None:
-    """Return the strides by which `array` takes larger `sizes`; None where it does not broadcast to them."""
-    added = len(sizes) - array.ndim
-    if added < 0 or min(sizes, default=0) < 0:
-        return None
-    strides = [0] * added
-    for n, size, step in zip(array.shape, sizes[added:], array.strides, strict=True):
-        if n == size:
-            strides.append(step)
-        elif n == 1:
-            strides.append(0)
-        else:
-            return None
-    return strides
+# Some hundred answers: 150 ns in place of 1,200. All numbers here are integers.
+@lru_cache(512)
+def _strides_to_repeat(
+    shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the strides by which an array takes larger `sizes`."""
+    added = len(sizes) - len(shape)
+    fits = added >= 0 and all(n in (1, size) for n, size in zip(shape, sizes[added:], strict=True))
+    if not fits or min(sizes, default=0) < 0:
+        raise ValueError(
+            f"shape {shape} does not broadcast to {sizes}: from the last dimension backward, its sizes must "
+            "be those or 1, and it can't have more of them"
+        )
+    kept = zip(shape, sizes[added:], strides, strict=True)
+    return (*[0] * added, *[step if n == size else 0 for n, size, step in kept])
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -137,11 +137,13 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """
     x = as_tensor(x)
     place = dim_of("unstack", axis, len(x.shape))
-    return tuple([x[_at(place, i)] for i in range(x.shape[place])])
+    before = _at(place)
+    return tuple([x[(*before, i)] for i in range(x.shape[place])])
 
 
-def _at(place: int, key: object) -> tuple[Any, ...]:
-    return (*[slice(None)] * place, key)
+def _at(place: int) -> tuple[slice, ...]:
+    """Return the index of all before a dimension."""
+    return (slice(None),) * place
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
@@ -223,9 +225,9 @@ class Joining(TensorCore):
                     f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
                     f"{x.shape}"
                 )
-        parts, start = [], 0
+        parts, start, before = [], 0, _at(place)
         for n in sizes:
-            parts.append(x[_at(place, slice(start, start + n))])
+            parts.append(x[(*before, slice(start, start + n))])
             start += n
         return tuple(parts)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # How many there may be before those are looked for that are gone.
-_FEW = 16
+FEW = 32
 
 
 class Members:
@@ -22,9 +22,9 @@ class Members:
 
     __slots__ = ("members", "most")
 
-    def __init__(self) -> None:
-        self.members: list[ref[Any]] = []
-        self.most = _FEW
+    members: list[ref[Any]]
+    # So many without a look. Both are set by the subclass.
+    most: int
 
     def enter(self, x: Any) -> None:
         """Enter `x`, which says already that it is here, and has not been before."""
@@ -54,7 +54,7 @@ class Members:
             kept = [entry for entry in members[:end] if (x := entry()) is not None and self._seats(x)]
             members[:end] = kept
         finally:
-            self.most = max(_FEW, 2 * len(kept))
+            self.most = max(FEW, 2 * len(kept))
 
     def _seats(self, x: Any) -> bool:
         seat = x._seat

@@ -10,7 +10,7 @@ from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dims import dim_of, dims_of, exchange, fill_in, key_for_one, order_of, sizes_of
 from tensor._dispatch import apply
-from tensor._views import over, recorded, reshaped, sizes_for
+from tensor._views import over, reshaped, sizes_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,8 @@ _EXPAND_DIMS = RULES["expand_dims"]
 _PERMUTE_DIMS = RULES["permute_dims"]
 _RESHAPE = RULES["reshape"]
 _SQUEEZE = RULES["squeeze"]
+# By the number of dimensions; NumPy has at most 64.
+_REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
@@ -76,8 +78,7 @@ def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
         raise ValueError(
             f"permute takes each of the {array.ndim} dimensions of shape {array.shape} once, not {axes}"
         )
-    out = array.transpose(order)
-    return over(x, out, recorded(_PERMUTE_DIMS, x, out, order))
+    return over(x, array.transpose(order), _PERMUTE_DIMS, (order,))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -208,6 +209,8 @@ class Shapes(TensorCore):
         (2, 12)
         """
         shape = self._shape() or (1,)
+        if start_dim == 0 and end_dim == -1:
+            return self.ravel()
         first = dim_of("flatten", start_dim, len(shape))
         last = dim_of("flatten", end_dim, len(shape))
         if first > last:
@@ -223,7 +226,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).ravel().shape
         (6,)
         """
-        return self.reshape(-1) if prod(self._shape()) else self.reshape(0)
+        return reshaped(self, (-1,), None)
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
         """Return a view with dimension `dim` split into `sizes`, of which one may be -1.
@@ -264,8 +267,7 @@ class Shapes(TensorCore):
         if array is None:
             self._raise_disposed()
         order = exchange(array.ndim, dim0, dim1)
-        out = array.transpose(order)
-        return over(self, out, recorded(_PERMUTE_DIMS, self, out, order))
+        return over(self, array.transpose(order), _PERMUTE_DIMS, (order,))
 
     swapaxes = swapdims = transpose
 
@@ -298,11 +300,7 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        out = array.T
-        if self._node is None:
-            return over(self, out)
-        order = tuple(range(array.ndim))[::-1]
-        return over(self, out, recorded(_PERMUTE_DIMS, self, out, order))
+        return over(self, array.T, _PERMUTE_DIMS, _REVERSED[array.ndim])
 
     @property
     def mT(self) -> Tensor:  # noqa: N802 - the name that users know
@@ -341,14 +339,17 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
+        shape = array.shape
         if dim is None:
             out = array.squeeze()
+        elif type(dim) is int:
+            place = dim_of("squeeze", dim, len(shape))
+            out = array.squeeze(place) if shape[place] == 1 else array
         else:
-            shape = array.shape
             out = array.squeeze(tuple([i for i in dims_of("squeeze", dim, len(shape)) if shape[i] == 1]))
         if out is array:
             out = array.view()
-        return over(self, out, recorded(_SQUEEZE, self, out))
+        return over(self, out, _SQUEEZE)
 
     def unsqueeze(self, dim: int) -> Tensor:
         """Return a view with a new dimension of size 1 at place `dim`.
@@ -362,8 +363,7 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        out = array[key_for_one(array.ndim, dim)]
-        return over(self, out, recorded(_EXPAND_DIMS, self, out))
+        return over(self, array[key_for_one(array.ndim, dim)], _EXPAND_DIMS)
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.

@@ -41,8 +41,7 @@ class Sharing(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        out = array.view()
-        return over(self, out, recorded(_ALIAS, self, out))
+        return over(self, array.view(), _ALIAS)
 
     def clone(self) -> Tensor:
         """Return a tensor with the same values and storage of its own. O(1): the first write copies.
@@ -77,7 +76,7 @@ class Sharing(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        x = over(self, array.view())
+        x = over(self, array.view(), None)
         x._seat = Seat(x._seat.storage, new_family())  # type: ignore[union-attr]  # over() has given it one
         return x
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from itertools import count
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tensor import _pool as pool
 from tensor._books import Size
 from tensor._leases import forget_export, give_back, note_borrowed, note_export
 from tensor._limits import kinds_that_hold
-from tensor._members import Members
+from tensor._members import FEW, Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,8 @@ class Storage(Members):
     __slots__ = ("__weakref__", "block", "borrowed", "lent")
 
     def __init__(self, block: Array) -> None:
-        super().__init__()
+        self.members = []
+        self.most = FEW
         self.block = block
         # Outsiders may look at the block and see writes; `borrowed`: it is theirs for good.
         self.lent = False
@@ -147,11 +149,11 @@ def seat_of(x: Holder) -> Seat:
     array = x._array
     if array is None:
         raise ValueError("an empty tensor has no storage")
-    storage = Storage(owner_of(array))
+    storage = Storage(array if array.base.__class__ is not np.ndarray else owner_of(array))
     # The array itself must not be the block, or its references could not be told from the block's.
     x._array = array.view()
     seat = x._seat = Seat(storage)
-    storage.enter(x)
+    storage.members.append(ref(x))
     return seat
 
 

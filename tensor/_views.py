@@ -32,8 +32,12 @@ _THE_ONE = (True,)
 _NO_HOLDS = ((), (None,), (None, None), (None, None, None))
 
 
-def over(x: TensorCore, out: Array, node: Node | None = None) -> Tensor:
-    """Return a tensor over `out`, a new array that lies over the memory of `x`, or is a copy."""
+def over(x: TensorCore, out: Array, rule: Rule | None, saved: tuple[Any, ...] = ()) -> Tensor:
+    """Return a tensor over `out`, a new array that lies over the memory of `x`, or is a copy.
+
+    `rule` derives it, None where nothing shall, and asks for what is `saved`, as ``recorded`` has it.
+    """
+    node = None if x._node is None or rule is None else recorded(rule, x, out, saved)
     array = x._array
     base = out.base
     if base is not array and (base is None or base is not array.base):  # type: ignore[union-attr]  # seen by callers
@@ -82,10 +86,10 @@ def is_view(out: Array, array: Array) -> bool:
     return base is array or (base is not None and base is array.base)
 
 
-def recorded(rule: Rule, x: TensorCore, out: Array, *parameters: Any) -> Node | None:
+def recorded(rule: Rule, x: TensorCore, out: Array, saved: tuple[Any, ...] = ()) -> Node | None:
     """Return the node of a view of `x`, or None where none is wanted.
 
-    `parameters` are what the derivative asks for, in that order: neither arrays nor the view itself.
+    `saved` is what the derivative asks for, in that order: parameters, of which none is an array.
     """
     before = x._node
     if before is None:
@@ -97,8 +101,8 @@ def recorded(rule: Rule, x: TensorCore, out: Array, *parameters: Any) -> Node | 
     node.rule = rule
     node.plan = rule.plans.get(_THE_ONE) or rule.plan(_THE_ONE)
     node.next = (before,)
-    node.saved = parameters
-    node.holds = _NO_HOLDS[len(parameters)]
+    node.saved = saved
+    node.holds = _NO_HOLDS[len(saved)]
     node.hooks = None
     node.shape = out.shape
     node.dtype = out.dtype
@@ -115,7 +119,7 @@ def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Ten
     array = x._array
     if array is None:
         x._raise_disposed()
-    given = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
+    given = shape if len(shape) != 1 or type(shape[0]) is not tuple else shape[0]
     out = array
     if x._hold is not None or array.flags.c_contiguous:
         # NumPy sees what is wrong sooner than we do. It takes any negative size for -1.
@@ -138,7 +142,7 @@ def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Ten
             "elements do not lie in that order. Use x.reshape(...), which copies where it must, or "
             "x.contiguous() before"
         )
-    return over(x, out, recorded(_RESHAPE, x, out))
+    return over(x, out, _RESHAPE)
 
 
 def sizes_for(x: TensorCore, shape: tuple[object, ...]) -> tuple[int, ...]:
