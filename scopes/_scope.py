@@ -105,9 +105,10 @@ class DisposeScope(Entries):
         ExceptionGroup
             Of what the members' own ``dispose()`` raised, after all of them were disposed.
         """
-        # Without a call from here to the third line. The lock would cost a fifth of an empty scope.
+        # Without a call from here to the fourth line. The lock would cost a fifth of an empty scope.
         members, young, left = self._members, self._young, self._left
         self._members = None
+        self._young = NO_PLACES
         self._left = 0
         if members is None:
             return

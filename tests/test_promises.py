@@ -67,7 +67,8 @@ def test_a_hundred_thousand_operations_in_one_scope_run_in_constant_memory(windo
             before = traced_bytes()
             for _ in range(50_000):
                 x = x * 0.5 + 0.5
-            assert traced_bytes() - before < 4_096
+            # A scope keeps up to 256 entries of tensors that went.
+            assert traced_bytes() - before < 32_768
         finally:
             tracemalloc.stop()
         assert len(scope) == 1

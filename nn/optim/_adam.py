@@ -10,7 +10,7 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import number
+from nn.optim._scratch import new_number, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def _numbers(
     step: int, lr: float, beta1: float, beta2: float, eps: float, dtype: np.dtype[Any]
 ) -> tuple[Array, ...]:
@@ -27,7 +27,8 @@ def _numbers(
     # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
     root = math.sqrt(1 - beta2**step)
     size = lr * root / (1 - beta1**step)
-    return tuple([number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2, eps * root, size)])
+    stay = [number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2)]
+    return (*stay, new_number(eps * root, dtype), new_number(size, dtype))
 
 
 class Adam(Optimizer):
