@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._data import as_data
 from tensor._derivatives import RULES
-from tensor._dims import dim_of, sizes_of
+from tensor._dims import dim_of, sizes_of, spread
 from tensor._dispatch import apply
 from tensor._views import over
 
@@ -39,14 +38,19 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     >>> tensor.broadcast_to(tensor.tensor([1, 2]), (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return _expanded(as_tensor(x), sizes_of("broadcast_to", (shape,)))
+    sizes = sizes_of("broadcast_to", (shape,))
+    if -1 in sizes:
+        raise ValueError(
+            f"broadcast_to: sizes are at least 0, not {sizes}; x.expand(...) takes -1 for one to keep"
+        )
+    return _expanded(as_tensor(x), sizes)
 
 
-def _expanded(x: TensorCore, sizes: tuple[int, ...]) -> Tensor:
+def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     array = x._array
     if array is None:
         x._raise_disposed()
-    strides = _strides_to_repeat(array.shape, array.strides, sizes)
+    sizes, strides = spread(array.shape, array.strides, shape)
     owner = array.base
     if owner.__class__ is not np.ndarray:
         owner = array
@@ -60,23 +64,6 @@ def _expanded(x: TensorCore, sizes: tuple[int, ...]) -> Tensor:
             # NumPy marks it read-only, and would its rows too; here the strides decide (`writable`).
             out.flags.writeable = True
     return over(x, out, _BROADCAST_TO)
-
-
-# Some hundred answers: 150 ns in place of 1,200. All numbers here are integers.
-@lru_cache(512)
-def _strides_to_repeat(
-    shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return the strides by which an array takes larger `sizes`."""
-    added = len(sizes) - len(shape)
-    fits = added >= 0 and all(n in (1, size) for n, size in zip(shape, sizes[added:], strict=True))
-    if not fits or min(sizes, default=0) < 0:
-        raise ValueError(
-            f"shape {shape} does not broadcast to {sizes}: from the last dimension backward, its sizes must "
-            "be those or 1, and it can't have more of them"
-        )
-    kept = zip(shape, sizes[added:], strides, strict=True)
-    return (*[0] * added, *[step if n == size else 0 for n, size, step in kept])
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -182,17 +169,7 @@ class Expanding(TensorCore):
         >>> tensor.tensor([[1], [2]]).expand(-1, 2).tolist()
         [[1, 1], [2, 2]]
         """
-        x = as_tensor(self)
-        asked, shape = sizes_of("expand", sizes), x.shape
-        added = len(asked) - len(shape)
-        if added > 0 and -1 in asked[:added]:
-            i = asked.index(-1)
-            raise ValueError(
-                f"expand: {asked} adds dimension {i} to shape {shape}, so -1 has no size to keep"
-            )
-        if -1 in asked:
-            asked = tuple([shape[i - added] if n == -1 else n for i, n in enumerate(asked)])
-        return _expanded(x, asked)
+        return _expanded(self, sizes_of("expand", sizes))
 
     def expand_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.

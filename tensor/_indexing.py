@@ -191,7 +191,12 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
         return key, True
     given = key if isinstance(key, tuple) else (key,)
     for part in given:
-        if type(part) not in _PLAIN and not (type(part) is slice and _is_plain(part)):
+        kind = type(part)
+        if kind is slice:
+            kind = type(part.start)
+            if kind not in _BOUNDS or type(part.stop) not in _BOUNDS or type(part.step) not in _BOUNDS:
+                break
+        elif kind not in _PLAIN:
             break
     else:
         # With an ellipsis NumPy gives an array without dimensions where it would give a scalar.

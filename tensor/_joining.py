@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from tensor._placing import concatenate
 from tensor._placing import stack as _stack
 from tensor._pool import pool
 from tensor._pooled import plain
+from tensor._views import over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tensor._tensor import Tensor
 
 _CONCAT = RULES["concat"]
+_GETITEM = RULES["getitem"]
 _STACK = RULES["stack"]
 
 
@@ -137,13 +140,26 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """
     x = as_tensor(x)
     place = dim_of("unstack", axis, len(x.shape))
-    before = _at(place)
-    return tuple([x[(*before, i)] for i in range(x.shape[place])])
+    return _parts(x, place, range(x.shape[place]))
 
 
-def _at(place: int) -> tuple[slice, ...]:
-    """Return the index of all before a dimension."""
-    return (slice(None),) * place
+def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tensor, ...]:
+    """Return what ``x[...]`` gives for each of `indices`, which are in range, at dimension `place`."""
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    before = (slice(None),) * place
+    parts = []
+    for i in indices:
+        key = (*before, i, ...)
+        parts.append(over(x, array[key], _GETITEM, (key,)))
+    return tuple(parts)
+
+
+def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
+    """Return parts of `size`, the last one smaller where need be; at least one."""
+    count = x.shape[place]
+    return _parts(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
@@ -217,19 +233,15 @@ class Joining(TensorCore):
         if isinstance(split_size, int):
             if split_size < 1:
                 raise ValueError(f"split: parts have at least size 1, not {split_size}")
-            sizes = [min(split_size, size - start) for start in range(0, size, split_size)] or [0]
-        else:
-            sizes = list(split_size)
-            if sum(sizes) != size or any(n < 0 for n in sizes):
-                raise ValueError(
-                    f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
-                    f"{x.shape}"
-                )
-        parts, start, before = [], 0, _at(place)
-        for n in sizes:
-            parts.append(x[(*before, slice(start, start + n))])
-            start += n
-        return tuple(parts)
+            return _split(x, place, split_size)
+        sizes = list(split_size)
+        if sum(sizes) != size or any(n < 0 for n in sizes):
+            raise ValueError(
+                f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
+                f"{x.shape}"
+            )
+        ends = list(accumulate(sizes, initial=0))
+        return _parts(x, place, map(slice, ends, ends[1:]))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` parts of one size along `dim`, the last one smaller where need be; views.
@@ -243,5 +255,5 @@ class Joining(TensorCore):
         if chunks < 1:
             raise ValueError(f"chunk: there is at least 1 chunk, not {chunks}")
         x = as_tensor(self)
-        size = x.shape[dim_of("chunk", dim, len(x.shape))]
-        return x.split(max(1, -(-size // chunks)), dim)
+        place = dim_of("chunk", dim, len(x.shape))
+        return _split(x, place, -(-x.shape[place] // chunks) or 1)

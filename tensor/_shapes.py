@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensor._core import TensorCore
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
-from tensor._dims import dim_of, dims_of, exchange, fill_in, key_for_one, order_of, sizes_of
+from tensor._dims import dim_of, dims_of, exchange, fill_in, order_of, sizes_of
 from tensor._dispatch import apply
 from tensor._views import over, reshaped, sizes_for
 
@@ -21,7 +21,9 @@ _EXPAND_DIMS = RULES["expand_dims"]
 _PERMUTE_DIMS = RULES["permute_dims"]
 _RESHAPE = RULES["reshape"]
 _SQUEEZE = RULES["squeeze"]
-# By the number of dimensions; NumPy has at most 64.
+# By the number of dimensions, of which NumPy has at most 64: all of them from the last to the first, and the
+# index that adds one of size 1 behind them.
+_BEFORE_ONE = [(*[slice(None)] * n, None) for n in range(65)]
 _REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
 
@@ -63,17 +65,14 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     >>> tensor.permute_dims(tensor.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return _in_order(as_tensor(x), tuple(axes))
+    return _in_order(as_tensor(x), sizes_of("permute", (axes,)))
 
 
 def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
     array = x._array
     if array is None:
         x._raise_disposed()
-    try:
-        order = order_of(array.ndim, *axes)
-    except TypeError:  # no dimension has a hash
-        order = dims_of("permute", axes, array.ndim)
+    order = order_of(array.ndim, axes)
     if order is None:
         raise ValueError(
             f"permute takes each of the {array.ndim} dimensions of shape {array.shape} once, not {axes}"
@@ -251,8 +250,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
-        return _in_order(self, tuple(given))  # type: ignore[arg-type]  # what is no dimension raises
+        return _in_order(self, sizes_of("permute", dims))
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Return a view with two dimensions exchanged.
@@ -266,7 +264,8 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        order = exchange(array.ndim, dim0, dim1)
+        ndim = array.ndim
+        order = exchange(ndim, dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim))
         return over(self, array.transpose(order), _PERMUTE_DIMS, (order,))
 
     swapaxes = swapdims = transpose
@@ -363,7 +362,7 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array[key_for_one(array.ndim, dim)], _EXPAND_DIMS)
+        return over(self, array[_BEFORE_ONE[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS)
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.

@@ -1,5 +1,7 @@
 """Shapes: views on one storage, copies where there is no view, errors that name what does not fit."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -184,3 +186,16 @@ def test_sizes_strides_and_places_in_memory():
     assert x.contiguous() is x
     assert x.T.contiguous().is_contiguous()
     assert x.device == "cpu"
+
+
+@pytest.mark.parametrize(
+    "use", [lambda x, d: x.transpose(d, 1), lambda x, d: x.permute(1 - d, d), lambda x, d: x.unsqueeze(d)]
+)
+def test_a_dimension_in_a_tensor_is_read_each_time_and_not_kept(use):
+    x, dim = tensor.zeros((2, 3)), tensor.tensor(0)
+    before = use(x, dim).shape
+    dim += 1
+    assert use(x, dim).shape != before
+    gone = weakref.ref(dim)
+    del dim
+    assert gone() is None

@@ -237,6 +237,34 @@ def test_a_transposed_tensor_keeps_its_elements_when_a_write_copies():
     assert kept.tolist() == [[[1, 4]], [[2, 5]], [[3, 6]]]
 
 
+def test_views_that_are_gone_leave_nothing_behind_and_no_copy_is_made_for_them():
+    x = tensor.zeros((4,))
+    kept = [x[:2] for _ in range(100)]
+    for _ in range(1000):
+        x.T.dispose()
+        x.reshape(2, 2)
+    storage = x._seat.storage
+    assert len(storage.members) <= 2 * len(kept) + 2
+    assert storage.is_shared()
+    kept.clear()
+    before = address(x)
+    x += 1
+    assert address(x) == before
+    assert not storage.is_shared()
+    assert len(storage.members) == 1
+
+
+def test_a_detached_tensor_is_no_relative_of_one_long_gone():
+    x = tensor.ones((2,), requires_grad=True) * 1
+    families = set()
+    for _ in range(3):
+        y = x.detach()
+        assert y._seat.family not in families
+        assert y[0:1]._seat.family == y._seat.family
+        families.add(y._seat.family)
+        del y
+
+
 def test_nbytes_of_a_scope_counts_shared_memory_once():
     from scopes import new_dispose_scope
 
