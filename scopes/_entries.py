@@ -21,10 +21,11 @@ from operator import call
 from typing import Any
 
 # Most scopes are those of a step or a function, with few tensors; a long one pays 8 bytes for each place.
-_FIRST_PLACES = 32
+FIRST_PLACES = (None,) * 16
 # Numbers up to 256 are there already; to make larger ones costs 10 ns at each entry.
 _PLACES = 256
-# What a new scope has.
+# What a scope has before its first places are full, and after its end: to make lists costs an empty scope.
+NO_MEMBERS: list[Any] = []
 NO_PLACES: list[Any] = []
 
 
@@ -39,8 +40,8 @@ class Entries:
     _young: list[Any]
     _left: int
 
-    # How many members were there after the last look at them, and how many were entered since then. Set with
-    # the first places.
+    # How many members were there after the last look at them, and how many were entered since then. Set when
+    # the first places are full.
     _looked_at: int
     _since: int
     _is_looking: bool
@@ -60,18 +61,23 @@ class Entries:
         members, young = self._members, self._young
         if members is None or self._left > 0:
             return
-        count = _PLACES if young else _FIRST_PLACES
-        places: list[Any] = [None] * count
-        if not young:
+        places: list[Any] = [None] * _PLACES
+        if members is NO_MEMBERS:
             self._looked_at = 0
             self._since = 0
             self._is_looking = False
+            members = []
+            # Without a call between the look and the change.
+            if self._members is NO_MEMBERS:
+                self._members = members
+            else:
+                return  # another thread was quicker, or has ended the scope
         # First here, then no more there: who asks meanwhile finds some twice, and none missing.
         members += young[::-1]
         # From here on without a call.
         if self._young is young and self._members is members:
             self._young = places
-            self._left = count
+            self._left = _PLACES
         self._look_at(members)
 
     def _look_at(self, members: list[Any]) -> None:
@@ -93,19 +99,16 @@ class Entries:
         finally:
             self._is_looking = False
 
-    def _entered(self) -> list[Any]:
-        """Return all entries, oldest first; some may be there twice."""
+    def _there(self) -> list[Any]:
+        """Return what ``there`` does for this scope; nobody once it has ended."""
         members, young, left = self._members, self._young, self._left
-        return [] if members is None else members + entered(young, left)
+        return [] if members is None else there(members, young, left)
 
 
-def entered(young: list[Any], left: int) -> list[Any]:
-    """Return the entries in `young`, oldest first, when so many places were left."""
-    return young[max(left, 0) :][::-1]
+def there(members: list[Any], young: list[Any], left: int) -> list[Any]:
+    """Return who was entered, oldest first, and None for those that are gone.
 
-
-def there(entries: list[Any]) -> list[Any]:
-    """Return who is still there of `entries`; not all of them need be owned by the scope that has them."""
-    # A list of its own, in one go: an object may be gone between two looks at its entry.
-    found = list(map(call, entries))
-    return [x for x in found if x is not None]
+    Some may be there twice, and some owned elsewhere by now.
+    """
+    # In one go: an object may be gone between two looks at its entry.
+    return list(map(call, members + young[left if left > 0 else 0 :][::-1]))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from scopes._containers import Closable, Disposable, is_closable, is_disposable
-from scopes._entries import there
 from scopes._scoped import Scoped
 from scopes._tallies import Account, accounts_of
 
@@ -159,8 +158,8 @@ def resource_of(x: object) -> object:
 def members_of(scope: DisposeScope) -> list[object]:
     """Return what `scope` owns, oldest first."""
     found: dict[int, object] = {}
-    for x in there(scope._entered()):
-        if x._scope is scope:
+    for x in scope._there():
+        if x is not None and x._scope is scope:
             found.pop(id(x), None)  # one that left and came back is as young as its last entry
             found[id(x)] = resource_of(x)
     return list(found.values())
@@ -177,8 +176,9 @@ def nbytes_of(scope: DisposeScope) -> int:
 def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
     """Dispose `items`, the last first, and empty the list.
 
-    With a `scope`, they are what its entries return, and what has another owner is left to that one. What
-    single ones raise comes at the end, as one group; after an interrupt too the rest is disposed first.
+    With a `scope`, they are what its entries return: what has another owner is left to that one, and None is
+    nobody. What single ones raise comes at the end, as one group; after an interrupt too the rest is
+    disposed first.
     """
     errors: list[BaseException] = []
     x: object = None
@@ -188,7 +188,7 @@ def dispose_each(items: list[object], scope: DisposeScope | None) -> None:
                 x = items.pop()
                 if isinstance(x, Scoped):
                     x._end_with(scope)
-                else:
+                elif x is not None:
                     _dispose_resource(x, scope)
         except BaseException as error:
             errors.append(error)

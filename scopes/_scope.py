@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 from scopes import _ownership as ownership
 from scopes._containers import find
 from scopes._current import current, current_dispose_scope
-from scopes._entries import NO_PLACES, Entries, entered, there
+from scopes._entries import FIRST_PLACES, NO_MEMBERS, NO_PLACES, Entries, there
 from scopes._errors import ScopeDisposedError
 from scopes._leaks import LeakReport, survivors
 from scopes._ownership import (
@@ -74,9 +74,9 @@ class DisposeScope(Entries):
         if outer is not None and outer._members is None:
             outer = current_dispose_scope()
         self._outer = outer
-        self._members = []
-        self._young = NO_PLACES
-        self._left = 0
+        self._members = NO_MEMBERS
+        self._young = [*FIRST_PLACES]  # 30 ns sooner than [None] * 16
+        self._left = 16
         _make_current(self)
         if tracking.tracker is not None:
             tracking.tracker.opened(self)
@@ -118,9 +118,9 @@ class DisposeScope(Entries):
             outer = self.outer_scope
         if _current() is self:
             _make_current(outer)
-        if young:
+        if left != 16 or members is not NO_MEMBERS:
             try:
-                dispose_each(there(members + entered(young, left)), self)
+                dispose_each(there(members, young, left), self)
             finally:
                 if tracking.tracker is not None:
                     tracking.tracker.closed(self)
@@ -313,7 +313,7 @@ class DisposeScope(Entries):
         self._raise_if_ended("told to dispose its members")
         kept = {id(x) for x in find(keep, may_be_owned, inside=True)}
         self._raise_if_ended("told to dispose its members")
-        dispose_each([x for x in there(self._entered()) if id(resource_of(x)) not in kept], self)
+        dispose_each([x for x in self._there() if id(resource_of(x)) not in kept], self)
 
     @staticmethod
     def replace_with(original: object, replacement: T) -> T:
