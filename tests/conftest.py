@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -31,6 +32,13 @@ def no_scope_is_left_current(collections_pass_over_what_was_there_before: None) 
         scope.dispose()
     gc.collect()
     assert left is None, f"the test left {left} open"
+
+
+@pytest.fixture(autouse=True)
+def numpy_reports_as_before() -> Iterator[None]:
+    # An interrupt at the door of `np.errstate` leaves the settings as they are inside.
+    with np.errstate():
+        yield
 
 
 @pytest.fixture
