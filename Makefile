@@ -26,7 +26,7 @@ demo: $(VENV)/.has-examples
 	$(BIN)/python examples/train_digits.py
 
 test: $(VENV)/.has-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.has-check
 	$(BIN)/ruff check
