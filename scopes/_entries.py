@@ -21,7 +21,8 @@ from operator import call
 from typing import Any
 
 # Most scopes are those of a step or a function, with few tensors; a long one pays 8 bytes for each place.
-FIRST_PLACES = (None,) * 16
+FIRST = 16
+FIRST_PLACES = (None,) * FIRST
 # Numbers up to 256 are there already; to make larger ones costs 10 ns at each entry.
 _PLACES = 256
 # What a scope has before its first places are full, and after its end: to make lists costs an empty scope.
@@ -63,15 +64,14 @@ class Entries:
             return
         places: list[Any] = [None] * _PLACES
         if members is NO_MEMBERS:
+            members = []
+            # Without a call or a new container between the look and the changes.
+            if self._members is not NO_MEMBERS:
+                return  # another thread was quicker, or has ended the scope; or a finalizer, just now
+            self._members = members
             self._looked_at = 0
             self._since = 0
             self._is_looking = False
-            members = []
-            # Without a call between the look and the change.
-            if self._members is NO_MEMBERS:
-                self._members = members
-            else:
-                return  # another thread was quicker, or has ended the scope
         # First here, then no more there: who asks meanwhile finds some twice, and none missing.
         members += young[::-1]
         # From here on without a call.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 from scopes import _ownership as ownership
 from scopes._containers import find
 from scopes._current import current, current_dispose_scope
-from scopes._entries import FIRST_PLACES, NO_MEMBERS, NO_PLACES, Entries, there
+from scopes._entries import FIRST, FIRST_PLACES, NO_MEMBERS, NO_PLACES, Entries, there
 from scopes._errors import ScopeDisposedError
 from scopes._leaks import LeakReport, survivors
 from scopes._ownership import (
@@ -75,8 +75,8 @@ class DisposeScope(Entries):
             outer = current_dispose_scope()
         self._outer = outer
         self._members = NO_MEMBERS
-        self._young = [*FIRST_PLACES]  # 30 ns sooner than [None] * 16
-        self._left = 16
+        self._young = [*FIRST_PLACES]  # 30 ns sooner than [None] * FIRST
+        self._left = FIRST
         _make_current(self)
         if tracking.tracker is not None:
             tracking.tracker.opened(self)
@@ -118,7 +118,7 @@ class DisposeScope(Entries):
             outer = self.outer_scope
         if _current() is self:
             _make_current(outer)
-        if left != 16 or members is not NO_MEMBERS:
+        if left != FIRST or members is not NO_MEMBERS:
             try:
                 dispose_each(there(members, young, left), self)
             finally:
