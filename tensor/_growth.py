@@ -13,11 +13,16 @@ import warnings
 from _thread import get_ident
 from math import prod
 from sys import getrefcount
+from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from scopes.lowlevel import callers, format_bytes
 from tensor._graph import Leaf, Node
 from tensor._graph_statistics import GraphStatistics, nodes_from, statistics_of
+
+if TYPE_CHECKING:
+    from tensor._modes import Recorder
+    from tensor._storage import Array
 
 _STEPS = 200
 # How many ops are recorded from one look to the next.
@@ -154,6 +159,18 @@ def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
             )
     _watch = _Watch(steps)
     _watch.wind_up()
+
+
+def complete(node: Node, out: Array, recorder: Literal[True] | Recorder) -> Node:
+    """Return the new `node` with what it knows of the output, counted, and shown to the recorder."""
+    node.shape = out.shape
+    node.dtype = out.dtype
+    left = ticks.left = ticks.left - 1
+    if left < 0:
+        look_closer(node)
+    if recorder is not True:
+        recorder.show(node)
+    return node
 
 
 def look_closer(node: Node) -> None:

@@ -13,7 +13,7 @@ from tensor._core import TensorCore, wrap
 from tensor._derivatives import RULES
 from tensor._dims import fill_in, sizes_of
 from tensor._graph import Node
-from tensor._growth import look_closer, ticks
+from tensor._growth import complete
 from tensor._modes import grad_enabled
 from tensor._placing import reshape as _reshape
 from tensor._plain import plain
@@ -28,7 +28,6 @@ _new = object.__new__
 _current_scope = current.get
 _recorder = grad_enabled.get
 _RESHAPE = RULES["reshape"]
-_THE_ONE = (True,)
 _NO_HOLDS = ((), (None,), (None, None), (None, None, None))
 
 
@@ -99,19 +98,12 @@ def recorded(rule: Rule, x: TensorCore, out: Array, saved: tuple[Any, ...] = ())
         return None
     node = Node()
     node.rule = rule
-    node.plan = rule.plans.get(_THE_ONE) or rule.plan(_THE_ONE)
+    node.plan = rule.of_one or rule.plan((True,))
     node.next = (before,)
     node.saved = saved
     node.holds = _NO_HOLDS[len(saved)]
     node.hooks = None
-    node.shape = out.shape
-    node.dtype = out.dtype
-    left = ticks.left = ticks.left - 1
-    if left < 0:
-        look_closer(node)
-    if recorder is not True:
-        recorder.show(node)
-    return node
+    return complete(node, out, recorder)
 
 
 def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Tensor:
