@@ -11,22 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tensor import _split_reductions, _splitting, memory
-from tensor.lowlevel import configure_threads
+from tensor import _split_reductions
+from tests.tensor.cutting import three_threads_for_all
 
 
 @pytest.fixture(autouse=True)
 def all_is_cut(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let three threads work on whatever has some elements."""
-    threads, sizes = tensor.get_num_threads(), dict(_splitting.least.by_cost)
     monkeypatch.setattr(_split_reductions, "_LONGEST", 300)
-    tensor.set_num_threads(3)
-    configure_threads(cheap=0, dear=0, dearest=0)
-    memory.configure(min_pooled_bytes=64)
-    yield
-    memory.configure(min_pooled_bytes=2**17)
-    configure_threads(**sizes)
-    tensor.set_num_threads(threads)
+    with three_threads_for_all():
+        yield
 
 
 def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:

@@ -13,25 +13,19 @@ from hypothesis import strategies as st
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import _splitting, memory
+from tensor import memory
 from tensor._placing import astype, of_one, of_two, where, where_nonzero
 from tensor.lowlevel import configure_threads
 from tests.tensor.arrays import filled
+from tests.tensor.cutting import three_threads_for_all
 
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(autouse=True)
 def all_is_cut() -> Iterator[None]:
-    """Let three threads work on whatever has some elements."""
-    threads, sizes = tensor.get_num_threads(), dict(_splitting.least.by_cost)
-    tensor.set_num_threads(3)
-    configure_threads(cheap=0, dear=0, dearest=0)
-    memory.configure(min_pooled_bytes=64)
-    yield
-    memory.configure(min_pooled_bytes=2**17)
-    configure_threads(**sizes)
-    tensor.set_num_threads(threads)
+    with three_threads_for_all():
+        yield
 
 
 def laid(array: Array, way: str) -> Array:
