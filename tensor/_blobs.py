@@ -6,22 +6,21 @@ import sys
 from math import prod
 from operator import index
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._core import wrap_with
 from tensor._creation import shape_of
 from tensor._dims import Sizes
-from tensor._dtypes import Dtype, DtypeLike, as_dtype
-from tensor._loans import Loan, take
-from tensor._storage import borrow
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, uint8
+from tensor._loans import array_in, open_loan, take, wrap_borrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
+    from tensor._storage import Array
     from tensor._tensor import Tensor
 
     OnRelease = Callable[[], object] | None
@@ -87,22 +86,31 @@ def from_blob(
     given back
     >>> data.clear()
     """
-    layout = _layout("from_blob", shape, dtype, strides)
-    start = _offset(offset)
+    sizes = shape_of(shape)
+    kind = _native("from_blob", dtype)
+    steps = None if strides is None else _strides("from_blob", sizes, strides)
+    nbytes = _span("from_blob", sizes, kind, steps)
+    start = index(offset)
+    if start < 0:
+        raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
     _require_callable("from_blob", on_release)
-    loan = take(buffer)
+    raw = held = None
     try:
-        available, end = loan.nbytes, start + layout.nbytes
-        if end > available:
+        raw, held = take(buffer)
+        end = start + nbytes
+        if end > raw.nbytes:
             raise ValueError(
-                f"from_blob(): {layout} asks for {layout.nbytes} bytes from offset {start}, to byte {end}; "
-                f"the buffer has {available}. Ask for less; strides count elements, offset counts bytes"
+                f"from_blob(): {_described(sizes, kind, steps)} asks for {nbytes} bytes from offset {start}, "
+                f"to byte {end}; the buffer has {raw.nbytes}. Ask for less; strides count elements, offset "
+                "counts bytes"
             )
-        loan.narrow(start, layout.nbytes)
-        return _over(loan, layout, on_release)
+        open_loan(raw, nbytes, on_release, held)
+        if steps is None:
+            return _packed(array_in(raw, kind, nbytes // kind.itemsize, start), sizes)
+        return _strided(array_in(raw, uint8, nbytes, start), sizes, kind, steps)
     except BaseException as error:
         # The frames in the traceback would keep the buffer as long as somebody keeps the error.
-        del loan
+        raw = held = None
         clear_frames(error.__traceback__)
         raise
 
@@ -149,7 +157,10 @@ def from_address(
     >>> list(numbers)
     [5.0, 2.0, 3.0]
     """
-    layout = _layout("from_address", shape, dtype, strides)
+    sizes = shape_of(shape)
+    kind = _native("from_address", dtype)
+    steps = _steps(sizes) if strides is None else _strides("from_address", sizes, strides)
+    nbytes = _span("from_address", sizes, kind, steps)
     _require_callable("from_address", on_release)
     place = index(address)
     if place <= 0:
@@ -157,61 +168,75 @@ def from_address(
             f"from_address(): {'null' if place == 0 else place} is no address: pass that of the first "
             "element, such as ctypes.addressof(x)"
         )
-    if layout.nbytes > sys.maxsize or place + layout.nbytes > 2 * sys.maxsize + 2:
-        raise ValueError(f"from_address(): {layout} at {place:#x} ends beyond what is addressable")
-    loan = Loan(place, layout.nbytes, owner=owner)
+    if nbytes > sys.maxsize or place + nbytes > 2 * sys.maxsize + 2:
+        raise ValueError(
+            f"from_address(): {_described(sizes, kind, steps)} at {place:#x} ends beyond what is addressable"
+        )
+    memory: _Memory | None = _Memory(place, nbytes)
     try:
-        return _over(loan, layout, on_release)
+        open_loan(memory, nbytes, on_release, owner)
+        # All bytes are the base: a write that must copy finds each view's elements in it by their offset.
+        return _strided(np.asarray(memory), sizes, kind, steps)
     except BaseException as error:
-        del loan
+        memory = None
         clear_frames(error.__traceback__)
         raise
 
 
-def _over(loan: Loan, layout: _Layout, on_release: OnRelease) -> Tensor:
-    loan.on_release = on_release
-    array = loan.array(layout.shape, layout.dtype, layout.byte_strides)
-    x = wrap_with(array, None, None)
-    borrow(x)
-    return x
+class _Memory:
+    """Bytes at an address."""
+
+    __slots__ = ("__array_interface__", "__weakref__")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+        }
 
 
-class _Layout(NamedTuple):
-    """Where elements are, relative to the first; strides in elements."""
-
-    shape: tuple[int, ...]
-    dtype: Dtype
-    strides: tuple[int, ...]
-    # From the first byte to the last.
-    nbytes: int
-
-    @property
-    def byte_strides(self) -> tuple[int, ...]:
-        return tuple([s * self.dtype.itemsize for s in self.strides])
-
-    def __str__(self) -> str:
-        strided = "" if self.strides == _packed(self.shape) else f" with strides {self.strides}"
-        return f"shape {self.shape} of {self.dtype}{strided}"
+def _packed(block: Array, shape: tuple[int, ...]) -> Tensor:
+    return wrap_borrowed(block.reshape(shape), block)
 
 
-def _layout(op: str, shape: Sizes, dtype: DtypeLike, strides: Sequence[int] | None) -> _Layout:
-    sizes = shape_of(shape)
+def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...]) -> Tensor:
+    array = np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides]))
+    return wrap_borrowed(array, block)
+
+
+def _native(op: str, dtype: DtypeLike) -> Dtype:
     found = as_dtype(dtype)
-    if not np.dtype(dtype).isnative:
+    if found is not dtype and not np.dtype(dtype).isnative:
         raise ValueError(
             f"{op}() can't share memory of byte order {np.dtype(dtype).str!r}: write "
             "tensor.tensor(numpy.frombuffer(buffer, dtype)) to copy it"
         )
-    steps = _packed(sizes) if strides is None else _strides(op, sizes, strides)
-    last = sum([(n - 1) * s for n, s in zip(sizes, steps, strict=True)])
-    layout = _Layout(sizes, found, steps, 0 if 0 in sizes else (last + 1) * found.itemsize)
+    return found
+
+
+def _span(op: str, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...] | None) -> int:
+    """Return how many bytes there are from the first to the last; strides in elements, None for packed."""
+    size = prod(shape)
+    nbytes = size * dtype.itemsize
+    if strides is None and 0 < nbytes <= sys.maxsize:
+        return nbytes
+    last = size - 1 if strides is None else sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
     # Also where there is no element: NumPy counts in machine words all the same.
-    if max((prod([n for n in sizes if n]), *steps)) * found.itemsize > sys.maxsize:
+    most = max(size or prod([n for n in shape if n]), *(strides or (0,)))
+    if most * dtype.itemsize > sys.maxsize:
+        layout = _described(shape, dtype, strides)
         raise ValueError(f"{op}(): {layout} asks for more bytes than any memory has")
-    return layout
+    return (last + 1) * dtype.itemsize if size else 0
 
 
-def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _described(shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...] | None) -> str:
+    strided = "" if strides in (None, _steps(shape)) else f" with strides {strides}"
+    return f"shape {shape} of {dtype}{strided}"
+
+
+def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
@@ -234,13 +259,6 @@ def _strides(op: str, shape: tuple[int, ...], strides: Sequence[int]) -> tuple[i
                 )
             span += (n - 1) * step
     return steps
-
-
-def _offset(offset: int) -> int:
-    start = index(offset)
-    if start < 0:
-        raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
-    return start
 
 
 def _require_callable(op: str, on_release: object) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tensor._core import TensorCore, wrap, wrap_with
-from tensor._loans import Loan, address_of
+from tensor._loans import array_in, open_loan
 from tensor._safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor._storage import Array
 
@@ -70,17 +70,19 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
         if all(entry.end == entry.begin for entry in entries.values()):
             return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
         # Read-only: a private writable mapping would be charged against the machine's memory at once.
-        mapping = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     # Not marked as borrowed: nobody writes here, so clones and the tape may share the values without a copy.
-    start = address_of(mapping)
-    return {name: wrap_with(_mapped(mapping, start, entry), None, None) for name, entry in entries.items()}
+    return {name: wrap_with(_mapped(mapping, entry), None, None) for name, entry in entries.items()}
 
 
-def _mapped(mapping: memoryview, start: int, entry: Entry) -> Array:
-    # Each holds the memoryview, so that nobody can close the mapping underneath.
-    loan = Loan(start + entry.begin, entry.end - entry.begin, is_readonly=True, owner=mapping)
-    array = loan.array(entry.shape, entry.dtype.newbyteorder("<"))
-    return array.astype(entry.dtype, copy=False)
+def _mapped(mapping: mmap.mmap, entry: Entry) -> Array:
+    # Each holds a memoryview, so that nobody can close the mapping underneath.
+    view = memoryview(mapping)
+    nbytes = entry.end - entry.begin
+    open_loan(view, nbytes, None)
+    dtype = entry.dtype.newbyteorder("<")
+    array = array_in(view, dtype, nbytes // dtype.itemsize, entry.begin)
+    return array.reshape(entry.shape).astype(entry.dtype, copy=False)
 
 
 def save_file(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 import numpy as np
 
+from tensor._core import wrap_with
 from tensor._leases import books
-from tensor._storage import owner_of
+from tensor._storage import Borrowed, Storage, join, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,90 +19,60 @@ if TYPE_CHECKING:
 
     from tensor._books import Books
     from tensor._storage import Array
+    from tensor._tensor import Tensor
+
+    OnRelease = Callable[[], object] | None
 
 
-class Loan:
-    """The base of the arrays over borrowed bytes: it goes with the last of them, and with it what it holds.
+class Loan(ref[Any]):
+    """Borrowed bytes, in ``bytes_external`` for as long as any array lies over them.
 
-    A finalizer on an array would run before the array lets go of its base, too early for an ``on_release``
-    that closes the source. A loan lets go of the source first and tells afterwards. All that time its bytes
-    are in ``bytes_external``.
+    It refers to what all of these arrays hold last: a memoryview of the source, or an address. That lets go
+    of the source first and tells afterwards, when an `on_release` may close it. (A finalizer of an array
+    would run before the array lets go.)
     """
 
-    __slots__ = ("address", "exporters", "is_readonly", "nbytes", "on_release", "owner")
+    __slots__ = ("held", "nbytes", "on_release")
 
-    def __init__(self, address: int, nbytes: int, is_readonly: bool = False, owner: object = None) -> None:
-        self.address = address
-        self.is_readonly = is_readonly
-        self.owner = owner
-        self.exporters: list[PickleBuffer] = []
-        self.on_release: Callable[[], object] | None = None
-        self.nbytes = nbytes
-        books.external += nbytes
+    # What must stay besides.
+    held: object
+    nbytes: int
+    on_release: OnRelease
 
-    # `books` is bound here: when the interpreter ends, the names of modules may be gone.
-    def __del__(self, books: Books = books) -> None:
-        books.external -= self.nbytes
-        for exporter in self.exporters:
-            exporter.release()
-        self.owner = None
-        if self.on_release is not None:
-            # What it raises goes to sys.unraisablehook, as from any finalizer.
-            self.on_release()
-
-    def narrow(self, offset: int, nbytes: int) -> None:
-        """Borrow no more than `nbytes` bytes from `offset` on."""
-        books.external -= self.nbytes - nbytes
-        self.address += offset
-        self.nbytes = nbytes
-
-    def array(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
-    ) -> Array:
-        """Return an array over the bytes from the first on; `strides` in bytes."""
-        # All bytes are its base: a write that must copy finds each view's elements in it by their offset.
-        return np.ndarray(shape, dtype, np.asarray(self), 0, strides)
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return {
-            "version": 3,
-            "shape": (self.nbytes,),
-            "typestr": "|u1",
-            "data": (self.address, self.is_readonly),
-        }
+    # Those of `ref` ask the referent.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
 
-def address_of(view: memoryview) -> int:
-    """Return where the first byte of `view` is."""
-    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
-    return address
+_loans: set[Loan] = set()
+# An array that refers to itself, which the garbage collector doesn't see, stays for good, and what else it
+# refers to: when the interpreter ends, loans outlive the modules whose tensors they are under.
+_forever = np.empty(2, object)
+_forever[0], _forever[1] = _loans, _forever
 
 
-def take(buffer: Buffer | np.ndarray[Any, Any]) -> Loan:
-    """Return the loan of all bytes of `buffer`, which can't be resized or closed until the loan goes."""
-    exporter = _export_of(buffer)
-    try:
-        with memoryview(exporter) as view:
-            if "O" in view.format:
-                raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
-            if not view.contiguous:
-                raise ValueError(
-                    "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, "
-                    "or write tensor.from_numpy(numpy.asarray(buffer))"
-                )
-        with exporter.raw() as raw:
-            loan = Loan(address_of(raw), raw.nbytes, raw.readonly)
-    except (TypeError, ValueError):
-        exporter.release()
-        raise
-    loan.exporters.append(exporter)
-    if isinstance(buffer, np.ndarray):
-        _hold_what_is_under(buffer, loan)
-    return loan
+# Names are bound here: when the interpreter ends, those of modules may be gone.
+def _end(loan: Loan, books: Books = books, forget: Callable[[Loan], None] = _loans.discard) -> None:
+    forget(loan)
+    books.external -= loan.nbytes
+    loan.held = None
+    if loan.on_release is not None:
+        # What it raises goes to sys.unraisablehook, as from any finalizer.
+        loan.on_release()
 
 
-def _export_of(buffer: Buffer | np.ndarray[Any, Any]) -> PickleBuffer:
+def open_loan(source: object, nbytes: int, on_release: OnRelease, held: object = None) -> None:
+    """Count `nbytes` bytes of `source` as borrowed until it goes; then let go of `held`, and tell."""
+    loan = Loan(source, _end)
+    loan.held = held
+    loan.nbytes = nbytes
+    loan.on_release = on_release
+    books.external += nbytes
+    _loans.add(loan)
+
+
+def take(buffer: Buffer | np.ndarray[Any, Any]) -> tuple[memoryview, object]:
+    """Return all bytes of `buffer`, which can't be resized or closed until they go; and what else to hold."""
     try:
         # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
         # fails before it has released anything.
@@ -111,19 +83,52 @@ def _export_of(buffer: Buffer | np.ndarray[Any, Any]) -> PickleBuffer:
             f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
         ) from None
     try:
-        memoryview(exporter).release()
+        view = memoryview(exporter)
     except TypeError:
         # What a class written in Python exports (`__buffer__`, from 3.12 on) only a memoryview passes on.
         exporter.release()
-        return PickleBuffer(memoryview(cast("Buffer", buffer)))
-    return exporter
+        exporter = PickleBuffer(memoryview(cast("Buffer", buffer)))
+        view = memoryview(exporter)
+    if "O" in view.format:
+        raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
+    try:
+        raw = exporter.raw()
+    except BufferError:
+        raise ValueError(
+            "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, or "
+            "write tensor.from_numpy(numpy.asarray(buffer))"
+        ) from None
+    return raw, _root_of(buffer) if isinstance(buffer, np.ndarray) else None
 
 
-def _hold_what_is_under(array: np.ndarray[Any, Any], loan: Loan) -> None:
+def _root_of(array: np.ndarray[Any, Any]) -> PickleBuffer | None:
     # A memmap refers to its mmap but doesn't keep it from being closed.
     root = owner_of(array).base
-    if root is not None:
-        try:
-            loan.exporters.append(PickleBuffer(cast("Buffer", root)))
-        except TypeError:
-            return  # no exporter: the reference that the array holds must do
+    try:
+        return None if root is None else PickleBuffer(cast("Buffer", root))
+    except TypeError:
+        return None  # no exporter: the reference that the array holds must do
+
+
+def array_in(source: memoryview, dtype: np.dtype[Any], count: int, start: int) -> Array:
+    """Return `count` elements from byte `start` of `source` on, as an array that holds `source`."""
+    # Over `source` itself NumPy would hold what is under it, and not the view.
+    held: Any = PickleBuffer(source)
+    return np.frombuffer(held, dtype, count, start)
+
+
+# For those whose bytes a loan counts.
+_LENT = Borrowed(0)
+
+
+def wrap_borrowed(array: Array, block: Array, borrowed: Borrowed = _LENT) -> Tensor:
+    """Return a tensor over `array`, a view of the `block` that lies over somebody else's memory.
+
+    Writes go through, and values are never shared lazily.
+    """
+    storage = Storage(block)
+    storage.lent = True
+    storage.borrowed = borrowed
+    x = wrap_with(array, None, None)
+    join(storage, x)
+    return x

@@ -17,8 +17,7 @@ import pytest
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import _blobs, memory
-from tensor._loans import Loan
+from tensor import _blobs, _loans, memory
 
 
 class Calls:
@@ -351,35 +350,52 @@ def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
     source.clear()
 
 
-@pytest.mark.parametrize(("where", "step"), [(Loan, "array"), (_blobs, "borrow")])
+@pytest.mark.parametrize(
+    ("where", "step"), [(_blobs, "array_in"), (_blobs, "wrap_borrowed"), (_loans, "Storage")]
+)
 def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, where, step):
     def fail(*_):
         raise MemoryError
 
     monkeypatch.setattr(where, step, fail)
-    released = Calls()
     source = numbers()
+    released = Calls()
     with pytest.raises(MemoryError) as caught:
         tensor.from_blob(source, (4,), "float32", on_release=released)
     assert released.count == 1
     source.clear()
-    with pytest.raises(MemoryError):
-        tensor.from_address(address_of(np.zeros(1)), (1,), "float64", on_release=released)
-    assert released.count == 2
     assert caught.value.__traceback__ is not None
 
 
-def test_a_blob_that_lives_when_the_interpreter_ends_is_released_in_silence():
+@pytest.mark.parametrize(("where", "step"), [(_blobs, "wrap_borrowed"), (_loans, "Storage")])
+def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypatch, where, step):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(where, step, fail)
+    released = Calls()
+    with pytest.raises(MemoryError) as caught:
+        tensor.from_address(address_of(np.zeros(1)), (1,), "float64", on_release=released)
+    assert released.count == 1
+    assert caught.value.__traceback__ is not None
+
+
+def test_blobs_that_live_when_the_interpreter_ends_are_released_once_and_nothing_fails():
     program = (
-        "import builtins, sys, tensor\n"
-        "builtins.kept = tensor.from_blob(bytearray(8), (2,), 'float32', on_release=lambda: print(1))\n"
-        "sys.modules['aside'] = tensor.from_blob(bytearray(8), (2,), 'float32')\n"
+        "import builtins, functools, sys, tensor\n"
+        "def blob(name):\n"
+        "    told = functools.partial(print, name)\n"
+        "    return tensor.from_blob(bytearray(8), (2,), 'float32', on_release=told)\n"
+        "mine = blob('mine')\n"
+        "builtins.kept = blob('kept')\n"
+        "sys.modules['aside'] = blob('aside')\n"
+        "tensor.within = blob('within')\n"
     )
     root = Path(__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
-    assert run.stderr == ""
+    assert (run.stderr, sorted(run.stdout.split())) == ("", ["aside", "kept", "mine", "within"])
 
 
 def test_any_thread_may_be_the_last_to_let_go():
