@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from nn._layers._activations import ReLU
+from nn._layers._joined import rectified
+from nn._layers._maps import Linear
 from nn._module import Module
 from tensor.autograd import checkpoint
 
@@ -181,10 +184,10 @@ class Sequential(Row):
             for i in range(0, len(members), every):
                 input = checkpoint(_through, members[i : i + every], input)
             return input
-        for name, kind in self._kinds.items():
-            if kind == "module" and own[name] is not None:
-                input = own[name](input)
-        return input
+        kinds = self._kinds.items()
+        return _through(
+            [m for name, kind in kinds if kind == "module" and (m := own[name]) is not None], input
+        )
 
 
 def _require_count(every: int) -> None:
@@ -195,7 +198,17 @@ def _require_count(every: int) -> None:
 
 
 def _through(modules: list[Module], input: Any) -> Any:
-    for module in modules:
+    i, end = 0, len(modules)
+    while i < end:
+        module = modules[i]
+        i += 1
+        if type(module) is Linear and i < end:
+            after = modules[i]
+            joined = rectified(module, after, input) if type(after) is ReLU else None
+            if joined is not None:
+                input = joined
+                i += 1
+                continue
         input = module(input)
     return input
 

@@ -140,6 +140,24 @@ def record_one(rule: Rule, before: Node, x: Any, a: Any, out: Array) -> Node | N
     return complete(node, out, recorder)
 
 
+def record_after(rule: Rule, before: Node | None, out: Array) -> Node | None:
+    """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
+
+    The op was computed in the memory of its input; its derivative needs `out` alone.
+    """
+    return None if before is None else record_one(rule, before, _NOBODY, out, out)
+
+
+class _Nobody:
+    """Stands for a tensor that was never made."""
+
+    _seat = None
+    _hold = None
+
+
+_NOBODY = _Nobody()
+
+
 def record_pair(
     rule: Rule, node1: Node | None, node2: Node | None, x1: Any, x2: Any, a: Any, b: Any, out: Array
 ) -> Node | None:

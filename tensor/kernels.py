@@ -6,6 +6,7 @@ that is large between the two lies in the pool. ``xp`` is NumPy for plain arrays
 ``in_pieces`` computes on several threads.
 """
 
+from tensor._activations import relu_of
 from tensor._placing import astype, laid_out, matmul, of_two, take
 from tensor._pool import copy, empty, zeros
 from tensor._pooled import enter, leave, xp
@@ -22,6 +23,7 @@ __all__ = [
     "leave",
     "matmul",
     "of_two",
+    "relu_of",
     "sigmoid",
     "take",
     "xp",

@@ -9,7 +9,7 @@ from tensor._checkpoint import is_recomputing
 from tensor._core import TensorCore, gradient_of, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor._derivatives import RULES
 from tensor._derivatives._table import define
-from tensor._dispatch import apply, explain, overwrite, record
+from tensor._dispatch import apply, explain, overwrite, record, record_after
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._graph import Leaf
 from tensor._hooks import HookTable, RemovableHandle
@@ -44,6 +44,7 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
+    "record_after",
     "require_supported",
     "wrap",
     "wrap_claim",

@@ -9,14 +9,15 @@ import numpy as np
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_probability, floating_array_of, is_wanted
 from tensor import Generator
-from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, take, xp, zeros
-from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, wrap
+from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, relu_of, take, xp, zeros
+from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, record_after, wrap
 
 if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
 _LINEAR = RULES["linear"]
+_RELU = RULES["relu"]
 
 
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -63,13 +64,26 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
+    out, inputs = _mapped(input, weight, bias)
+    return wrap(out, record(_LINEAR, inputs, out, {}))
+
+
+def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
+    out, inputs = _mapped(input, weight, bias)
+    out = relu_of(out, out)
+    return wrap(out, record_after(_RELU, record(_LINEAR, inputs, out, {}), out))
+
+
+def _mapped(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Array, tuple[Tensor, ...]]:
+    """Return the output as an array, and who it comes from."""
     x, w = array_of("linear", "input", input), array_of("linear", "weight", weight)
     b = None if bias is None else array_of("linear", "bias", bias)
     try:
         out = _linear(x, w, b)
     except (TypeError, ValueError) as error:
         raise explain("linear", error, [x, w] if b is None else [x, w, b]) from None
-    return wrap(out, record(_LINEAR, (input, weight) if bias is None else (input, weight, bias), out, {}))
+    return out, (input, weight) if bias is None else (input, weight, bias)
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

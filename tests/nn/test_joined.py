@@ -1,0 +1,167 @@
+"""A linear map and the ReLU behind it, which a Sequential computes in one go: nobody sees a difference."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from scopes import new_dispose_scope, statistics
+from tensor import Tensor, TensorDisposedError, autograd
+
+
+def one_by_one(model: nn.Sequential, x: Tensor) -> Tensor:
+    for module in model:
+        x = module(x)
+    return x
+
+
+def random(*shape: int, dtype: str = "float32") -> Tensor:
+    return tensor.tensor(np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype))
+
+
+def outcome(run: Callable[[nn.Sequential, Tensor], Tensor], model: nn.Sequential, x: Tensor) -> list[Any]:
+    x = x.clone().requires_grad_()
+    out = run(model, x)
+    gradients = autograd.grad((out * out).sum(), [x, *model.parameters()])
+    return [out.detach().numpy().copy(), *[g.numpy().copy() for g in gradients if g is not None]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (600, 5)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients_are_those_of_one_after_the_other(
+    shape: tuple[int, ...], dtype: str, bias: bool
+) -> None:
+    model = nn.Sequential(nn.Linear(5, 70, bias=bias), nn.ReLU(), nn.Linear(70, 2), nn.ReLU()).to(dtype)
+    x = random(*shape, dtype=dtype)
+    for joined, apart in zip(
+        outcome(nn.Sequential.__call__, model, x), outcome(one_by_one, model, x), strict=True
+    ):
+        assert joined.dtype == apart.dtype == np.dtype(dtype)
+        assert np.array_equal(joined, apart)
+
+
+def test_large_outputs_are_the_same_on_one_thread_and_on_several() -> None:
+    model = nn.Sequential(nn.Linear(3, 1000), nn.ReLU())
+    x = random(2000, 3)
+    threads = tensor.get_num_threads()
+    with tensor.no_grad():
+        wanted = one_by_one(model, x).numpy()
+        for count in (1, 2, 3):
+            tensor.set_num_threads(count)
+            assert np.array_equal(model(x).numpy(), wanted)
+    tensor.set_num_threads(threads)
+
+
+def test_nan_and_infinity_go_through() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    x = tensor.tensor([[float("nan")], [float("inf")], [float("-inf")]])
+    assert np.array_equal(model(x).detach().numpy(), one_by_one(model, x).detach().numpy(), equal_nan=True)
+
+
+def test_the_tensor_in_between_is_never_made() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    x = random(3, 4)
+    with new_dispose_scope() as scope:
+        before = statistics.created_in_scope_count
+        out = model(x)
+        assert statistics.created_in_scope_count == before + 1
+        assert out in scope
+
+
+def test_the_graph_has_the_nodes_of_both() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    out = model(random(3, 4))
+    apart = one_by_one(model, random(3, 4))
+    assert str(autograd.graph_statistics(out)) == str(autograd.graph_statistics(apart))
+    assert repr(out.grad_fn) == repr(apart.grad_fn)
+
+
+def test_second_derivatives_are_the_same() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).double()
+    found = []
+    for run in (nn.Sequential.__call__, one_by_one):
+        x = random(2, 3, dtype="float64").requires_grad_()
+        (first,) = autograd.grad((run(model, x) ** 2).sum(), [x], create_graph=True)
+        (second,) = autograd.grad((first**2).sum(), [x])
+        found.append(second.numpy())
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_hooks_of_either_are_called_with_what_is_theirs(place: int) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    with tensor.no_grad():
+        model[0].weight.fill_(1.0)
+        model[0].bias.fill_(-3.0)
+    seen = []
+    model[place].register_forward_pre_hook(lambda module, args: seen.append(args[0].item()))
+    model[place].register_forward_hook(lambda module, args, out: seen.append(out.item()))
+    assert model(tensor.tensor([[1.0]])).item() == 0.0
+    assert seen == ([1.0, -2.0] if place == 0 else [-2.0, 0.0])
+
+
+def test_a_forward_of_the_users_own_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    model[1].forward = lambda input: input * 0 + 7
+    assert model(tensor.ones((1, 1))).item() == 7.0
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    monkeypatch.setattr(nn.Linear, "forward", lambda self, input: input + 1)
+    assert model(tensor.ones((1, 1))).item() == 2.0
+
+
+def test_a_subclass_is_called() -> None:
+    class Shifted(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input) * 0 + 5
+
+    class Doubled(nn.ReLU):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input) * 2
+
+    assert nn.Sequential(Shifted(1, 1), nn.ReLU())(tensor.ones((1, 1))).item() == 5.0
+    model = nn.Sequential(nn.Linear(1, 1), Doubled())
+    with tensor.no_grad():
+        model[0].weight.fill_(1.0)
+        model[0].bias.fill_(2.0)
+    assert model(tensor.ones((1, 1))).item() == 6.0
+
+
+def test_what_is_disposed_is_named_as_by_the_modules_themselves() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    model[0].bias.dispose()
+    with pytest.raises(TensorDisposedError, match="parameter 'bias' of Linear"):
+        model(tensor.ones((1, 1)))
+    for place, name in enumerate(["Linear", "ReLU"]):
+        model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+        model[place].dispose()
+        with pytest.raises(TensorDisposedError, match=name):
+            model(tensor.ones((1, 1)))
+    x = tensor.ones((1, 1))
+    x.dispose()
+    with pytest.raises(TensorDisposedError, match="it was disposed by dispose"):
+        nn.Sequential(nn.Linear(1, 1), nn.ReLU())(x)
+
+
+def test_shapes_that_do_not_fit_raise_the_error_of_the_linear_map() -> None:
+    with pytest.raises(ValueError, match="in_features"):
+        nn.Sequential(nn.Linear(2, 1), nn.ReLU())(tensor.ones((1, 3)))
+
+
+def test_a_relu_in_place_writes_over_nothing_of_the_users() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
+    x = random(3, 2)
+    before = x.numpy().copy()
+    model(x)
+    assert np.array_equal(x.numpy(), before)
+
+
+def test_parts_that_are_computed_again_are_joined_too() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1), nn.ReLU())
+    again = nn.Sequential(*model, checkpoint_every=2)
+    x = random(5, 3)
+    for a, b in zip(outcome(nn.Sequential.__call__, again, x), outcome(one_by_one, model, x), strict=True):
+        assert np.array_equal(a, b)
