@@ -24,8 +24,9 @@ float64: Dtype = np.dtype(np.float64)
 complex64: Dtype = np.dtype(np.complex64)
 complex128: Dtype = np.dtype(np.complex128)
 
-_SUPPORTED = frozenset(
-    {
+_SUPPORTED = {
+    dtype: dtype
+    for dtype in (
         bool_,
         int8,
         int16,
@@ -40,8 +41,8 @@ _SUPPORTED = frozenset(
         float64,
         complex64,
         complex128,
-    }
-)
+    )
+}
 # Python's float is a double, but float32 is what models are made of (PyTorch's default too).
 _OF_PYTHON_TYPE: dict[object, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
@@ -59,9 +60,14 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
 
 
 def require_supported(dtype: Dtype) -> Dtype:
-    """Return `dtype` in native byte order, or raise a ``TypeError`` for what tensors can't hold."""
-    native = dtype.newbyteorder("=")
-    if native not in _SUPPORTED:
+    """Return `dtype` in native byte order, or raise a ``TypeError`` for what tensors can't hold.
+
+    Equal dtypes are one object here: most of those who compare them need no more than ``is``.
+    """
+    native = _SUPPORTED.get(dtype)
+    if native is None:
+        native = _SUPPORTED.get(dtype.newbyteorder("="))
+    if native is None:
         raise TypeError(
             f"tensors can't hold {dtype}: they hold bool, integers, float16/32/64 and complex64/128. "
             "Convert the data first, for example with numpy.asarray(data, dtype='float32')"

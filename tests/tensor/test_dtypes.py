@@ -65,3 +65,12 @@ def test_kinds(dtype, kinds):
 def test_pythons_types_name_what_its_numbers_become(name):
     kind = {"float": float, "int": int, "bool": bool, "complex": complex}[name]
     assert tensor.zeros((1,), dtype=kind).dtype == tensor.tensor(kind(1)).dtype
+
+
+@pytest.mark.parametrize("name", ["bool", "int64", "float32", "complex128"])
+def test_equal_dtypes_are_one_object(name):
+    known = tensor.zeros((1,), dtype=name).dtype
+    for given in (np.dtype(name), np.dtype(name).newbyteorder("="), np.dtype(name).newbyteorder(">")):
+        array = np.zeros((2, 2)).astype(given)
+        assert tensor.tensor(array).dtype is known
+        assert tensor.zeros((2,), dtype=given).dtype is known
