@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._core import TensorCore, hold_for, wrap, wrap_leaf, wrap_with
+from tensor._core import TensorCore, hold_for, wrap_leaf, wrap_with
 from tensor._data import as_data
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
-from tensor._storage import Array, borrow
+from tensor._loans import wrap_borrowed
+from tensor._storage import Array, Borrowed, owner_of
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -58,7 +59,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
 def finish(array: Array, requires_grad: bool) -> Tensor:
     """Return the tensor over a new `array`, a leaf where gradients are wanted."""
     if not requires_grad:
-        return wrap(array)
+        return wrap_with(array, None, hold_for(array))
     if not is_inexact(array.dtype):
         raise TypeError(
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
@@ -142,9 +143,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             f"from_numpy() can't share memory of byte order {array.dtype.str!r}: write tensor.tensor(array) "
             "to copy it"
         )
-    x = wrap_with(array.view(np.ndarray), None, None)
-    borrow(x, array.nbytes)
-    return x
+    view = array.view() if type(array) is np.ndarray else array.view(np.ndarray)
+    return wrap_borrowed(view, owner_of(view), Borrowed(array.nbytes))
 
 
 def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -198,6 +198,8 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
                 break
         else:
             return shape
+    if type(shape) is int and shape >= 0:
+        return (shape,)
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tensor._core import TensorCore
@@ -9,47 +11,85 @@ from tensor._dtypes import (
     Dtype,
     DtypeLike,
     as_dtype,
+    bool_,
     complex64,
     complex128,
+    float16,
     float32,
     float64,
     iinfo,
+    int64,
     require_supported,
 )
 from tensor._storage import Array
 
 _NUMBERS = (bool, int, float, complex)
 _NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
+_LISTS = frozenset({list, tuple})
 _ARRAYS = (np.ndarray, np.generic)
-# What Python's numbers become, where NumPy makes something else of them.
+# What Python's numbers become.
+_OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
+# And where NumPy makes something else of them.
 _DEFAULTS = {float64: float32, complex128: complex64}
+# Numbers up to here have a place in all floating dtypes.
+_SMALL = 65504
 
 
 def as_data(data: object, dtype: DtypeLike | None) -> Array:
     """Return `data` as an array of a supported dtype; it may share the memory of `data`."""
     wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, TensorCore):
-        data._raise_if_disposed()
-        data = data._array
-    if isinstance(data, _ARRAYS):
-        found = require_supported(data.dtype)
-        return cast(np.asarray(data, found), found if wanted is None else wanted)
-    if not isinstance(data, _NUMBERS_AND_LISTS):
-        data = _converted(data)
-        if isinstance(data, np.ndarray):
-            return as_data(data, wanted)
+    kind = type(data)
+    if kind in _OF_NUMBERS:
+        number = _of_number(data, _OF_NUMBERS[kind] if wanted is None else wanted, wanted is None)
+        if number is not None:
+            return number
+    elif kind not in _LISTS:
+        if isinstance(data, TensorCore):
+            data._raise_if_disposed()
+            data = data._array
+        if isinstance(data, _ARRAYS):
+            found = require_supported(data.dtype)
+            return cast(np.asarray(data, found), found if wanted is None else wanted)
+        if not isinstance(data, _NUMBERS_AND_LISTS):
+            data = _converted(data)
+            if isinstance(data, np.ndarray):
+                return as_data(data, wanted)
     array = _read(data)
-    if wanted is not None:
-        _require_fit(array, wanted)
-        return cast(array, wanted)
-    return array.astype(_default_dtype(array.dtype, data), copy=False)
+    found = array.dtype
+    if wanted is None:
+        if found not in _DEFAULTS or not _is_of_numbers(data):
+            return array
+        return array.astype(_DEFAULTS[found])
+    if found.kind in "iu" and wanted.kind in "iu":
+        fitted = array.astype(wanted)
+        if not np.count_nonzero(fitted != array):
+            return fitted
+    _require_fit(array, wanted)
+    return cast(array, wanted)
+
+
+def _of_number(data: Any, dtype: Dtype, is_default: bool) -> Array | None:
+    """Return Python's number `data` as an array; None where it takes a closer look.
+
+    Without the way of the lists, which is three times as long.
+    """
+    is_small = is_default or (type(data) is not complex and -_SMALL <= data <= _SMALL)
+    if not is_small or (type(data) is float and dtype.kind in "iu"):
+        return None
+    try:
+        return np.array(data, dtype)
+    except OverflowError:  # of integers
+        return None
 
 
 def cast(array: Array, dtype: Dtype) -> Array:
     """Return `array` as `dtype`, itself where it is; complex values lose their imaginary part."""
     if array.dtype == dtype:
         return array
-    kept = array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array
+    kind = array.dtype.kind
+    if kind in "biu" and dtype != float16:
+        return array.astype(dtype)
+    kept = array.real if kind == "c" and dtype.kind not in "cb" else array
     # Out of range: infinite as float, and as integer what the machine makes of it, as in PyTorch.
     with np.errstate(invalid="ignore", over="ignore"):
         return kept.astype(dtype)
@@ -150,9 +190,8 @@ def _require_fit(array: Array, dtype: Dtype) -> None:
         )
 
 
-def _default_dtype(found: Dtype, data: object) -> Dtype:
+def _is_of_numbers(data: object) -> bool:
+    """Tell whether the first number in `data` is Python's: arrays and tensors keep their dtype."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
-    if isinstance(data, (*_ARRAYS, TensorCore)):
-        return found
-    return _DEFAULTS.get(found, found)
+    return not isinstance(data, (*_ARRAYS, TensorCore))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._core import TensorCore, wrap, wrap_with
+from tensor._core import TensorCore, wrap
 from tensor._dtypes import require_supported
-from tensor._storage import borrow, lend
+from tensor._loans import wrap_borrowed
+from tensor._storage import Borrowed, lend, owner_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
@@ -198,6 +199,4 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     require_supported(array.dtype)
     if copy:
         return wrap(pool.copy(array))
-    y = wrap_with(array, None, None)
-    borrow(y, array.nbytes)
-    return y
+    return wrap_borrowed(array.view(), owner_of(array), Borrowed(array.nbytes))
