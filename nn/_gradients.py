@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def clear_gradients(tensors: Iterable[Tensor], set_to_none: bool) -> None:
     """Dispose the gradients of `tensors`, or fill them with zeros."""
     for x in tensors:
-        x._raise_if_disposed()
+        if x._array is None:
+            x._raise_disposed()
         if type(x._node) is not Leaf:
             continue
         grad = x._grad

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import new_number, number
+from nn.optim._scratch import Rule, new_number, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tensor import Tensor
     from tensor.lowlevel import Array
-
-
-@lru_cache(maxsize=4)
-def _numbers(
-    step: int, lr: float, beta1: float, beta2: float, eps: float, dtype: np.dtype[Any]
-) -> tuple[Array, ...]:
-    """Return what a step multiplies by and adds: it is the same for all parameters of a dtype."""
-    # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
-    root = math.sqrt(1 - beta2**step)
-    size = lr * root / (1 - beta1**step)
-    stay = [number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2)]
-    return (*stay, new_number(eps * root, dtype), new_number(size, dtype))
 
 
 class Adam(Optimizer):
@@ -69,6 +56,7 @@ class Adam(Optimizer):
 
     # Whether the decay shrinks the parameter beside the step, not through the gradient (AdamW).
     _is_decoupled = False
+    _counter = "step"
 
     def __init__(
         self,
@@ -99,20 +87,22 @@ class Adam(Optimizer):
         averages = ("exp_avg", "exp_avg_sq")
         return (*averages, "max_exp_avg_sq") if group["amsgrad"] else averages
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, **_: bool) -> None:
-        step = state["step"] = int(state.get("step", 0)) + 1
-        dtype = grad._array.dtype  # type: ignore[union-attr]  # step() has seen it
-        first, stays, enters, eps, size = _numbers(step, group["lr"], *group["betas"], group["eps"], dtype)
-        decay = group["weight_decay"]
-        shrink = 1 - group["lr"] * decay if self._is_decoupled else 1
+    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+        root = math.sqrt(1 - beta2 ** (age + 1))
+        first, stays, enters = (number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2))
+        eps, size = (
+            new_number(group["eps"] * root, dtype),
+            new_number(lr * root / (1 - beta1 ** (age + 1)), dtype),
+        )
+        shrink = 1 - lr * decay if self._is_decoupled else 1
         if self._is_decoupled:
             decay = 0
-        averages = [state[name] for name in self._tensors(group)]
         sign = -1 if group["maximize"] else 1
-        multiply, add, subtract = np.multiply, np.add, np.subtract
-        for p, g, m, v, *largest, t, own in self._scratch.pieces(
-            x, grad, *averages, two=sign != 1 or decay != 0
-        ):
+        multiply, add, subtract, divide, sqrt = np.multiply, np.add, np.subtract, np.divide, np.sqrt
+
+        def update(p: Array, g: Array, t: Array, own: Array, m: Array, v: Array, *largest: Array) -> None:
             if shrink != 1:
                 multiply(p, shrink, p)
             if sign != 1 or decay:
@@ -129,11 +119,13 @@ class Adam(Optimizer):
             add(v, t, v)
             if largest:
                 v = np.maximum(largest[0], v, out=largest[0])
-            np.sqrt(v, t)
+            sqrt(v, t)
             add(t, eps, t)
-            np.divide(m, t, t)
+            divide(m, t, t)
             multiply(t, size, t)
             subtract(p, t, p)
+
+        return Rule(update, two=sign != 1 or decay != 0)
 
 
 class AdamW(Adam):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nn._gradients import clear_gradients
-from nn.optim._scratch import Scratch
+from nn.optim._scratch import Rule, Scratch
+from nn.optim._work import Work, collect
 from scopes.lowlevel import current, ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
-from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writable
+from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +23,7 @@ Group = dict[str, Any]
 
 
 class Optimizer:
-    """Base of all optimizers. Derive, and define ``_update``, and ``_tensors`` if it keeps some.
+    """Base of all optimizers. Derive, and define ``_rule``, and ``_tensors`` if it keeps some.
 
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
     scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
@@ -41,6 +42,9 @@ class Optimizer:
     state
         What the optimizer remembers, by parameter.
     """
+
+    # Under which name the state of each parameter counts its steps.
+    _counter: str | None = None
 
     param_groups: list[Group]
     state: dict[Tensor, dict[str, Any]]
@@ -159,52 +163,38 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        work: list[tuple[Tensor, Tensor, Group, dict[str, Tensor]]] = []
         try:
             # All the memory that it takes first, so that the update is made in whole or not at all.
+            works: list[Work] = []
+            fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
             for group in self.param_groups:
-                names = self._tensors(group)
-                for x in group["params"]:
-                    if x._array is None:
-                        x._raise_disposed()
-                    grad = None if x._node is None else getattr(x, "_grad", None)
-                    if grad is not None and grad._array is not None:
-                        work.append((x, grad, group, self._made_for(x, names)))
-            for x, grad, group, new in work:
-                state = self.state.get(x)
-                if state is None:
-                    state = self.state[x] = {}
-                if new:
-                    state.update(new)
-                self._update(x, grad, state, group, is_first=bool(new))
+                found, made = collect(group, self.state, self._tensors(group), self._counter, self._new_state)
+                works += found
+                fresh += made
+            for work in works:
+                if work.size:
+                    self._scratch.make_room(work.dtype, work.size)
+            rules = [self._rule(work.group, work.dtype, work.age) for work in works]
+            for x, state in fresh:
+                self.state.setdefault(x, {}).update(state)
+            for work, rule in zip(works, rules, strict=True):
+                if self._counter is not None:
+                    for x in work.parameters():
+                        self.state[x][self._counter] = work.age + 1
+                work.update(rule, self._scratch)
         finally:
             self._scratch.clear()
         return loss
-
-    def _made_for(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
-        """Take the memory for an update of `x`; return the tensors that its state still lacks."""
-        made: dict[str, Tensor] = {}
-        writable(x)
-        state = self.state.get(x, made) if names else made
-        for name in names:
-            held = state.get(name)
-            if held is None:
-                made[name] = self._new_state(x)
-            else:
-                writable(held)
-        self._scratch.make_room(x)
-        return made
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
         """Return the names of the tensors that the state of each parameter of `group` holds."""
         return ()
 
-    def _update(
-        self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool
-    ) -> None:
-        """Write the new value of `x`, whose gradient is `grad`, and of its `state`.
+    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
+        """Return how parameters of `group` and of `dtype` change.
 
-        With `is_first` some of the tensors in the state are new, and hold zeros.
+        `age` is the number of their steps so far; without a ``_counter`` it is 0 where some of the tensors in
+        the state are new, and hold zeros, and 1 else.
         """
         raise NotImplementedError
 

@@ -8,11 +8,13 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
+from nn.optim._scratch import Rule, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tensor import Tensor
+    from tensor.lowlevel import Array
 
 
 class RMSprop(Optimizer):
@@ -87,48 +89,46 @@ class RMSprop(Optimizer):
         require_within("RMSprop", group, bounds)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
-        names = ["square_avg"]
-        if group["momentum"]:
-            names.append("momentum_buffer")
-        if group["centered"]:
-            names.append("grad_avg")
-        return tuple(names)
+        momentum = ("momentum_buffer",) if group["momentum"] else ()
+        mean = ("grad_avg",) if group["centered"] else ()
+        return ("square_avg", *mean, *momentum)
 
-    def _update(self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, **_: bool) -> None:
-        names = self._tensors(group)
-        alpha, decay, lr = group["alpha"], group["weight_decay"], group["lr"]
+    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:  # noqa: ARG002
+        decay, is_centered = group["weight_decay"], group["centered"]
+        stays, enters = number(group["alpha"], dtype), number(1 - group["alpha"], dtype)
+        eps, rate, share = (number(group[name], dtype) for name in ("eps", "lr", "momentum"))
         sign = -1 if group["maximize"] else 1
-        two = sign != 1 or decay != 0
-        pieces = self._scratch.pieces(x, grad, *[state[name] for name in names], two=two)
-        for p, g, *held, t, own in pieces:
-            averages = dict(zip(names, held, strict=True))
+        multiply, add, subtract = np.multiply, np.add, np.subtract
+
+        def update(p: Array, g: Array, t: Array, own: Array, square: Array, *held: Array) -> None:
             if sign != 1 or decay:
-                g = np.multiply(g, sign, out=own)
+                g = multiply(g, sign, own)
             if decay:
-                np.multiply(p, decay, out=t)
-                g += t
-            square = averages["square_avg"]
-            np.multiply(g, g, out=t)
-            t *= 1 - alpha
-            square *= alpha
-            square += t
-            if group["centered"]:
-                mean = averages["grad_avg"]
-                np.subtract(g, mean, out=t)
-                t *= 1 - alpha
-                mean += t
-                np.multiply(mean, mean, out=t)
-                np.subtract(square, t, out=t)
-                np.sqrt(t, out=t)
+                multiply(p, decay, t)
+                add(g, t, g)
+            multiply(g, g, t)
+            multiply(t, enters, t)
+            multiply(square, stays, square)
+            add(square, t, square)
+            if is_centered:
+                mean, held = held[0], held[1:]
+                subtract(g, mean, t)
+                multiply(t, enters, t)
+                add(mean, t, mean)
+                multiply(mean, mean, t)
+                subtract(square, t, t)
+                np.sqrt(t, t)
             else:
-                np.sqrt(square, out=t)
-            t += group["eps"]
-            np.divide(g, t, out=t)
-            if group["momentum"]:
-                step = averages["momentum_buffer"]
-                step *= group["momentum"]
-                step += t
-                np.multiply(step, lr, out=t)
+                np.sqrt(square, t)
+            add(t, eps, t)
+            np.divide(g, t, t)
+            if held:
+                (step,) = held
+                multiply(step, share, step)
+                add(step, t, step)
+                multiply(step, rate, t)
             else:
-                t *= lr
-            p -= t
+                multiply(t, rate, t)
+            subtract(p, t, p)
+
+        return Rule(update, two=sign != 1 or decay != 0)

@@ -8,12 +8,13 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import number
+from nn.optim._scratch import Rule, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tensor import Tensor
+    from tensor.lowlevel import Array
 
 
 class SGD(Optimizer):
@@ -84,20 +85,17 @@ class SGD(Optimizer):
     def _tensors(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def _update(
-        self, x: Tensor, grad: Tensor, state: dict[str, Any], group: Group, *, is_first: bool
-    ) -> None:
+    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
         if group["maximize"]:
             lr = -lr
             decay = -decay
-        dtype = grad._array.dtype  # type: ignore[union-attr]  # step() has seen it
         rate, share = number(lr, dtype), number(momentum, dtype)
-        multiply, add = np.multiply, np.add
-        keeps = 1 if is_first else 1 - group["dampening"]  # the first gradient goes in whole
-        buffers = [state["momentum_buffer"]] if momentum else []
-        two = group["nesterov"] or keeps != 1
-        for p, g, *held, t, more in self._scratch.pieces(x, grad, *buffers, two=two):
+        keeps = 1 if age == 0 else 1 - group["dampening"]  # the first gradient goes in whole
+        looks_ahead = group["nesterov"]
+        multiply, add, subtract = np.multiply, np.add, np.subtract
+
+        def update(p: Array, g: Array, t: Array, more: Array, *held: Array) -> None:
             if decay:
                 multiply(p, decay, t)
                 g = add(t, g, t)
@@ -105,6 +103,8 @@ class SGD(Optimizer):
                 (m,) = held
                 multiply(m, share, m)
                 add(m, g if keeps == 1 else multiply(g, keeps, more), m)
-                g = add(g, multiply(m, share, more), t) if group["nesterov"] else m
+                g = add(g, multiply(m, share, more), t) if looks_ahead else m
             multiply(g, rate, t)
-            np.subtract(p, t, p)
+            subtract(p, t, p)
+
+        return Rule(update, two=looks_ahead or keeps != 1)

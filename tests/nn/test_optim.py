@@ -121,6 +121,87 @@ def one(value: float = 1.0, grad: float | None = None) -> nn.Parameter:
     return parameter
 
 
+def many(seed=0):
+    """Return parameters of many kinds, more than are joined at once."""
+    random = np.random.default_rng(seed)
+    shapes = [(), (3,), (2, 5), (0,), (30, 34), (1,), (9000,), *[(40, 25)] * 20]
+    made = [
+        nn.Parameter(tensor.tensor(random.standard_normal(shape).astype(dtype)))
+        for dtype in ("float32", "float64")
+        for shape in shapes
+    ]
+    made.append(nn.Parameter(tensor.tensor(random.standard_normal((4, 3))).mT))
+    made.append(nn.Parameter(tensor.tensor(random.standard_normal(3) + 1j)))
+    return made
+
+
+def give_gradients(parameters, seed):
+    """Give a gradient to most of them, in whatever order of memory."""
+    random = np.random.default_rng(seed)
+    for x in parameters:
+        g = tensor.tensor(np.asarray(random.standard_normal(x.shape)), dtype=x.dtype)
+        x.grad = None if random.random() < 0.1 else g.mT.contiguous().mT if g.ndim == 2 else g
+
+
+@pytest.mark.parametrize(("kind", "options"), [(kind, options) for kind, _, options in CASES])
+def test_many_parameters_step_together_as_each_does_alone(kind, options):
+    together, alone = many(), many()
+    one, several = kind(together, **options), [kind([x], **options) for x in alone]
+    for seed in range(4):
+        give_gradients(together, seed)
+        give_gradients(alone, seed)
+        one.step()
+        for optimizer, x in zip(several, alone, strict=True):
+            if x.grad is not None:
+                optimizer.step()
+    for a, b in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+    states = [optimizer.state_dict()["state"].get(0) for optimizer in several]
+    found = one.state_dict()["state"]
+    assert list(map(str, map(found.get, range(len(states))))) == list(map(str, states))
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.RMSprop])
+def test_large_parameters_step_on_several_threads_as_on_one(kind):
+    def stepped(threads):
+        tensor.set_num_threads(threads)
+        random = np.random.default_rng(0)
+        made = [nn.Parameter(tensor.tensor(random.standard_normal(n))) for n in (600_001, 500_000)]
+        made.append(nn.Parameter(made[0].detach()[:300_000]))
+        for x in made:
+            x.grad = tensor.tensor(random.standard_normal(x.shape))
+        for optimizer in (kind(made[:2], maximize=True), kind(made)):
+            optimizer.step()
+            optimizer.step()
+        return [x.detach().numpy() for x in made]
+
+    before = tensor.get_num_threads()
+    try:
+        for one, two in zip(stepped(1), stepped(2), strict=True):
+            np.testing.assert_array_equal(one, two)
+    finally:
+        tensor.set_num_threads(before)
+
+
+def test_small_parameters_that_share_memory_step_one_after_the_other():
+    parameters = [one(1.0, 1.0) for _ in range(8)]
+    shared = nn.Parameter(parameters[0].detach())
+    shared.grad = tensor.tensor([1.0])
+    optim.SGD([*parameters, shared], lr=0.25).step()
+    assert [x.item() for x in parameters] == [0.5, *[0.75] * 7]
+
+
+def test_clones_of_small_parameters_and_their_state_do_not_see_steps():
+    parameters = [one(1.0, 1.0) for _ in range(8)]
+    optimizer = optim.SGD(parameters, lr=0.25, momentum=0.5)
+    clone, exported = parameters[0].detach().clone(), parameters[1].detach().numpy()
+    optimizer.step()
+    saved = optimizer.state_dict()["state"][2]["momentum_buffer"]
+    optimizer.step()
+    assert (clone.item(), saved.item()) == (1.0, 1.0)
+    assert exported.item() == parameters[1].item() == parameters[2].item() == 0.375
+
+
 def test_parameters_without_gradients_are_passed_over():
     a, b, frozen = one(grad=1.0), one(), nn.Parameter(tensor.tensor([1.0]), requires_grad=False)
     optim.SGD([a, b, frozen], lr=0.5).step()
