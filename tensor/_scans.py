@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor import _softmax as kernels
 from tensor._core import wrap
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
@@ -118,22 +119,7 @@ def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Te
     >>> tensor.logsumexp(tensor.tensor([1000.0])).item()
     1000.0
     """
-    return reduce("logsumexp", _logsumexp, x, axis, keepdims)
-
-
-def _logsumexp(a: Array, axis: Any, keepdims: bool) -> Any:
-    dtype = a.dtype
-    a = _floating(a)
-    if dtype.kind == "c":
-        top = maximum_reduce(a.real, axis, None, None, True, -inf)
-    else:
-        top = maximum_reduce(a, axis, None, None, True, -inf)
-    top = np.where(np.isfinite(top), top, 0)  # an infinity less itself would be nan
-    with np.errstate(divide="ignore"):
-        out = np.log(add_reduce(np.exp(a - top), axis, None, None, True)) + top
-    if dtype == float16:
-        out = out.astype(float16)
-    return out if keepdims else out.reshape(()) if axis is None else out.squeeze(axis)
+    return reduce("logsumexp", kernels.logsumexp, x, axis, keepdims)
 
 
 def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
@@ -147,14 +133,7 @@ def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    return _along("softmax", _softmax, x, axis)
-
-
-def _softmax(a: Array, axis: int) -> Any:
-    out = _from_top(a, axis)
-    np.exp(out, out=out)
-    out /= add_reduce(out, axis, None, None, True)
-    return out.astype(float16) if a.dtype == float16 else out
+    return _along("softmax", kernels.softmax, x, axis)
 
 
 def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
@@ -166,22 +145,7 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
     [0.0]
     """
-    return _along("log_softmax", _log_softmax, x, axis)
-
-
-def _log_softmax(a: Array, axis: int) -> Any:
-    out = _from_top(a, axis)
-    if out.size:  # the logarithm of an empty sum is no news
-        out -= np.log(add_reduce(np.exp(out), axis, None, None, True))
-    return out.astype(float16) if a.dtype == float16 else out
-
-
-def _from_top(a: Array, axis: int) -> Any:
-    if a.dtype.kind == "c":
-        raise TypeError("complex numbers have no order; take .real or .abs() first")
-    wide = _floating(a)
-    with np.errstate(invalid="ignore"):
-        return wide - maximum_reduce(wide, axis, None, None, True, -inf)
+    return _along("log_softmax", kernels.log_softmax, x, axis)
 
 
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:

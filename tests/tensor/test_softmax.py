@@ -1,0 +1,82 @@
+"""Softmax and its kin on several threads, of short and of long rows, of infinities."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensor
+from tensor import memory
+from tests.tensor.cutting import three_threads_for_all
+
+FUNCTIONS = (tensor.softmax, tensor.log_softmax, tensor.logsumexp)
+INF = float("inf")
+
+
+def reference(name: str, array: np.ndarray, axis: int) -> np.ndarray:
+    wide = array.astype(np.longdouble)
+    top = wide.max(axis=axis, keepdims=True)
+    exps = np.exp(wide - top)
+    sums = exps.sum(axis=axis, keepdims=True)
+    if name == "softmax":
+        return exps / sums
+    return wide - top - np.log(sums) if name == "log_softmax" else (np.log(sums) + top).squeeze(axis)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@given(
+    shape=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    last=st.sampled_from([1, 10, 40, 300]),
+    dtype=st.sampled_from(["float16", "float32", "float64", "int64"]),
+    data=st.data(),
+)
+def test_no_bit_depends_on_the_number_of_threads(function, shape, last, dtype, data):
+    array = np.random.default_rng(last).uniform(-9, 9, (*shape, last)).astype(dtype)
+    axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
+    x = tensor.tensor(array)
+    with three_threads_for_all():
+        several = function(x, axis=axis).numpy()
+        tensor.set_num_threads(1)
+        alone = function(x, axis=axis).numpy()
+    np.testing.assert_array_equal(several, alone)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(64, 10), (3, 4, 32), (5, 33), (1, 7), (9, 700), (4096, 40), (7, 40_000)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_values_are_those_of_wider_numbers(function, shape, axis):
+    array = np.random.default_rng(0).uniform(-20, 20, shape).astype(np.float32)
+    found = function(tensor.tensor(array), axis=axis).numpy()
+    expected = reference(function.__name__, array, axis)
+    np.testing.assert_allclose(
+        found, expected.astype(np.float64), rtol=2e-6, atol=4e-6 if axis == 0 else 5e-6
+    )
+    turned = function(tensor.tensor(array.T).T, axis=axis).numpy()
+    np.testing.assert_allclose(turned, found, rtol=2e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize("count", [2, 40, 200_000])
+def test_infinities_and_nan_change_their_rows_alone_without_a_warning(count):
+    array = np.zeros((4, count), np.float32)
+    array[1, 0], array[2, 1], array[3] = INF, np.nan, -INF
+    x = tensor.tensor(array)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(x.softmax(1).numpy()).sum(axis=1).tolist() == [0, count, count, count]
+        assert np.isnan(x.log_softmax(1).numpy()).sum(axis=1).tolist() == [0, count, count, count]
+        sums = x.logsumexp(1).numpy()
+    assert sums[0] == pytest.approx(np.log(count))
+    assert (sums[1], sums[3]) == (INF, -INF)
+    assert np.isnan(sums[2])
+
+
+@pytest.mark.parametrize(("function", "others"), [(tensor.softmax, 0), (tensor.logsumexp, 1)])
+def test_beside_the_result_there_is_at_most_one_array_of_its_operands_size(function, others):
+    x = tensor.ones((64, 32_000))
+    with memory.measure() as measured:
+        out = function(x, axis=1)
+    assert measured.peak_bytes_change <= out.nbytes + others * x.nbytes
