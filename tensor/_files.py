@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from collections.abc import Mapping
 from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tensor._core import TensorCore, wrap, wrap_with
-from tensor._loans import array_in, open_loan
+from tensor._loans import open_loan
 from tensor._safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor._storage import Array
 
@@ -76,13 +77,13 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
 
 
 def _mapped(mapping: mmap.mmap, entry: Entry) -> Array:
-    # Each holds a memoryview, so that nobody can close the mapping underneath.
-    view = memoryview(mapping)
     nbytes = entry.end - entry.begin
-    open_loan(view, nbytes, None)
-    dtype = entry.dtype.newbyteorder("<")
-    array = array_in(view, dtype, nbytes // dtype.itemsize, entry.begin)
-    return array.reshape(entry.shape).astype(entry.dtype, copy=False)
+    dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
+    array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
+    # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
+    open_loan(array.base, nbytes, None)
+    array = array.reshape(entry.shape)
+    return array if dtype is entry.dtype else array.astype(entry.dtype)
 
 
 def save_file(

@@ -43,7 +43,7 @@ def mapping_under(x: tensor.Tensor) -> weakref.ref[mmap.mmap]:
     base: Any = x.numpy()
     while isinstance(base, np.ndarray):
         base = base.base
-    return weakref.ref(base.obj.obj)
+    return weakref.ref(base.obj)
 
 
 def names() -> st.SearchStrategy[str]:

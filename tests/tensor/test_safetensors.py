@@ -39,6 +39,14 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "NaN": (with_header(b'{"a":NaN}'), "found NaN"),
     "deep": (with_header(b'{"a":' + b"[" * 200_000), "nested without end"),
     "long number": (with_header(b'{"a":' + b"9" * 9_000 + b"}"), "at most 64 bits, found '999"),
+    "long number as size": (
+        with_header({"a": entry(shape=[10**30])}, bytes(4)),
+        "at most 64 bits, found '100",
+    ),
+    "long number in a field more": (
+        with_header({"a": {**X, "more": 10**30}}, bytes(4)),
+        "at most 64 bits, found '100",
+    ),
     "same name twice": (with_header(b'{"a":1,"b":2,"a":3}'), "once, found 'a' twice"),
     "same field twice": (with_header(b'{"a":{"dtype":"F32","dtype":"F32"}}'), "found 'dtype' twice"),
     "metadata no object": (with_header({"__metadata__": []}), r"object of texts as __metadata__, found \[\]"),
