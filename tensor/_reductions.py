@@ -16,6 +16,7 @@ from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
 from tensor._outputs import deliver
 from tensor._placing import reduce as place_reduce
 from tensor._pooled import enter, leave
+from tensor._sums import add_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return place_reduce(np.add, a, axis, dtype, keepdims)
+    return add_up(a, axis, dtype, keepdims)
 
 
 def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
@@ -95,7 +96,7 @@ def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
 
 def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
     wider = _accumulator(a.dtype)
-    total = enter(place_reduce(np.add, leave(a), axis, wider, keepdims))
+    total = enter(add_up(leave(a), axis, wider, keepdims))
     count = count_along(a.shape, axis)
     if count == 0:
         return np.full_like(total, np.nan)
