@@ -9,7 +9,7 @@ import numpy as np
 
 from tensor import _pool as pool
 from tensor._core import TensorCore, hold_for, wrap_leaf, wrap_with
-from tensor._data import as_data
+from tensor._data import as_data, dtype_for_number
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
 from tensor._loans import wrap_borrowed
@@ -209,10 +209,18 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _filled(shape: tuple[int, ...], value: Any, dtype: Dtype) -> Array:
+def _filled(shape: tuple[int, ...], dtype: Dtype, value: Any) -> Array:
     array = pool.empty(shape, dtype)
     array.fill(value)
     return array
+
+
+def _filled_with(shape: tuple[int, ...], dtype: Dtype | None, value: object) -> Array:
+    found = dtype_for_number(value, dtype)
+    if found is None:
+        value = as_data(value, dtype)
+        found = value.dtype
+    return _filled(shape, found, value)
 
 
 def _or_default(dtype: DtypeLike | None) -> Dtype:
@@ -221,7 +229,10 @@ def _or_default(dtype: DtypeLike | None) -> Dtype:
 
 def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dtype]:
     like = as_tensor(x)
-    return like.shape, like.dtype if dtype is None else as_dtype(dtype)
+    array = like._array
+    if array is None:
+        like._raise_disposed()
+    return array.shape, array.dtype if dtype is None else as_dtype(dtype)
 
 
 def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -257,7 +268,7 @@ def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = 
     >>> tensor.ones((2,)).tolist()
     [1.0, 1.0]
     """
-    return finish(_filled(shape_of(shape), 1, _or_default(dtype)), requires_grad)
+    return finish(_filled(shape_of(shape), _or_default(dtype), 1), requires_grad)
 
 
 def full(
@@ -271,8 +282,9 @@ def full(
     >>> tensor.full((2,), 7).tolist()
     [7, 7]
     """
-    value = as_data(fill_value, dtype)
-    return finish(_filled(shape_of(shape), value, value.dtype), requires_grad)
+    return finish(
+        _filled_with(shape_of(shape), None if dtype is None else as_dtype(dtype), fill_value), requires_grad
+    )
 
 
 def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -308,8 +320,7 @@ def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bo
     >>> tensor.ones_like(tensor.tensor([3, 4])).tolist()
     [1, 1]
     """
-    shape, wanted = _dtype_like(x, dtype)
-    return finish(_filled(shape, 1, wanted), requires_grad)
+    return finish(_filled(*_dtype_like(x, dtype), 1), requires_grad)
 
 
 def full_like(
@@ -323,5 +334,4 @@ def full_like(
     >>> tensor.full_like(tensor.zeros((2,)), 7).tolist()
     [7.0, 7.0]
     """
-    shape, wanted = _dtype_like(x, dtype)
-    return finish(_filled(shape, as_data(fill_value, wanted), wanted), requires_grad)
+    return finish(_filled_with(*_dtype_like(x, dtype), fill_value), requires_grad)
