@@ -8,7 +8,7 @@ left to NumPy, which has warnings for it.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,43 +30,34 @@ _LEAST_SHORT = 1 << 10
 
 def add_up(array: Array, axis: Any, dtype: Any, keepdims: bool) -> Any:
     """Return ``np.add.reduce(array, axis, dtype, None, keepdims)``, but for the last bits."""
-    n = array.nbytes
-    if n >= _LEAST_SHORT and (dtype is None or dtype == array.dtype):
+    if array.nbytes >= _LEAST_SHORT and (dtype is None or dtype == array.dtype):
         least = _LEAST.get(array.dtype.char)
-        is_short = array.ndim > 1 and array.shape[-1] <= _SHORT
-        if least is not None and (n >= least or is_short) and array.flags.c_contiguous:
-            found = _by_products(array, axis, keepdims, n < least)
-            if found is not None:
-                return found
+        if least is not None and array.flags.c_contiguous:
+            sums = _by_products(array, axis, array.nbytes < least)
+            if sums is not None and sums.dot(sums) < inf:
+                shape = array.shape
+                axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+                left = [1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]
+                return sums.reshape(left)
     return reduce(np.add, array, axis, dtype, keepdims)
 
 
-def _by_products(array: Array, axis: Any, keepdims: bool, is_small: bool) -> Any:
-    """Return the sum over the last dimensions; None for others, and for what NumPy does as well."""
+def _by_products(array: Array, axis: Any, is_small: bool) -> Any:
+    """Return the sums over the first or the last dimensions, flat; None for others, and what is too small."""
     shape = array.shape
     ndim = len(shape)
-    if isinstance(axis, tuple):
-        if sorted(axis) != list(range(ndim - len(axis), ndim)):
-            return None
-        kept = ndim - len(axis)
-    elif axis is None:
-        kept = 0
-    elif axis != ndim - 1:
-        return None
-    else:
-        kept = axis
-    if is_small and kept != ndim - 1:
-        return None
-    if kept == 0:
-        total = _total(array.reshape(-1))
-        if not -inf < total < inf:
-            return None
-        return np.full((1,) * ndim, total) if keepdims else total
-    left = shape[:kept]
-    sums = _of_rows(array.reshape(-1, array.size // int(np.prod(left))))
-    if sums is None or not sums.dot(sums) < inf:
-        return None
-    return sums.reshape((*left, *(1,) * (ndim - kept)) if keepdims else left)
+    if axis is None or ndim == 1:
+        return None if is_small else _total(array.reshape(-1))
+    axes = sorted(axis) if isinstance(axis, tuple) else [axis]
+    count = len(axes)
+    if count == ndim:
+        return None if is_small else _total(array.reshape(-1))
+    if axes == list(range(ndim - count, ndim)):
+        n = prod(shape[ndim - count :])
+        return None if is_small and n > _SHORT else _of_rows(array.reshape(-1, n))
+    if count and axes == list(range(count)):
+        return _of_columns(array.reshape(prod(shape[:count]), -1))
+    return None
 
 
 def _longest(dtype: np.dtype[Any]) -> int:
@@ -74,7 +65,7 @@ def _longest(dtype: np.dtype[Any]) -> int:
     return 256 // dtype.itemsize
 
 
-def _total(flat: Array) -> Any:
+def _total(flat: Array) -> Array:
     n = _longest(flat.dtype)
     ones = _ones(n, flat.dtype)
     while flat.size > n:
@@ -83,7 +74,7 @@ def _total(flat: Array) -> Any:
         np.dot(flat[: count * n].reshape(count, n), ones, parts[:count])
         parts[count] = np.add.reduce(flat[count * n :])
         flat = parts
-    return flat.dot(ones[: flat.size])
+    return _dot(flat.reshape(1, -1))
 
 
 def _of_rows(rows: Array) -> Array | None:
@@ -103,6 +94,23 @@ def _dot(rows: Array) -> Array:
     count, n = rows.shape
     out = empty((count,), rows.dtype)
     np.dot(rows, _ones(n, rows.dtype), out)
+    return out
+
+
+def _of_columns(rows: Array) -> Array:
+    """Return the sum of each column.
+
+    NumPy adds row after row, as BLAS does, with less to fetch: 1,000 x 1,000 take 60 us in place of 94,
+    64 x 128 take 1 in place of 3.3, 100,000 x 10 take 500 in place of 2,100.
+    """
+    n, columns = rows.shape
+    if n <= 4096:
+        ones = _ones(n, rows.dtype)
+    else:
+        ones = empty((n,), rows.dtype)
+        ones.fill(1)
+    out = empty((columns,), rows.dtype)
+    np.dot(ones, rows, out)
     return out
 
 
