@@ -33,7 +33,7 @@ _ARRAYS = (np.ndarray, np.generic)
 _OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 # And where NumPy makes something else of them.
 _DEFAULTS = {float64: float32, complex128: complex64}
-# In a copy of this context NumPy says nothing of what is out of range: for 0.3 us, where `errstate` takes 1.6.
+# In a copy of this context NumPy says nothing of what is out of range: in 0.3 us, `errstate` takes 1.6.
 _silence = Context()
 _silence.run(np.seterr, invalid="ignore", over="ignore")
 _in_silence = _silence.copy
