@@ -9,11 +9,12 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import Rule, new_number, number
+from nn.optim._scratch import new_number, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nn.optim._scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -125,7 +126,7 @@ class Adam(Optimizer):
             multiply(t, size, t)
             subtract(p, t, p)
 
-        return Rule(update, two=sign != 1 or decay != 0)
+        return update, sign != 1 or decay != 0
 
 
 class AdamW(Adam):

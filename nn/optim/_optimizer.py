@@ -165,22 +165,20 @@ class Optimizer:
                 loss = closure()
         try:
             # All the memory that it takes first, so that the update is made in whole or not at all.
-            works: list[Work] = []
+            planned: list[tuple[Work, Rule]] = []
             fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
             for group in self.param_groups:
-                found, made = collect(group, self.state, self._tensors(group), self._counter, self._new_state)
-                works += found
+                works, made = collect(group, self.state, self._tensors(group), self._counter, self._new_state)
                 fresh += made
-            for work in works:
-                if work.size:
-                    self._scratch.make_room(work.dtype, work.size)
-            rules = [self._rule(work.group, work.dtype, work.age) for work in works]
+                for work in works:
+                    if work.large:
+                        self._scratch.make_room(work.dtype, work.large)
+                    planned.append((work, self._rule(group, work.dtype, work.age)))
             for x, state in fresh:
                 self.state.setdefault(x, {}).update(state)
-            for work, rule in zip(works, rules, strict=True):
+            for work, rule in planned:
                 if self._counter is not None:
-                    for x in work.parameters():
-                        self.state[x][self._counter] = work.age + 1
+                    work.count(self.state, self._counter)
                 work.update(rule, self._scratch)
         finally:
             self._scratch.clear()

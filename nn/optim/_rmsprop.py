@@ -8,11 +8,12 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import Rule, number
+from nn.optim._scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nn.optim._scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -131,4 +132,4 @@ class RMSprop(Optimizer):
                 multiply(t, rate, t)
             subtract(p, t, p)
 
-        return Rule(update, two=sign != 1 or decay != 0)
+        return update, sign != 1 or decay != 0

@@ -8,11 +8,12 @@ import numpy as np
 
 from nn.optim._optimizer import Group, Optimizer
 from nn.optim._options import Bound, require_within
-from nn.optim._scratch import Rule, number
+from nn.optim._scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nn.optim._scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -107,4 +108,4 @@ class SGD(Optimizer):
             multiply(g, rate, t)
             subtract(p, t, p)
 
-        return Rule(update, two=looks_ahead or keeps != 1)
+        return update, looks_ahead or keeps != 1

@@ -13,7 +13,7 @@ from nn.optim._scratch import SMALL, Rule, Scratch
 from tensor.lowlevel import writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from tensor import Tensor
 
@@ -49,61 +49,47 @@ _SOLE = _references(_Probe())
 class Work:
     """Parameters of a group that are of one dtype and one age: one rule updates them all."""
 
-    __slots__ = (
-        "age",
-        "batches",
-        "dtype",
-        "group",
-        "is_shared",
-        "joins",
-        "left",
-        "rows",
-        "size",
-        "small",
-        "width",
-    )
+    __slots__ = ("age", "batches", "dtype", "is_shared", "joins", "large", "left", "rows", "width")
 
-    def __init__(self, group: dict[str, Any], dtype: np.dtype[Any], age: int, width: int) -> None:
-        self.group = group
+    def __init__(self, dtype: np.dtype[Any], age: int, width: int) -> None:
         self.dtype = dtype
         self.age = age
-        # Up to which size parameters are joined, and updated as they are.
-        self.joins = _JOINED if dtype.kind == "f" else -1
-        self.small = -1 if dtype.kind == "c" else SMALL
+        # Up to which size parameters are joined.
+        self.joins = _JOINED if dtype.kind == "f" else 0
         # How many tensors a row has: a parameter, its gradient, the tensors of its state.
         self.width = width
         # Those to be joined, row after row, and how many elements the last batch has room for.
         self.batches: list[list[Tensor]] = []
         self.left = 0
-        # All others, and how many elements those above `SMALL` have together.
+        # All others, and how many elements those have together that need memory of the scratch.
         self.rows: list[Tensor] = []
-        self.size = 0
+        self.large = 0
         # Whether some of these may share memory with others: then no two are updated at the same time.
         self.is_shared = False
 
-    def parameters(self) -> Iterator[Tensor]:
-        """Yield the parameters."""
+    def count(self, states: dict[Tensor, dict[str, Any]], counter: str) -> None:
+        """Make the parameters one step older."""
         for rows in (self.rows, *self.batches):
-            yield from rows[:: self.width]
+            for x in rows[:: self.width]:
+                states[x][counter] = self.age + 1
 
     def update(self, rule: Rule, scratch: Scratch) -> None:
-        """Write the new values; ``scratch.make_room(dtype, size)`` comes before."""
-        width, single = self.width, self.rows
+        """Write the new values; ``scratch.make_room(dtype, large)`` comes before."""
+        width, single, dtype = self.width, self.rows, self.dtype
         for batch in self.batches:
             if len(batch) < _FEW * width:
                 single = single + batch
             else:
                 arrays: list[Any] = [x._array for x in batch]
-                _update_joined(rule, [arrays[i::width] for i in range(width)], self.dtype)
+                _update_joined(rule, [arrays[i::width] for i in range(width)], dtype)
+        update, two = rule
         large = []
         for i in range(0, len(single), width):
-            arrays = [x._array for x in single[i : i + width]]
-            p, g, *state = arrays
-            if p.size > self.small:
+            p, g, *state = arrays = [x._array for x in single[i : i + width]]
+            if p.size > SMALL or (dtype.kind == "c" and p.size):
                 large.append(arrays)
             else:
-                t, more = np.empty(p.shape, p.dtype), np.empty(p.shape, p.dtype) if rule.two else None
-                rule.update(p, g, t, more, *state)
+                update(p, g, np.empty(p.shape, dtype), np.empty(p.shape, dtype) if two else None, *state)
         if large:
             scratch.update(rule, large, alone=self.is_shared)
 
@@ -114,12 +100,12 @@ def collect(
     names: tuple[str, ...],
     counter: str | None,
     new_state: Callable[[Tensor], Tensor],
-) -> tuple[list[Work], list[tuple[Tensor, dict[str, Tensor]]]]:
+) -> tuple[Iterable[Work], list[tuple[Tensor, dict[str, Tensor]]]]:
     """Return what a step of `group` has to do, and the state that is new; all can be written to."""
     works: dict[tuple[np.dtype[Any], int], Work] = {}
     fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
-    work = Work(group, np.dtype(object), 0, 0)  # nobody's
-    state, age = _NONE, 0
+    # The age of parameters whose steps nobody counts: 0 where some of the state is new.
+    work, state, age = None, _NONE, 1
     for x in group["params"]:
         if x._array is None:
             x._raise_disposed()
@@ -141,7 +127,7 @@ def collect(
             for name in names:
                 held: Any = state.get(name)
                 if held is None:
-                    if age == 1:
+                    if age:
                         fresh.append((x, {}))
                         age = 0
                     held = fresh[-1][1][name] = new_state(x)
@@ -153,15 +139,15 @@ def collect(
                 ):
                     writable(held)
                     joins = False
-                elif held._array.dtype is not work.dtype and held._array.dtype != node.dtype:
+                elif held._array.dtype != node.dtype:
                     joins = False
             if counter is not None:
                 age = int(state.get(counter, 0))
-        if node.dtype is not work.dtype or age != work.age:
+        if work is None or node.dtype is not work.dtype or age != work.age:
             key = node.dtype, age
-            if key not in works:
-                works[key] = Work(group, node.dtype, age, len(row))
-            work = works[key]
+            work = works.get(key)
+            if work is None:
+                work = works[key] = Work(*key, len(row))
         size = x._array.size
         if joins and 0 < size <= work.joins:
             if work.left < size:
@@ -171,10 +157,10 @@ def collect(
             work.batches[-1] += row
         else:
             work.rows += row
-            if size > work.small:
-                work.size += size
-                work.is_shared = work.is_shared or any(_is_shared(x) for x in row)
-    return list(works.values()), fresh
+            if size > SMALL or work.dtype.kind == "c":
+                work.large += size
+                work.is_shared = work.is_shared or any(map(_is_shared, row))
+    return works.values(), fresh
 
 
 def _is_shared(x: Tensor) -> bool:
@@ -183,15 +169,16 @@ def _is_shared(x: Tensor) -> bool:
 
 
 def _update_joined(rule: Rule, columns: list[list[Any]], dtype: np.dtype[Any]) -> None:
+    update, two = rule
     grads = columns.pop(1)
     try:
         joined = b"".join(grads)
     except TypeError:  # of one that is not contiguous
         joined = b"".join([g.tobytes() for g in grads])
-    # A copy in a bytearray can be written to.
+    # What is copied to a bytearray can be written to.
     p, *state = flats = [np.frombuffer(bytearray().join(arrays), dtype) for arrays in columns]
-    t, more = np.empty(p.shape, dtype), np.empty(p.shape, dtype) if rule.two else None
-    rule.update(p, np.frombuffer(joined, dtype), t, more, *state)
+    t, more = np.empty(p.shape, dtype), np.empty(p.shape, dtype) if two else None
+    update(p, np.frombuffer(joined, dtype), t, more, *state)
     for flat, arrays in zip(flats, columns, strict=True):
         # 0.1 us for each, where a slice of its shape and a copy take 0.5.
         deque(map(BytesIO(flat.data).readinto, arrays), 0)

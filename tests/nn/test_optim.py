@@ -131,7 +131,7 @@ def many(seed=0):
         for shape in shapes
     ]
     made.append(nn.Parameter(tensor.tensor(random.standard_normal((4, 3))).mT))
-    made.append(nn.Parameter(tensor.tensor(random.standard_normal(3) + 1j)))
+    made += [nn.Parameter(tensor.tensor(random.standard_normal(n) + 1j)) for n in (3, 0)]
     return made
 
 
