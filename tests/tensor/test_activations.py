@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tensor
 from tests.tensor.arrays import COMPLEX, FLOATING, arrays
+from tests.tensor.cutting import three_threads_for_all
 
 ACTIVATIONS = {
     "elu": lambda v: v if v > 0 else math.expm1(v),
@@ -167,3 +168,18 @@ def test_second_derivatives_are_pytorchs_near_0_and_far_out(name):
     (expected,) = torch.autograd.grad(theirs(torch.nn.functional, y).sum(), y, create_graph=True)
     (expected,) = torch.autograd.grad(expected.sum(), y)
     np.testing.assert_allclose(second.numpy(), expected.numpy(), rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu"])
+@pytest.mark.parametrize("size", [(3,), (), (40, 1000), (2000, 700)])
+def test_gates_neither_overflow_nor_depend_on_the_number_of_threads(name, size):
+    array = np.random.default_rng(0).uniform(-150, 150, size).astype(np.float32)
+    x = tensor.tensor(array)
+    wide = array.astype(np.float64)
+    expected = 1 / (1 + np.exp(-wide)) * (1 if name == "sigmoid" else wide)
+    with np.errstate(all="raise", under="ignore"):
+        found = getattr(tensor, name)(x).numpy()
+    np.testing.assert_allclose(found, expected, rtol=3e-7, atol=1e-35)
+    with three_threads_for_all():
+        np.testing.assert_array_equal(getattr(tensor, name)(x).numpy(), found)
+        np.testing.assert_array_equal(getattr(tensor, name)(tensor.tensor(array.T).T).numpy(), found)
