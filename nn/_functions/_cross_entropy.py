@@ -14,7 +14,7 @@ import numpy as np
 import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
-from tensor.kernels import enter, laid_out, leave
+from tensor.kernels import empty, in_pieces, laid_out, leave
 from tensor.lowlevel import Key, apply, record, wrap
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _RULE = RULES["cross_entropy"]
 _INT64 = np.dtype(np.int64)
+# Bytes from which on the slope lies in the pool; from which on threads compute it, in so many pieces.
+_LARGE = 1 << 17
+_LEAST = 1 << 21
+_PIECES = 8
 
 
 class _Classes:
@@ -195,34 +199,62 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     if not x.flags.c_contiguous:
         x = laid_out(x)
     starts, number, share = _constants(count, classes, x.dtype)
-    exps = enter(x) - _largest(x)
-    # Places in one dimension: NumPy finds them in a fifth of the time of rows and columns.
-    flat, places = exps.reshape(-1), starts + y
-    picked = flat[places]
-    np.exp(exps, out=exps)
-    sums = _sums(exps, classes)
-    np.subtract(np.log(sums), picked, picked)
-    out = np.asarray(_sums(picked, count) / number)
-    if not is_wanted(input):
+    is_recorded = is_wanted(input)
+    if x.nbytes < _LARGE:
+        slope, losses = _slope_and_losses(x, y, starts, number, share, is_recorded, None)
+    else:
+        slope, losses = empty(x.shape, x.dtype), np.empty(count, x.dtype)
+
+        def run(start: int, end: int) -> None:
+            losses[start:end] = _slope_and_losses(
+                x[start:end], y[start:end], starts, number, share, is_recorded, slope[start:end]
+            )[1]
+
+        if x.nbytes < _LEAST:
+            run(0, count)
+        else:
+            in_pieces(run, count, -(-count // _PIECES))
+    out = np.asarray(_sums(losses, count) / number)
+    if not is_recorded:
         return wrap(out)
-    np.multiply(sums, number, sums)
-    exps /= sums[:, None]
-    flat[places] -= share
-    return wrap(out, record(_RULE, (input, target), out, {"slope": leave(exps)}))
+    return wrap(out, record(_RULE, (input, target), out, {"slope": slope}))
+
+
+def _slope_and_losses(
+    x: Array, y: Array, starts: Array, number: Array, share: Array, is_recorded: bool, out: Array | None
+) -> tuple[Array, Array]:
+    """Return the slope, where it is recorded, and the loss of each row; the former in `out`, if given."""
+    count, classes = x.shape
+    slope = np.subtract(x, _largest(x), out)
+    # Places in one dimension: NumPy finds them in a fifth of the time of rows and columns.
+    flat, places = slope.reshape(-1), starts[:count] + y
+    picked = flat[places]
+    np.exp(slope, slope)
+    # Where a row is among others changes the last bit of a product, so parts are added up otherwise.
+    if out is None:
+        sums = _sums(slope, classes)
+    else:
+        sums = np.einsum("ij->i", slope) if classes <= 256 else np.add.reduce(slope, 1)
+    np.subtract(np.log(sums), picked, picked)
+    if is_recorded:
+        np.multiply(sums, number, sums)
+        np.divide(slope, sums[:, None], slope)
+        flat[places] -= share
+    return slope, picked
 
 
 def _largest(x: Array) -> Array:
     """Return the largest of each row, as a column."""
-    # Of short rows column by column: 2 us in place of 3.7 for 64 of 10.
-    if x.shape[1] <= 32 and x.size <= 2**13:
-        x = x.T.copy().T
+    # Of short rows column by column: 2 us in place of 3.7 for 64 of 10, 8 in place of 41 for 1,000 of 10.
+    if x.shape[1] <= 32:
+        x = (x.T.copy() if x.nbytes < _LARGE else laid_out(x.T)).T
     return np.asarray(np.maximum.reduce(x, axis=1, keepdims=True))
 
 
 def _sums(x: Any, count: int) -> Any:
     """Return the sum of each row of `count` elements, or of one row."""
     # 0.5 us in place of 1.8 for 64 of 10; of long rows NumPy's is the more exact.
-    if count <= 1024 and type(x) is np.ndarray:
+    if count <= 1024:
         return x.dot(_ones(count, x.dtype))
     return np.add.reduce(x, axis=-1)
 

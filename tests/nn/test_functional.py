@@ -113,6 +113,30 @@ def test_what_a_loss_compares_may_be_written_over_before_backward(loss):
     assert x.grad.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("shape", [(200_000, 5), (3_000, 300), (70, 30_000)])
+def test_cross_entropy_of_many_is_that_of_each_whatever_the_number_of_threads(shape):
+    rng = np.random.default_rng(0)
+    logits = rng.uniform(-9, 9, shape).astype(np.float32)
+    classes = tensor.tensor(rng.integers(0, shape[1], shape[0]))
+    before = tensor.get_num_threads()
+    found = []
+    try:
+        for count in (1, 3):
+            tensor.set_num_threads(count)
+            x = tensor.tensor(logits, requires_grad=True)
+            loss = F.cross_entropy(x, classes)
+            loss.backward()
+            assert loss.item() == F.cross_entropy(x.detach(), classes).item()
+            found.append((loss.item(), x.grad.numpy()))
+    finally:
+        tensor.set_num_threads(before)
+    (alone, slope), (several, slope_of_several) = found
+    assert alone == several
+    np.testing.assert_array_equal(slope, slope_of_several)
+    expected = F.cross_entropy(tensor.tensor(logits.astype(np.float64)), classes).item()
+    assert alone == pytest.approx(expected, rel=1e-6)
+
+
 def test_binary_cross_entropy_keeps_the_digits_of_a_small_loss_and_slope():
     x = tensor.tensor([20.0, -20.0], requires_grad=True)
     loss = F.binary_cross_entropy_with_logits(x, tensor.tensor([1.0, 0.0]), reduction="none")
