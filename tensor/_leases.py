@@ -115,13 +115,3 @@ def pinned() -> int:
         pin()
     small: int = sum(map(_nbytes_of, list(pinned_small)))
     return books.pinned + small
-
-
-def note_borrowed(nbytes: int) -> None:
-    """Count `nbytes` bytes of somebody else's memory."""
-    books.external += nbytes
-
-
-def give_back(nbytes: int) -> None:
-    """Count them no longer. Finalizers may call it."""
-    books.external -= nbytes

@@ -13,6 +13,9 @@ from tensor._dtypes import Dtype, DtypeLike, as_dtype, complex64, complex128, fl
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
+_NUMBERS = frozenset({int, float})
+_DEFAULTS = {float64: float32, complex128: complex64}
+
 
 def arange(
     start: float,
@@ -35,7 +38,11 @@ def arange(
     """
     first, last = (0, start) if stop is None else (start, stop)
     for x in (first, last, step):
-        if not isinstance(x, (int, float, np.number)) and not hasattr(x, "__index__"):
+        if (
+            type(x) not in _NUMBERS
+            and not isinstance(x, (int, float, np.number))
+            and not hasattr(x, "__index__")
+        ):
             raise TypeError(
                 f"arange takes numbers, not {type(x).__name__}: write arange(stop) or arange(start, stop)"
             )
@@ -93,5 +100,7 @@ def _as(
     array: np.ndarray[tuple[int, ...], Dtype], dtype: DtypeLike | None
 ) -> np.ndarray[tuple[int, ...], Dtype]:
     """Return numbers that were computed in double precision as `dtype`, or as Python's numbers become."""
-    found = {float64: float32, complex128: complex64}.get(array.dtype, array.dtype)
-    return cast(array, found if dtype is None else as_dtype(dtype))
+    if dtype is not None:
+        return cast(array, as_dtype(dtype))
+    found = _DEFAULTS.get(array.dtype)
+    return array if found is None else cast(array, found)

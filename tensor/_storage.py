@@ -21,8 +21,8 @@ from weakref import ref
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._books import Size
-from tensor._leases import forget_export, give_back, note_borrowed, note_export
+from tensor._books import Books, Size
+from tensor._leases import books, forget_export, note_export
 from tensor._limits import kinds_that_hold
 from tensor._members import FEW, Members
 
@@ -92,10 +92,11 @@ class Borrowed:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        note_borrowed(nbytes)
+        books.external += nbytes
 
-    def __del__(self) -> None:
-        give_back(self.nbytes)
+    # `books` is bound here: when the interpreter ends, the names of modules may be gone.
+    def __del__(self, books: Books = books) -> None:
+        books.external -= self.nbytes
 
 
 def _stored(block: Array) -> Storage:
@@ -245,16 +246,6 @@ def lend(x: Holder) -> Array:
     if _is_expanded(array):
         array.flags.writeable = False  # as NumPy has it: one write would show in several places
     return array
-
-
-def borrow(x: Holder, nbytes: int = 0) -> None:
-    """Mark the memory of `x` as somebody else's: writes go through, values are never shared lazily.
-
-    While the storage lasts, `nbytes` bytes are counted as borrowed (a loan counts its own).
-    """
-    storage = share(x)
-    storage.lent = True
-    storage.borrowed = Borrowed(nbytes)
 
 
 def writable(x: Holder) -> Array:

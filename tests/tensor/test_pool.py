@@ -407,14 +407,6 @@ def test_an_export_that_was_forgotten_pins_nothing() -> None:
     assert live() - before.bytes_live == LARGE * 8
 
 
-def test_borrowed_bytes_come_and_go() -> None:
-    before = memory.statistics()
-    leases.note_borrowed(1000)
-    assert (memory.statistics() - before).bytes_external == 1000
-    leases.give_back(1000)
-    assert memory.statistics() == before
-
-
 @pytest.mark.skipif(sys.maxsize < 2**32, reason="needs a large address space")
 def test_what_the_system_refuses_is_an_error_that_says_so_and_changes_nothing() -> None:
     empty((LARGE,), np.float64)
