@@ -78,10 +78,7 @@ def _of_lifetimes(runs: Runs) -> Iterator[Verdict]:
 
 
 def _of_pythons(runs: Runs) -> Iterator[Verdict]:
-    behind = {
-        name: max(case.medians.values()) / min(case.medians.values())
-        for name, case in runs.pythons.cases.items()
-    }
+    behind = {name: case.spread for name, case in runs.pythons.cases.items()}
     if behind:
         worst = max(behind, key=behind.__getitem__)
         holds = behind[worst] <= BEHIND_THE_BEST

@@ -129,7 +129,7 @@ def _pythons(run: Run) -> str:
         (
             case.name,
             *(figure(case.medians[name], case.unit) for name in names),
-            f"{max(case.medians.values()) / min(case.medians.values()):.2f}",
+            f"{case.spread:.2f}",
         )
         for case in run.cases.values()
     ]

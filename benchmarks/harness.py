@@ -1,4 +1,4 @@
-"""Measure contenders alternately: many short rounds, medians and quartiles."""
+"""Measure contenders alternately: many short rounds, medians and quartiles, and ratios within a round."""
 
 import gc
 import statistics
@@ -66,21 +66,27 @@ class Case:
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds per repetition, or bytes, of one contender: quartiles over its rounds."""
+    """Seconds per repetition, or bytes, of one contender: quartiles over its rounds.
+
+    ``relative`` is the median, over the rounds, of what it took in a round to what the first of the
+    contenders took in the same one.
+    """
 
     median: float
     lower_quartile: float
     upper_quartile: float
+    relative: float
     rounds: int
     repetitions: int
 
     @classmethod
-    def of(cls, samples: list[float], repetitions: int) -> "Summary":
-        """Sum up the samples, each in seconds per repetition, or bytes."""
+    def of(cls, samples: Sequence[float], repetitions: int, first: Sequence[float]) -> "Summary":
+        """Sum up the samples, each in seconds per repetition, or bytes, and those of the first contender."""
+        relative = statistics.median([mine / its for mine, its in zip(samples, first, strict=True)])
         if len(samples) == 1:
-            return cls(samples[0], samples[0], samples[0], 1, repetitions)
+            return cls(samples[0], samples[0], samples[0], relative, 1, repetitions)
         lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
-        return cls(median, lower, upper, len(samples), repetitions)
+        return cls(median, lower, upper, relative, len(samples), repetitions)
 
 
 @dataclass(frozen=True)
@@ -100,10 +106,14 @@ class Result:
         return self.neighbours_cores >= DISTURBED
 
     def ratio(self, other: str) -> float | None:
-        """Return the other's median over ours: above 1, ours is better. None if either is missing."""
+        """Return the other's figure over ours: above 1, ours is better. None if either is missing.
+
+        It is the median over the rounds. The machine may change its speed for seconds at a time: within a
+        round it is about the same for all, from one round to another it is not.
+        """
         if OURS not in self.summaries or other not in self.summaries:
             return None
-        return self.summaries[other].median / self.summaries[OURS].median
+        return self.summaries[other].relative / self.summaries[OURS].relative
 
 
 def timed(loop: Callable[[int], object]) -> Timer:
@@ -190,7 +200,8 @@ def measure(
             done = repetitions[name] * case.per
             samples[name].append(timers[name](repetitions[name]) / done)
         order.append(order.pop(0))
-    summaries = {name: Summary.of(samples[name], repetitions[name]) for name in timers}
+    first = samples[OURS] if OURS in samples else next(iter(samples.values()))
+    summaries = {name: Summary.of(samples[name], repetitions[name], first) for name in timers}
     return Result(case.name, summaries, neighbours.cores(), case.unit)
 
 

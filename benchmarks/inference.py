@@ -15,8 +15,8 @@ def cases() -> Iterator[Case]:
             f"inference/{network.name}",
             partial(_timer, network),
             check=partial(_output, network),
-            round_seconds=0.01,
-            rounds=16,
+            round_seconds=0.05,
+            rounds=20,
         )
 
 

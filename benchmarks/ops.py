@@ -12,17 +12,19 @@ from benchmarks.harness import Case, Timer, in_scope
 Loop = Callable[[Any, Any, int], None]
 
 SIZES = (1, 1_000, 100_000, 1_000_000)
+# Seconds. In 4 ms after a pause half of a small op is still the processor's finding its way back to the code.
+TURN = 0.02
 
 
 def cases() -> Iterator[Case]:
     """Yield an addition at each size, other ops of one element, and some that are recorded for backward."""
     for size in SIZES:
-        yield Case(f"ops/add {size:,}", partial(_timer, _add, size), rounds=40)
+        yield Case(f"ops/add {size:,}", partial(_timer, _add, size), rounds=40, round_seconds=TURN)
     for name, loop in LOOPS.items():
-        yield Case(f"ops/{name} 1", partial(_timer, loop, 1), rounds=40)
+        yield Case(f"ops/{name} 1", partial(_timer, loop, 1), rounds=40, round_seconds=TURN)
     for name, loop in {"add": _add, **LOOPS}.items():
         build = partial(_timer, loop, 1, requires_grad=True)
-        yield Case(f"ops/{name} 1, recorded", build, contenders=(OURS, TORCH), rounds=40)
+        yield Case(f"ops/{name} 1, recorded", build, contenders=(OURS, TORCH), rounds=40, round_seconds=TURN)
 
 
 def _timer(loop: Loop, size: int, library: Library, *, requires_grad: bool = False) -> Timer:

@@ -14,18 +14,24 @@ Summary = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A case of one run: medians by contender, in its unit."""
+    """A case of one run, by contender: medians in its unit, and how these compare within a round."""
 
     name: str
     unit: str
     medians: Mapping[str, float]
+    relative: Mapping[str, float]
     is_disturbed: bool
 
     def ratio(self, other: str) -> float | None:
-        """Return the other's median over ours; None if either is missing."""
-        if OURS not in self.medians or other not in self.medians:
+        """Return the other's figure over ours; None if either is missing."""
+        if OURS not in self.relative or other not in self.relative:
             return None
-        return self.medians[other] / self.medians[OURS]
+        return self.relative[other] / self.relative[OURS]
+
+    @property
+    def spread(self) -> float:
+        """The most that a contender takes over the least."""
+        return max(self.relative.values()) / min(self.relative.values())
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Run:
                 case["name"],
                 case["unit"],
                 {who: summary["median"] for who, summary in case["contenders"].items()},
+                {who: summary["relative"] for who, summary in case["contenders"].items()},
                 case["disturbed"],
             )
             for case in self.report["cases"]

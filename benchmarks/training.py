@@ -15,8 +15,8 @@ def cases() -> Iterator[Case]:
             f"training/{name}",
             partial(_timer, network, optimizer),
             check=partial(_losses, network, optimizer),
-            round_seconds=0.02,
-            rounds=16,
+            round_seconds=0.05,
+            rounds=20,
         )
 
 
