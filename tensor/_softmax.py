@@ -108,8 +108,6 @@ def _log_softmax(axis: int, x: Array, out: Array | None) -> Array:
 
 def _from_top(x: Array, axis: int, out: Array | None) -> Array:
     top = _top(x, axis)
-    if _is_finite(top):
-        return np.subtract(x, top, out)
     with np.errstate(invalid="ignore"):  # an infinity less itself is nan
         return np.subtract(x, top, out)
 
@@ -120,7 +118,7 @@ def _write_logsumexp(axis: int, x: Array, scratch: Array, out: Array) -> None:
 
 def _logsumexp(x: Array, axis: Any, scratch: Array | None) -> Array:
     top = _top(x.real if x.dtype.kind == "c" else x, axis)
-    is_finite = _is_finite(top)
+    is_finite = bool(np.isfinite(top).all())
     if not is_finite:
         top = np.where(np.isfinite(top), top, 0)
     if scratch is None and x.nbytes >= pool.min_pooled:
@@ -131,13 +129,6 @@ def _logsumexp(x: Array, axis: Any, scratch: Array | None) -> Array:
         return np.log(sums) + top
     with np.errstate(divide="ignore"):
         return np.log(sums) + top
-
-
-def _is_finite(x: Array) -> bool:
-    """Tell whether no element is an infinity or nan; of very large numbers, that some may be."""
-    # 0.5 us in place of 1.4 for `errstate`, and 2 for `isfinite`.
-    flat = x.reshape(-1)
-    return bool(flat.dot(flat) < inf)
 
 
 def _top(x: Array, axis: Any) -> Array:

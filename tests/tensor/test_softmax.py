@@ -74,6 +74,18 @@ def test_infinities_and_nan_change_their_rows_alone_without_a_warning(count):
     assert np.isnan(sums[2])
 
 
+@pytest.mark.parametrize(
+    "function", [*FUNCTIONS, tensor.sigmoid, tensor.silu, tensor.sum], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("count", [3, 300_000])
+def test_large_numbers_are_no_reason_to_warn(function, count):
+    x = tensor.full((2, count), 1e30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = function(x, axis=1) if function in (*FUNCTIONS, tensor.sum) else function(x)
+    assert np.isfinite(found.numpy()).all()
+
+
 @pytest.mark.parametrize(("function", "others"), [(tensor.softmax, 0), (tensor.logsumexp, 1)])
 def test_beside_the_result_there_is_at_most_one_array_of_its_operands_size(function, others):
     x = tensor.ones((64, 32_000))
