@@ -12,6 +12,7 @@ import numpy as np
 
 from tensor import _elementwise as f
 from tensor import _special
+from tensor._activations import relu_of
 from tensor._creation import as_tensor
 from tensor._derivatives import RULES
 from tensor._dispatch import Operand, explain, foreign, operand, overwrite
@@ -153,10 +154,6 @@ def _abs(x: Array) -> Any:
     return np.abs(x)
 
 
-def _relu(x: Array) -> Any:
-    return np.maximum(x, 0)
-
-
 class InPlace(Writing):
     """Writes to the tensor's own memory."""
 
@@ -211,7 +208,7 @@ class InPlace(Writing):
     trunc_ = _unary("trunc", np.trunc, "Round toward zero in place.", "[-1.2]", "[-1.0]")
     round_ = _unary("round", np.round, "Round in place, halves to even.", "[1.2]", "[1.0]")
     sigmoid_ = _unary("sigmoid", _special.sigmoid, "Take 1 / (1 + exp(-x)) in place.", "[0.0]", "[0.5]")
-    relu_ = _unary("relu", _relu, "Raise negative elements to 0 in place.", "[-1.0, 2.0]", "[0.0, 2.0]")
+    relu_ = _unary("relu", relu_of, "Raise negative elements to 0 in place.", "[-1.0, 2.0]", "[0.0, 2.0]")
 
     def add_(self, other: Operand, *, alpha: complex = 1) -> Self:
         """Add `alpha` times `other` in place.

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
+from tensor import autograd
 from tests.tensor.arrays import COMPLEX, FLOATING, arrays
 from tests.tensor.cutting import three_threads_for_all
 
@@ -163,8 +164,8 @@ def test_second_derivatives_are_pytorchs_near_0_and_far_out(name):
     ours, theirs = TWICE[name]
     values = np.array([-800, -30, -3, -1e-3, -1e-7, 1e-12, 1e-3, 0.3, 2, 19, 100, 800])
     x, y = tensor.tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
-    (slope,) = tensor.autograd.grad([ours(x).sum()], [x], create_graph=True)
-    (second,) = tensor.autograd.grad([slope.sum()], [x])
+    (slope,) = autograd.grad([ours(x).sum()], [x], create_graph=True)
+    (second,) = autograd.grad([slope.sum()], [x])
     (expected,) = torch.autograd.grad(theirs(torch.nn.functional, y).sum(), y, create_graph=True)
     (expected,) = torch.autograd.grad(expected.sum(), y)
     np.testing.assert_allclose(second.numpy(), expected.numpy(), rtol=1e-9, atol=1e-14)
