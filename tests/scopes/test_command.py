@@ -127,7 +127,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_the_end_is_the_programs_own_and_brings_the_report(end: str, tmp_path: Path) -> None:
-    program = write(tmp_path / "program.py", f"{LEAK}import sys\nprint('mine')\n{end}\n")
+    program = write(tmp_path / "program.py", f"{LEAK}import sys\nprint('mine', flush=True)\n{end}\n")
     alone, tracked = python(program), scopes_run(program)
     assert tracked.returncode == alone.returncode
     assert tracked.stdout == alone.stdout == "mine\n"
