@@ -155,6 +155,17 @@ def test_a_blob_of_800_megabytes_takes_no_memory(name: str, tmp_path: Path) -> N
     assert taken.is_nothing
 
 
+def test_a_write_through_an_expanded_view_of_read_only_memory_leaves_it_untouched() -> None:
+    theirs = np.zeros(4, np.float32)
+    shown = theirs[...]
+    shown.flags.writeable = False  # over memory that others may write to
+    x = tensor.from_numpy(shown)
+    row = x.unsqueeze(0).expand(2, 4)[::2]
+    row.copy_(tensor.ones((1, 4)))
+    assert theirs.tolist() == [0.0] * 4
+    assert x.tolist() == [1.0] * 4
+
+
 def test_the_first_write_over_read_only_memory_costs_one_copy() -> None:
     source = bytes(64 * MIB)
     x = tensor.from_blob(source, (16 * MIB,), "float32")
