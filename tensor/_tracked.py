@@ -35,9 +35,10 @@ class TrackedTensor(Tensor):
     __slots__ = ()
 
     def _end_with(self, scope: DisposeScope | None) -> None:
-        was_there = self._array is not None
+        # Held until the end is noted: on another thread new memory may come to the address of what is gone.
+        array = self._array
         super()._end_with(scope)
-        if was_there and self._array is None:
+        if array is not None and self._array is None:
             note_ended(self, ending_by(scope))
 
 

@@ -4,6 +4,7 @@ import copy
 import gc
 import inspect
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -366,13 +367,18 @@ def test_eight_threads_of_tensors_leave_exact_records_and_statistics() -> None:
                 kept.append(scope.detach(y))
                 x.dispose()
 
+    interval = sys.getswitchinterval()
     with track():
         before = statistics.snapshot()
         workers = [threading.Thread(target=work) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        sys.setswitchinterval(1e-6)  # memory that one thread frees another one gets before the first goes on
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        finally:
+            sys.setswitchinterval(interval)
         all_of_them = rounds * threads
         report = leaks()
         assert (report.count, report.nbytes) == (all_of_them, 100 * all_of_them)
