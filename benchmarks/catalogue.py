@@ -9,6 +9,7 @@ from benchmarks.harness import Case
 FAMILIES = {
     "ops": "ops",
     "memory": "memory",
+    "kept": "kept",
     "reductions": "reductions",
     "products": "products",
     "training": "training",

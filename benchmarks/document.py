@@ -101,10 +101,14 @@ def _behind(runs: Runs) -> str:
 
 
 def _family(runs: Runs, family: str) -> str:
-    cases = [case for case in runs.together.cases.values() if family_of(case.name) == family]
+    def cases_of(run: Run) -> list[Case]:
+        return [case for case in run.cases.values() if family_of(case.name) == family]
+
+    together, alone = cases_of(runs.together), cases_of(runs.alone)
+    cases = together or alone
     contenders = [who for who in CONTENDERS if any(who in case.medians for case in cases)]
     others = [who for who in (TORCH, NUMPY) if who in contenders]
-    has_alone = any(case.name in runs.alone.cases for case in cases)
+    has_alone = bool(together and alone)
     headings = [HEADINGS[who] for who in contenders]
     for other in others:
         headings.append(f"{HEADINGS[other]} / ours")

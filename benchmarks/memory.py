@@ -43,19 +43,20 @@ def cases() -> Iterator[Case]:
 
 
 def _elementwise(name: str, size: int, library: Library) -> Timer:
-    return in_scope(library, repeated(_step(name, size, library)))
+    return in_scope(library, repeated(step_of(name, size, library)))
 
 
 def _second_result(name: str, size: int, library: Library) -> Sequence[float]:
     """Return some elements, the same as of the first result: no operand is written over."""
-    step = _step(name, size, library)
+    step = step_of(name, size, library)
     with library.scope():
         step()
         result = step()
         return [float(result[i].item()) for i in (1, size // 2, size - 1)]
 
 
-def _step(name: str, size: int, library: Library) -> Callable[[], Any]:
+def step_of(name: str, size: int, library: Library) -> Callable[[], Any]:
+    """Return an op on two arrays of that many elements."""
     a = library.array(np.linspace(0, 1, size, dtype=np.float32))
     b = library.array(np.linspace(1, 2, size, dtype=np.float32))
     return partial(_op(name, library.xp), a, b)

@@ -13,7 +13,7 @@ from tensor._data import as_data
 from tensor._derivatives import RULES
 from tensor._dispatch import apply, foreign, operand
 from tensor._elementwise import _unary
-from tensor._pooled import enter, leave
+from tensor._pooled import enter, leave, xp
 from tensor._splitting import split_in_place
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     [-1.0, 2.0]
     """
     array = _operand("leaky_relu", x)
-    out = np.where(array > 0, array, array * negative_slope)
+    out = xp.where(array > 0, array, array * negative_slope)
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
     return apply(rule, lambda _: leave(out), (x,), slope=negative_slope)
 
@@ -80,7 +80,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     [0.0, 2.0]
     """
     array = _operand("elu", x)
-    out = np.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
+    out = xp.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
     return apply(rule, lambda _: leave(out), (x,), alpha=alpha)
 
@@ -113,7 +113,7 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     # Where the curve has met its line within the dtype's precision, `out` alone tells the slope.
     is_smooth = threshold >= -math.log(np.finfo(array.dtype).eps / 4)
     if beta != 1 or not is_smooth:
-        out = np.where(scaled > threshold, array, out / beta)
+        out = xp.where(scaled > threshold, array, out / beta)
     if is_smooth:
         return apply(RULES["softplus"], lambda _: leave(out), (x,), beta=beta)
     return apply(RULES["softplus_with_bend"], lambda _: leave(out), (x,), beta=beta, threshold=threshold)

@@ -87,6 +87,14 @@ class Lease(ref[Array]):
     __eq__ = object.__eq__
 
 
+def owner_of(array: Array) -> Array:
+    """Return the array that owns the memory under `array`."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        array, base = base, base.base
+    return array
+
+
 def block_of(owner: Array) -> Block | None:
     """Return the block that `owner` lies in, if any."""
     for reference in getweakrefs(owner):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
-from tensor._books import run
+from tensor._books import owner_of, run
 from tensor._core import TensorCore, wrap_with
 from tensor._derivatives import RULES
 from tensor._graph import Deferred, Leaf, Node
@@ -30,7 +30,7 @@ from tensor._modes import (
     when_enabled,
 )
 from tensor._random import default_generator
-from tensor._storage import claim_and_hold, family_of, join, owner_of, share
+from tensor._storage import claim_and_hold, family_of, join, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable

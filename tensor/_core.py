@@ -19,14 +19,14 @@ from scopes.lowlevel import (
     register,
 )
 from tensor._accounting import charge, sizes
-from tensor._books import Size
+from tensor._books import Size, owner_of
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
 from tensor._handle import Handle
 from tensor._limits import kinds_that_hold
 from tensor._plain import plain
 from tensor._pool import hold_of
-from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave, owner_of
+from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

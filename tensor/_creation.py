@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import _pool as pool
+from tensor._books import owner_of
 from tensor._core import TensorCore, hold_for, wrap_leaf, wrap_with
 from tensor._data import as_data, dtype_for_number
 from tensor._dims import Sizes
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
 from tensor._loans import wrap_borrowed
-from tensor._storage import Array, Borrowed, owner_of
+from tensor._storage import Array, Borrowed
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._books import Size
+from tensor._books import Size, owner_of
 from tensor._core import TensorCore, as_array, hold_for, wrap
 from tensor._derivatives import RULES
 from tensor._derivatives._overlay import Places
@@ -27,7 +27,6 @@ from tensor._storage import (
     Hold,
     Holder,
     claim_and_hold,
-    owner_of,
     relatives,
     shared_hold,
     writable,

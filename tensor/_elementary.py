@@ -25,6 +25,7 @@ from tensor._placing import dtype_of, key_of, matmul, of_one, of_two
 from tensor._plain import plain
 from tensor._pool import hold_of, pool
 from tensor._pooled import enter, leave
+from tensor._splitting import cost_of, least
 from tensor._storage import is_unshared
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def binary(
     # Small operands have once given a large result: from then on it is looked for.
     grows = False
     place = _place_for(kernel)
+    small = _by_cost(kernel, place)
 
     def function(x1: Any, x2: Any, /) -> Any:
         nonlocal grows
@@ -77,7 +79,7 @@ def binary(
             if x1.__class__ is plain.donated or x2.__class__ is plain.donated:
                 del a, b
                 return _with_donated(rule, kernel, place, (x2, x1) if swapped else (x1, x2))
-        run = place if is_spacious else kernel
+        run = place if is_spacious else small
         try:
             out = run(b, a) if swapped else run(a, b)
         except (TypeError, ValueError, OverflowError) as error:
@@ -170,6 +172,7 @@ def _pair(rule: Rule, is_operator: bool, x1: Any, x2: Any) -> Any:
 def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
     """Return the function of one argument that `kernel` is."""
     place = _place_for(kernel)
+    small = _by_cost(kernel, place)
 
     def function(x: Any, /) -> Any:
         try:
@@ -190,7 +193,7 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             if x.__class__ is plain.donated:
                 del a
                 return _with_donated(rule, kernel, place, (x,))
-        run = kernel if is_small else place
+        run = small if is_small else place
         try:
             out = run(a)
         except (TypeError, ValueError) as error:
@@ -251,6 +254,20 @@ def _place_for(kernel: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(kernel, np.ufunc):
         return partial(of_one if kernel.nin == 1 else of_two, kernel)
     return lambda *arrays: leave(kernel(*[enter(array) for array in arrays]))
+
+
+def _by_cost(kernel: Callable[..., Any], place: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what runs `kernel` on arrays too small for the pool: some of them are enough for two threads."""
+    if not isinstance(kernel, np.ufunc) or kernel is np.matmul or cost_of(kernel) != "dearest":
+        return kernel
+
+    def run(*arrays: Any) -> Any:
+        for x in arrays:
+            if type(x) is ndarray and x.nbytes >= least[kernel]:
+                return place(*arrays)
+        return kernel(*arrays)
+
+    return run
 
 
 def _raise_disposed(*operands: Any) -> None:

@@ -13,7 +13,8 @@ from tensor._dispatch import Operand, apply, explain, foreign, function_of, oper
 from tensor._elementary import binary, unary
 from tensor._outputs import deliver, run_into
 from tensor._placing import where as place_where
-from tensor._pooled import enter, leave, plain
+from tensor._pooled import around, enter, leave, plain
+from tensor._splitting import least
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,9 @@ def reciprocal_root(x: Any) -> Any:
 
 def power(x1: Any, x2: Any) -> Any:
     """Return ``x1 ** x2``: by a product for a square, four times as quick as np.power."""
+    x = x1 if type(x1) is np.ndarray else x2
+    if type(x) is np.ndarray and x.nbytes >= least[np.power]:
+        return leave(around(x1) ** x2 if x is x1 else x1 ** around(x2))
     return x1**x2
 
 

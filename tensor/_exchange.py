@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor import _pool as pool
+from tensor._books import owner_of
 from tensor._core import TensorCore, wrap
 from tensor._dtypes import require_supported
 from tensor._loans import wrap_borrowed
-from tensor._storage import Borrowed, lend, owner_of
+from tensor._storage import Borrowed, lend
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType

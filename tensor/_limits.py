@@ -9,11 +9,11 @@ import numpy as np
 
 from scopes.lowlevel import format_bytes
 from tensor._accounting import look_at_each, set_floor, small, take_stock
-from tensor._books import array_in
+from tensor._books import array_in, block_of, owner_of
 from tensor._leases import blocks, books, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from tensor._books import Array
 
@@ -127,25 +127,45 @@ def _groups() -> list[tuple[str, int, list[Array]]]:
     for block in list(blocks):
         array = array_in(block)
         if array is not None and not block.is_small:
-            pinned = ", pinned" if block.is_pinned else ""
-            groups.setdefault(f"{array.dtype}{list(array.shape)}{pinned}", []).append(array)
+            groups.setdefault(_kind_of(array), []).append(array)
     rows = [(kind, sum(array.nbytes for array in arrays), arrays) for kind, arrays in groups.items()]
     rows.sort(key=lambda row: -row[1])
     return rows
 
 
-def _largest_holders() -> Iterable[str]:
-    groups = _groups()[:5]
-    holders = _classes_that_hold([array for _, _, arrays in groups for array in arrays])
-    for kind, nbytes, arrays in groups:
-        names = sorted(set().union(*[holders[id(array)] for array in arrays]))
-        held_by = f" (held by {', '.join(names)})" if names else ""
-        yield f"{len(arrays)} x {kind}, {format_bytes(nbytes)}{held_by}"
+def _kind_of(owner: Array) -> str:
+    block = block_of(owner)
+    pinned = ", pinned" if block is not None and block.is_pinned else ""
+    return f"{owner.dtype}{list(owner.shape)}{pinned}"
+
+
+# Bytes from which on the error tells what a small buffer is and who holds it. To list all of them would take
+# memory, when there is none.
+_NAMED = 1 << 14
+
+
+def _largest_holders() -> Iterator[str]:
+    held = _held_by_ours()
+    owners = {id(array): array for _, _, arrays in _groups() for array in arrays}
+    large = set(owners)
+    owners.update({key: array for key, (array, _) in held.items() if array.base is None})
+    groups: dict[str, list[int]] = {}
+    for key, array in owners.items():
+        groups.setdefault(_kind_of(array), []).append(key)
+    rows = [(sum([owners[key].nbytes for key in keys]), kind, keys) for kind, keys in groups.items()]
+    rows.sort(key=lambda row: -row[0])
     counts = small()
-    nbytes = sum(n * count for n, count in counts.items())
-    if nbytes:
-        many = sum(counts.values())
-        yield f"{many} small buffer{'s' * (many > 1)}, {format_bytes(nbytes)}"
+    left, nbytes = sum(counts.values()), sum([n * count for n, count in counts.items()])
+    for total, kind, keys in rows[:5]:
+        names = sorted(set().union(*[held[key][1] for key in keys if key in held]))
+        held_by = f" (held by {', '.join(names)})" if names else ""
+        yield f"{len(keys)} x {kind}, {format_bytes(total)}{held_by}"
+        for key in keys:
+            if key not in large:
+                left -= 1
+                nbytes -= owners[key].nbytes
+    if nbytes > 0:
+        yield f"{left} small buffer{'s' * (left > 1)}, {format_bytes(nbytes)}"
 
 
 def _all_that_hold() -> list[Any]:
@@ -165,17 +185,17 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _below(inner)
 
 
-def _classes_that_hold(arrays: list[Array]) -> dict[int, set[str]]:
-    """Return the names of the classes of ours whose objects hold each of `arrays`, by its id."""
-    found: dict[int, set[str]] = {id(array): set() for array in arrays}
+def _held_by_ours() -> dict[int, tuple[Array, set[str]]]:
+    """Return arrays that own memory, by their ids, with the names of the classes of ours that hold them."""
+    found: dict[int, tuple[Array, set[str]]] = {}
     # Not gc.get_referrers(): it does not see tuples of arrays, in which the graph saves them.
     for thing in _all_that_hold():
         name = type(thing).__name__
         for held in gc.get_referents(thing):
             for value in held if type(held) is tuple else (held,):
-                owner = value
-                while isinstance(owner, np.ndarray):
-                    if id(owner) in found:
-                        found[id(owner)].add("the graph" if name == "Node" else name)
-                    owner = owner.base
+                if isinstance(value, np.ndarray):
+                    owner = owner_of(value)
+                    if owner.nbytes >= _NAMED:
+                        names = found.setdefault(id(owner), (owner, set()))[1]
+                        names.add("the graph" if name == "Node" else name)
     return found

@@ -8,9 +8,10 @@ from weakref import ref
 
 import numpy as np
 
+from tensor._books import owner_of
 from tensor._core import wrap_with
 from tensor._leases import books
-from tensor._storage import Borrowed, Storage, join, owner_of
+from tensor._storage import Borrowed, Storage, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable

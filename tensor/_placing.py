@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from tensor import _pool
 from tensor._pool import pool, room
 from tensor._split_reductions import reduce_on_threads
-from tensor._splitting import least, split
+from tensor._splitting import copy_values, least, split
 from tensor._storage import Array
 
 if TYPE_CHECKING:
@@ -74,13 +74,14 @@ def of_one(ufunc: np.ufunc, x: Array) -> Any:
     if dtype is None:
         return ufunc(x)
     n = x.size * dtype.itemsize
-    if n < pool.min_pooled:
+    is_alone = x.nbytes < least[ufunc]
+    if n < pool.min_pooled and is_alone:
         return ufunc(x)
-    if x.flags.c_contiguous:
+    if x.flags.c_contiguous and n >= pool.min_pooled:
         out = room(n, x.shape, dtype)
     else:
         out = _pool.empty(x.shape, dtype, _order_of(x.shape, (x,)))
-    return ufunc(x, out=out) if x.nbytes < least[ufunc] else split(ufunc, (x,), out)
+    return ufunc(x, out=out) if is_alone else split(ufunc, (x,), out)
 
 
 def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
@@ -100,15 +101,16 @@ def of_two(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     if not is_alike:
         shape = _joint_shape(shape, y.shape)
     n = (x.size if is_alike else prod(shape)) * dtype.itemsize
-    if n < pool.min_pooled:
+    size = least[ufunc]
+    is_alone = n < size and x.nbytes < size
+    if n < pool.min_pooled and is_alone:
         return ufunc(a, b)
     is_ordered = x.flags.c_contiguous and y.flags.c_contiguous
-    if is_alike and is_ordered:
+    if is_alike and is_ordered and n >= pool.min_pooled:
         out = room(n, shape, dtype)
     else:
         out = _pool.empty(shape, dtype, None if is_ordered else _order_of(shape, (x, y)))
-    size = least[ufunc]
-    return ufunc(a, b, out=out) if n < size and x.nbytes < size else split(ufunc, (a, b), out)
+    return ufunc(a, b, out=out) if is_alone else split(ufunc, (a, b), out)
 
 
 def key_of(x: Any) -> Any:
@@ -200,9 +202,7 @@ def mean(array: Array, axis: Any = None, dtype: Any = None, keepdims: bool = Fal
 
 def laid_out(array: Array) -> Array:
     """Return a copy in C order."""
-    out = _pool.empty(array.shape, array.dtype)
-    np.copyto(out, array)
-    return out
+    return copy_values(array, _pool.empty(array.shape, array.dtype))
 
 
 def astype(array: Array, dtype: Any, *, copy: bool = True) -> Array:
@@ -212,15 +212,7 @@ def astype(array: Array, dtype: Any, *, copy: bool = True) -> Array:
     dtype = np.dtype(dtype)
     if array.size * dtype.itemsize < pool.min_pooled or (not copy and array.dtype == dtype):
         return array.astype(dtype, copy=copy)
-    out = _pool.empty(array.shape, dtype, array)
-    if max(out.nbytes, array.nbytes) < least[np.copyto]:
-        np.copyto(out, array, casting="unsafe")
-        return out
-    return split(_cast, (array,), out)
-
-
-def _cast(array: Array, *, out: Array) -> None:
-    np.copyto(out, array, casting="unsafe")
+    return copy_values(array, _pool.empty(array.shape, dtype, array))
 
 
 def reshape(array: Array, shape: int | Shape) -> Array:
@@ -235,7 +227,7 @@ def reshape(array: Array, shape: int | Shape) -> Array:
         pass  # which leaves a copy, or a shape that does not fit
     sizes = np.broadcast_to(np.False_, array.size).reshape(shape).shape
     out = _pool.empty(sizes, array.dtype)
-    np.copyto(out.reshape(array.shape), array)
+    copy_values(array, out.reshape(array.shape))
     return out
 
 
@@ -255,12 +247,19 @@ def leaves(indices: Array, size: int) -> bool:
     return bool(indices.size and (indices.min() < -size or indices.max() >= size))
 
 
+# Bytes from which on `where` works by bits: at 100,000 float32 it takes 125 us in place of 170, and of 490
+# where the processor can't guess the condition.
+_LEAST_BITS = 1 << 16
+
+
 def where(condition: Any, x1: Any, x2: Any) -> Any:
     """Return `x1` where `condition` is true, else `x2`."""
+    if type(condition) is ndarray and condition.size * 16 < _LEAST_BITS:
+        return np.where(condition, x1, x2)
     arrays = [x for x in (condition, x1, x2) if isinstance(x, ndarray)]
     dtype = np.result_type(x1, x2)
     shape = np.broadcast_shapes(*[x.shape for x in arrays])
-    if prod(shape) * dtype.itemsize < pool.min_pooled or not arrays:
+    if prod(shape) * dtype.itemsize < _LEAST_BITS or not arrays:
         return np.where(condition, x1, x2)
     like = None if all(x.flags.c_contiguous for x in arrays) else _order_of(shape, arrays)
     out = _pool.empty(shape, dtype, like)

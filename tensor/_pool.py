@@ -20,6 +20,7 @@ from tensor._accounting import charge, lease, offer_size, set_floor, settle, siz
 from tensor._books import Block, Lease, block_of
 from tensor._leases import blocks, books, drain, forget, leave, pinned, released, strike
 from tensor._limits import OutOfMemoryError, make_room
+from tensor._splitting import copy_values
 
 if TYPE_CHECKING:
     from tensor._books import Array, Size
@@ -72,8 +73,8 @@ class Pool:
 
     def __init__(self) -> None:
         self.max_cached = 2**30
-        # Below, the C library's memory is as warm (`_keep_heap`), and there in half the time.
-        self.min_pooled = 2**17
+        # Below, the C library's memory is as warm (`tensor._heap`), and there in half the time.
+        self.min_pooled = 2**19
         # The byte that uninitialised memory is filled with.
         self.fill: int | None = None
         self.shelves: dict[int, Shelf] = {}
@@ -130,8 +131,7 @@ def copy(array: Array) -> Array:
     if array.nbytes < pool.min_pooled:
         return array.copy(order="K")
     out = _place(array.shape, array.dtype, array)
-    np.copyto(out, array)
-    return out
+    return copy_values(array, out)
 
 
 def _place(shape: tuple[int, ...], dtype: Any, like: Array | None) -> Array:
@@ -347,27 +347,3 @@ def pool_from(nbytes: int) -> None:
 def cached() -> dict[int, int]:
     """Return how many blocks of each capacity wait for the next array."""
     return {shelf.capacity: len(shelf.blocks) for shelf in list(pool.shelves.values()) if shelf.blocks}
-
-
-def _keep_heap() -> None:
-    """Let the C library keep what is free at the end of its heap: up to 64 MiB, where glibc keeps 128 KiB.
-
-    Else small arrays that go together, as a step's do, go to the system, and the next step's are fresh: a
-    training step of layers of 128 (batch 64) took 0.34 ms, and takes 0.20 ms. Settings of the user's own,
-    such as the variable MALLOC_TRIM_THRESHOLD_, go before.
-    """
-    # To see a large block go makes glibc keep twice as much. It is never written to, so it takes no memory.
-    np.empty(2**25 - 2**13, np.uint8)
-
-
-_keep_heap()
-
-
-def return_to_system() -> None:
-    """Let the C library give back what it keeps of the blocks that it got back."""
-    import ctypes  # slow to import, and needed by few
-
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        return  # not glibc

@@ -54,7 +54,7 @@ _BASIC = frozenset({int, slice, EllipsisType, type(None)})
 
 def enter(x: Any) -> Any:
     """Return `x` with its results in the pool where it is a large array, else `x` itself."""
-    return _around(x) if type(x) is ndarray and x.nbytes >= pool.min_pooled else x
+    return around(x) if type(x) is ndarray and x.nbytes >= pool.min_pooled else x
 
 
 def leave(x: Any) -> Any:
@@ -62,7 +62,8 @@ def leave(x: Any) -> Any:
     return x._array if type(x) is Pooled else x
 
 
-def _around(array: Array) -> Pooled:
+def around(array: Array) -> Pooled:
+    """Return what stands in front of `array`."""
     pooled = _new(Pooled)
     pooled._array = array
     return pooled
@@ -79,7 +80,7 @@ def plain(x: Any) -> Any:
 
 
 def _wrapped(out: Any) -> Any:
-    return _around(out) if type(out) is ndarray and out.nbytes >= pool.min_pooled else out
+    return around(out) if type(out) is ndarray and out.nbytes >= pool.min_pooled else out
 
 
 def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -317,13 +318,13 @@ def _matmul(x1: Any, x2: Any) -> Any:
 
 def _where_nonzero(x: Any, by: Any) -> Any:
     if type(x) is Pooled and type(by) is Pooled:
-        return _around(where_nonzero(x._array, by._array))
+        return around(where_nonzero(x._array, by._array))
     return x * (by != 0)
 
 
 def _keep_where_nonzero(x: Any, by: Any) -> Any:
     if type(x) is Pooled and type(by) is Pooled and x._array.dtype == by._array.dtype:
-        return _around(where_nonzero(x._array, by._array, x._array))
+        return around(where_nonzero(x._array, by._array, x._array))
     return _where_nonzero(x, by)
 
 
@@ -341,6 +342,7 @@ class Namespace:
     asarray = staticmethod(_as_array)
     matmul = staticmethod(_matmul)
     spread = staticmethod(_pooling(spread))
+    where = staticmethod(_pooling(where))
     where_nonzero = staticmethod(_where_nonzero)
     zeros = staticmethod(_pooling(zeros))
 

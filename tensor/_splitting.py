@@ -26,6 +26,15 @@ _CHEAP = (
 _DEAR = "cos exp exp2 log log2 sin tanh"
 
 
+_COSTS: dict[Any, str] = {getattr(np, name): "cheap" for name in _CHEAP.split()}
+_COSTS.update({getattr(np, name): "dear" for name in _DEAR.split()})
+
+
+def cost_of(function: Callable[..., Any]) -> str:
+    """Return what a ufunc, or another function, costs for each element: cheap, dear or dearest."""
+    return _COSTS.get(function, "dearest")
+
+
 class _Least(dict[Any, int]):
     """From how many bytes of an array on several threads do what a ufunc, or another function, does.
 
@@ -33,15 +42,13 @@ class _Least(dict[Any, int]):
     these sizes on two threads take at most 0.8 of the time of one.
     """
 
-    __slots__ = ("by_cost", "costs")
+    __slots__ = ("by_cost",)
 
     def __init__(self) -> None:
         self.by_cost = {"cheap": 6 * 2**20, "dear": 2**19, "dearest": 2**17}
-        self.costs = {getattr(np, name): "cheap" for name in _CHEAP.split()}
-        self.costs.update({getattr(np, name): "dear" for name in _DEAR.split()})
 
     def __missing__(self, ufunc: Callable[..., Any]) -> int:
-        found = maxsize if threads.count == 1 else self.by_cost[self.costs.get(ufunc, "dearest")]
+        found = maxsize if threads.count == 1 else self.by_cost[cost_of(ufunc)]
         self[ufunc] = found
         return found
 
@@ -114,6 +121,18 @@ def split_in_place(ufunc: Callable[..., Any], operands: Sequence[Any], out: Arra
     ):
         return ufunc(*operands, out=out)  # type: ignore[no-any-return]
     return split(ufunc, operands, out)
+
+
+def copy_values(array: Any, out: Array) -> Array:
+    """Write the values of `array`, which may be of another dtype or shape, to `out`, and return `out`."""
+    if out.nbytes < least[np.copyto] and getattr(array, "nbytes", 0) < least[np.copyto]:
+        np.copyto(out, array, casting="unsafe")
+        return out
+    return split(_copy, (array,), out)
+
+
+def _copy(array: Any, *, out: Array) -> None:
+    np.copyto(out, array, casting="unsafe")
 
 
 def _slowest_axis(out: Array) -> int | None:

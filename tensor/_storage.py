@@ -21,7 +21,7 @@ from weakref import ref
 import numpy as np
 
 from tensor import _pool as pool
-from tensor._books import Books, Size
+from tensor._books import Books, Size, owner_of
 from tensor._leases import books, forget_export, note_export
 from tensor._limits import kinds_that_hold
 from tensor._members import FEW, Members
@@ -128,14 +128,6 @@ class _Probe:
 _SOLE_ARRAY = _references_to_array(_Probe(np.empty(1)))
 _SOLE_BASE = _references_to_base(_Probe(np.empty(2)[1:]))
 _SOLE_BLOCK = _references_to_block(Storage(np.empty(1)))
-
-
-def owner_of(array: Array) -> Array:
-    """Return the array that owns the memory under `array`."""
-    base = array.base
-    while isinstance(base, np.ndarray):
-        array, base = base, base.base
-    return array
 
 
 def share(x: Holder) -> Storage:

@@ -18,9 +18,9 @@ from scopes.lowlevel import (
     when_tracking_changes,
 )
 from tensor._accounting import take_stock
+from tensor._books import owner_of
 from tensor._leases import books
 from tensor._plain import plain
-from tensor._storage import owner_of
 from tensor._tensor import Tensor
 
 if TYPE_CHECKING:

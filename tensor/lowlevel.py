@@ -5,6 +5,7 @@ Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned`
 them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
 """
 
+from tensor._books import owner_of
 from tensor._checkpoint import is_recomputing
 from tensor._core import TensorCore, gradient_of, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor._derivatives import RULES
@@ -17,7 +18,7 @@ from tensor._indexing import Key
 from tensor._modes import is_recording
 from tensor._random import default_generator, numbers_of
 from tensor._splitting import configure_threads
-from tensor._storage import Array, claim, owner_of, writable
+from tensor._storage import Array, claim, writable
 
 __all__ = [
     "RULES",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes, parse_size
 from tensor import _accounting as accounting
+from tensor import _heap
 from tensor import _leases as leases
 from tensor import _limits as limits
 from tensor import _pool as pool
@@ -155,7 +156,7 @@ def configuration() -> Configuration:
     --------
     >>> from tensor import memory
     >>> memory.configuration().min_pooled_bytes
-    131072
+    524288
     """
     own = limits.limit_of(_CONFIGURED)
     return Configuration(pool.pool.max_cached, pool.pool.min_pooled, own, pool.pool.fill)
@@ -178,7 +179,7 @@ def configure(
     max_cached_bytes
         How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
     min_pooled_bytes
-        From which size on blocks come from the pool; 128 KiB at the start, for below the C library's own
+        From which size on blocks come from the pool; 512 KiB at the start, for below the C library's own
         cache is quicker. Zero pools everything.
     limit_bytes
         How much may be live, pinned and cached together; None, as at the start, for no limit.
@@ -243,7 +244,7 @@ def trim(to_bytes: int | str = 0) -> int:
     most = parse_size(to_bytes, "to_bytes")
     leases.drain()
     gone = pool.trim(most)
-    pool.return_to_system()
+    _heap.give_back()
     return gone
 
 

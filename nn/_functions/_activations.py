@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from nn._derivatives import RULES
 from nn._functions._checks import array_of, floating_array_of
-from tensor.kernels import enter, leave, relu_of
+from tensor.kernels import enter, leave, relu_of, xp
 from tensor.kernels import sigmoid as gate_of
 from tensor.lowlevel import overwrite
 
@@ -55,7 +55,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     floating_array_of("leaky_relu", "input", input)
     if inplace:
         rule = "leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"
-        return _in_place(rule, input, lambda x: np.where(x > 0, x, x * negative_slope), slope=negative_slope)
+        return _in_place(rule, input, lambda x: xp.where(x > 0, x, x * negative_slope), slope=negative_slope)
     return tn.leaky_relu(input, negative_slope)
 
 
@@ -72,7 +72,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if inplace:
         rule = "elu" if alpha >= 0 else "elu_by_input"
         return _in_place(
-            rule, input, lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=alpha
+            rule, input, lambda x: xp.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=alpha
         )
     return tn.elu(input, alpha)
 

@@ -500,7 +500,7 @@ def resident():
 
 memory.trim()
 start = resident()
-arrays = [_pool.zeros((n,), np.uint8) for n in [140_000] * 150 + [5_000_000] * 10]
+arrays = [_pool.zeros((n,), np.uint8) for n in [600_000] * 35 + [5_000_000] * 10]
 for array in arrays:
     array.fill(1)
 full = resident()

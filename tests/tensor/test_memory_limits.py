@@ -309,10 +309,13 @@ def test_naming_the_holders_keeps_none_of_them() -> None:
     gc.disable()
     try:
         start = live()
-        x = tensor.ones((300, 300))
-        with memory.limit(live() + 1000), pytest.raises(memory.OutOfMemoryError, match="held by Tensor"):
+        x, y = tensor.ones((400, 400)), tensor.ones((100, 100))
+        named = (
+            r"1 x float32\[400, 400\], .* \(held by Tensor\); 1 x float32\[100, 100\], .* \(held by Tensor\)"
+        )
+        with memory.limit(live() + 1000), pytest.raises(memory.OutOfMemoryError, match=named):
             tensor.zeros((1_000_000,))
-        del x
+        del x, y
         assert live() == start
     finally:
         gc.enable()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import memory
+from tensor import _splitting, memory
 from tensor._placing import astype, of_one, of_two, where, where_nonzero
 from tensor.lowlevel import configure_threads
 from tests.tensor.arrays import filled
@@ -22,10 +22,23 @@ from tests.tensor.cutting import three_threads_for_all
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture(autouse=True)
-def all_is_cut() -> Iterator[None]:
-    with three_threads_for_all():
+@pytest.fixture(autouse=True, params=[64, 2**30], ids=["pooled", "not pooled"])
+def all_is_cut(request: pytest.FixtureRequest) -> Iterator[None]:
+    with three_threads_for_all(request.param):
         yield
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of how much was cut into pieces, at each time that something was."""
+    sizes: list[int] = []
+
+    def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
+        sizes.append(size)
+        run(0, size)
+
+    monkeypatch.setattr(_splitting, "in_pieces", in_pieces)
+    return sizes
 
 
 def laid(array: Array, way: str) -> Array:
@@ -205,6 +218,27 @@ def test_threads_of_the_user_compute_at_once() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("op", [np.sinh, lambda x: x**1.5, lambda x: 1.5**x, lambda x: np.hypot(x, x)])
+def test_what_is_dear_is_cut_whether_memory_is_from_the_pool_or_not(
+    op: Callable[[Any], Any], cuts: list[int]
+) -> None:
+    values = filled("float64", (50, 40), 0)
+    x = tensor.tensor(values)
+    cuts.clear()
+    found = op(x)
+    assert len(cuts) == 1
+    assert found.numpy().tobytes() == op(values).tobytes()
+
+
+def test_the_first_write_to_a_clone_is_a_copy_by_several_threads(cuts: list[int]) -> None:
+    memory.configure(min_pooled_bytes=64)
+    x = tensor.arange(4000)
+    clone = x.clone()
+    clone[0] = -1
+    assert cuts == [4000]
+    assert (clone[0].item(), clone[3999].item(), x[0].item()) == (-1, 3999, 0)
 
 
 def test_sizes_are_numbers_of_bytes() -> None:
