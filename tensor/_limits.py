@@ -164,7 +164,7 @@ def _largest_holders() -> Iterator[str]:
             if key not in large:
                 left -= 1
                 nbytes -= owners[key].nbytes
-    if nbytes > 0:
+    if nbytes > 0 and left > 0:
         yield f"{left} small buffer{'s' * (left > 1)}, {format_bytes(nbytes)}"
 
 
@@ -186,11 +186,14 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
 
 
 def _held_by_ours() -> dict[int, tuple[Array, set[str]]]:
-    """Return arrays that own memory, by their ids, with the names of the classes of ours that hold them."""
+    """Return arrays that own memory of ours, by their ids, with the names of our classes that hold them."""
     found: dict[int, tuple[Array, set[str]]] = {}
+    borrowed: set[int] = set()
     # Not gc.get_referrers(): it does not see tuples of arrays, in which the graph saves them.
     for thing in _all_that_hold():
         name = type(thing).__name__
+        if name == "Storage" and thing.borrowed is not None:
+            borrowed.add(id(owner_of(thing.block)))
         for held in gc.get_referents(thing):
             for value in held if type(held) is tuple else (held,):
                 if isinstance(value, np.ndarray):
@@ -198,4 +201,4 @@ def _held_by_ours() -> dict[int, tuple[Array, set[str]]]:
                     if owner.nbytes >= _NAMED:
                         names = found.setdefault(id(owner), (owner, set()))[1]
                         names.add("the graph" if name == "Node" else name)
-    return found
+    return {key: held for key, held in found.items() if key not in borrowed}
