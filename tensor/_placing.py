@@ -319,13 +319,6 @@ def zeros(shape: int | Shape, dtype: Any = np.float64) -> Any:
     return _pool.zeros((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
 
 
-def full(shape: int | Shape, value: Any, dtype: Any) -> Any:
-    """Return `value` in each place."""
-    out = _pool.empty((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
-    out.fill(value)
-    return out
-
-
 def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
     """Return the running sums or products along `axis`."""
     if array.nbytes < pool.min_pooled or array.dtype.kind not in "fc":
