@@ -23,7 +23,7 @@ from tensor._books import Size, owner_of
 from tensor._errors import TensorDisposedError
 from tensor._graph import Leaf, Node
 from tensor._handle import Handle
-from tensor._limits import kinds_that_hold
+from tensor._holders import kinds_that_hold
 from tensor._plain import plain
 from tensor._pool import hold_of
 from tensor._storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._limits import kinds_that_hold
+from tensor._holders import kinds_that_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

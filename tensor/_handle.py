@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scopes.lowlevel import nowhere
 from tensor._errors import TensorDisposedError
-from tensor._limits import kinds_that_hold
+from tensor._holders import kinds_that_hold
 from tensor._storage import leave
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 
 from tensor import _pool as pool
 from tensor._books import Books, Size, owner_of
+from tensor._holders import kinds_that_hold
 from tensor._leases import books, forget_export, note_export
-from tensor._limits import kinds_that_hold
 from tensor._members import FEW, Members
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from tensor import _heap
 from tensor import _leases as leases
 from tensor import _limits as limits
 from tensor import _pool as pool
+from tensor._holders import Holding, holdings
 from tensor._limits import OutOfMemoryError
 from tensor._measuring import limit, measure
 
@@ -268,9 +269,10 @@ def report() -> str:
         f"{pinned}, {cached}",
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
+    found, unnamed = holdings()
     for title, rows in (
-        ("large", [(nbytes, count, kind) for kind, nbytes, count in limits.holders()]),
-        ("small", [(n * count, count, f"{n} bytes") for n, count in accounting.small().items() if count]),
+        ("held", [(holding.nbytes, holding.count, _with_holders(holding)) for holding in found]),
+        ("small", [(n * count, count, f"{n} bytes") for n, count in unnamed.items()]),
         ("cached", [(n * count, count, f"{n} bytes") for n, count in pool.cached().items()]),
     ):
         rows.sort(reverse=True)
@@ -279,3 +281,7 @@ def report() -> str:
             rest = sum(row[0] for row in rows[10:])
             lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - 10} other kinds")
     return "\n".join(lines)
+
+
+def _with_holders(holding: Holding) -> str:
+    return f"{holding.kind} by {', '.join(holding.by)}" if holding.by else holding.kind

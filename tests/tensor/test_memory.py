@@ -317,7 +317,7 @@ def test_then_an_error_says_who_holds_what_and_the_state_is_as_before() -> None:
         assert 4 * N <= error.asked <= 4 * N * 17 / 16
         assert (error.live, error.cached, error.limit) == (start + 16 * N + 100, 0, most)
         assert any(f"2 x uint8[{8 * N}], {format_bytes(16 * N)}" in holder for holder in error.holders)
-        assert any("small buffer" in holder for holder in error.holders)
+        assert any("smaller buffer" in holder for holder in error.holders)
         assert "raise the limit" in str(error)
         assert memory.statistics() == before
         del x
@@ -524,7 +524,7 @@ def test_the_report_names_what_is_live_and_what_is_cached() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("memory: ")
     assert lines[0].endswith("no limit")
-    assert f"large: {format_bytes(30 * N)} in 1 x uint8[{30 * N}]" in lines
+    assert f"held: {format_bytes(30 * N)} in 1 x uint8[{30 * N}]" in lines
     assert "small: 123 bytes in 1 x 123 bytes" in lines
     assert any(line.startswith("cached: ") for line in lines[3:])
     assert len(lines) < 40

@@ -312,7 +312,7 @@ def test_the_largest_are_named_below_the_pools_sizes_too_and_memory_of_others_is
     *named, rest = caught.value.holders
     assert "1 x float32[400, 400], 625 KiB (held by Tensor)" in named
     assert "1 x float32[300, 300], 351.6 KiB (held by Tensor)" in named
-    assert "small buffer" in rest
+    assert "smaller buffer" in rest
     assert not any("200, 200" in holder for holder in named)
     del large, small, tiny, theirs
 
