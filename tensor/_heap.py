@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes  # NumPy has imported it already
 import os
+from typing import Any
 
 # Numbers of glibc's malloc.h.
 _TRIM_THRESHOLD = -1
@@ -15,11 +15,13 @@ KEPT = 2**28
 _MAPPED = 2**25
 
 
-def _library() -> ctypes.CDLL | None:
-    """Return the C library when it is glibc."""
+def _glibc() -> Any:
+    """Return the C library if it is glibc, else None."""
     try:
+        import ctypes  # NumPy does too, and works where an interpreter has none
+
         library = ctypes.CDLL(None)
-    except (OSError, TypeError):
+    except (ImportError, OSError, TypeError):
         return None
     return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
 
@@ -39,7 +41,7 @@ def keep() -> None:
     Else arrays that go together, as a step's do, go to the system, and the next step's are fresh: 300 results
     of 100,000 float32 in a step took 230 us each, and take 50. Settings of the user's own go before.
     """
-    library = _library()
+    library = _glibc()
     if library is not None and not _has_settings():
         library.mallopt(_MMAP_THRESHOLD, _MAPPED)
         library.mallopt(_TRIM_THRESHOLD, KEPT)
@@ -47,7 +49,7 @@ def keep() -> None:
 
 def give_back() -> None:
     """Let the C library give back what it keeps."""
-    library = _library()
+    library = _glibc()
     if library is not None:
         library.malloc_trim(0)
 
