@@ -123,15 +123,21 @@ def split_in_place(ufunc: Callable[..., Any], operands: Sequence[Any], out: Arra
     return split(ufunc, operands, out)
 
 
-def copy_values(array: Any, out: Array) -> Array:
-    """Write the values of `array`, which may be of another dtype or shape, to `out`, and return `out`."""
-    if out.nbytes < least[np.copyto] and getattr(array, "nbytes", 0) < least[np.copyto]:
+# A plain copy is worth several threads from so many times the size on: one thread takes 0.9 ms for 8 MB, and two
+# take 1.2; for 80 MB 11.7 and 9.0.
+_PLAIN = 3
+
+
+def copy_values(array: Array, out: Array) -> Array:
+    """Write the values of `array`, of any dtype, to `out`, and return `out`."""
+    size = least[np.copyto] * (_PLAIN if array.dtype == out.dtype else 1)
+    if out.nbytes < size and array.nbytes < size:
         np.copyto(out, array, casting="unsafe")
         return out
     return split(_copy, (array,), out)
 
 
-def _copy(array: Any, *, out: Array) -> None:
+def _copy(array: Array, *, out: Array) -> None:
     np.copyto(out, array, casting="unsafe")
 
 
