@@ -123,8 +123,8 @@ def split_in_place(ufunc: Callable[..., Any], operands: Sequence[Any], out: Arra
     return split(ufunc, operands, out)
 
 
-# A plain copy is worth several threads from so many times the size on: one thread takes 0.9 ms for 8 MB, and two
-# take 1.2; for 80 MB 11.7 and 9.0.
+# Plain copies are worth several threads from so many times the size on: of 8 MB one takes 0.9 ms, and two
+# take 1.2; of 80 MB 11.7 and 9.0.
 _PLAIN = 3
 
 
