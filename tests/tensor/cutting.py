@@ -14,6 +14,7 @@ from tensor.lowlevel import configure_threads
 def three_threads_for_all(pooled_from: int = 64) -> Iterator[None]:
     """Let three threads work on whatever has some elements; the pool serves from so many bytes on."""
     threads, sizes = tensor.get_num_threads(), dict(_splitting.least.by_cost)
+    settings = memory.configuration()
     tensor.set_num_threads(3)
     configure_threads(cheap=0, dear=0, dearest=0)
     least_bits, _placing._LEAST_BITS = _placing._LEAST_BITS, 0
@@ -21,7 +22,7 @@ def three_threads_for_all(pooled_from: int = 64) -> Iterator[None]:
     try:
         yield
     finally:
-        memory.configure(min_pooled_bytes=2**19)
+        memory.configure(**settings._asdict())
         _placing._LEAST_BITS = least_bits
         configure_threads(**sizes)
         tensor.set_num_threads(threads)
