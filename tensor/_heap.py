@@ -9,9 +9,9 @@ from typing import Any
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 
-# Bytes that may be free at the end of the heap, and from which on a block is mapped for itself: the most that
-# glibc takes.
-KEPT = 2**28
+# Bytes that may be free at the end of the heap.
+_KEPT = 2**28
+# Bytes from which on a block is mapped for itself: the most that glibc takes.
 _MAPPED = 2**25
 
 
@@ -44,7 +44,7 @@ def keep() -> None:
     library = _glibc()
     if library is not None and not _has_settings():
         library.mallopt(_MMAP_THRESHOLD, _MAPPED)
-        library.mallopt(_TRIM_THRESHOLD, KEPT)
+        library.mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
 def give_back() -> None:

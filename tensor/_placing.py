@@ -255,7 +255,9 @@ _LEAST_BITS = 1 << 16
 def where(condition: Any, x1: Any, x2: Any) -> Any:
     """Return `x1` where `condition` is true, else `x2`."""
     if type(condition) is ndarray and condition.size * 16 < _LEAST_BITS:
-        return np.where(condition, x1, x2)
+        shape = condition.shape
+        if all(type(x) is not ndarray or x.size == 1 or x.shape == shape for x in (x1, x2)):
+            return np.where(condition, x1, x2)
     arrays = [x for x in (condition, x1, x2) if isinstance(x, ndarray)]
     dtype = np.result_type(x1, x2)
     shape = np.broadcast_shapes(*[x.shape for x in arrays])
