@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 import pytest
@@ -12,6 +11,7 @@ import tensor
 from scopes import new_dispose_scope
 from tensor import Tensor, autograd, memory
 from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
+from tests.threads import run_at_once
 
 SIDE = 128
 BLOCK = SIDE * SIDE * 4
@@ -132,16 +132,7 @@ def test_threads_that_share_a_leaf_lose_no_gradient(hooks):
     x = tensor.zeros((200_000,), requires_grad=True)
     if hooks:
         x.register_post_accumulate_grad_hook(lambda x: None)
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    run_at_once(threading.Thread(target=work) for _ in range(count))
     assert set(x.grad.numpy()) == {steps * count}
 
 

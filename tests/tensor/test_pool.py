@@ -25,6 +25,7 @@ from tensor._books import Block
 from tensor._leases import books
 from tensor._pool import capacity_for, empty, hold_of, pool, zeros
 from tests.tensor.arrays import Array, is_pooled
+from tests.threads import run_at_once
 
 LARGE = 10_000  # float64 elements: 80,000 bytes
 
@@ -489,18 +490,8 @@ def test_threads_share_no_block_and_every_byte_is_counted() -> None:
                 failures.append("overwritten")
 
     gc.collect()
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
     before = memory.statistics()
-    try:
-        threads = [threading.Thread(target=work, args=(me,)) for me in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    del threads
+    run_at_once(threading.Thread(target=work, args=(me,)) for me in range(8))
     change = memory.statistics() - before
     assert not failures
     assert change.bytes_live == 0

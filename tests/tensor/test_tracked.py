@@ -4,7 +4,6 @@ import copy
 import gc
 import inspect
 import pickle
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -26,6 +25,7 @@ from scopes import (
 from scopes.lowlevel import Record, record_of
 from tensor import Tensor, TensorDisposedError, autograd, memory
 from tensor.lowlevel import TensorCore
+from tests.threads import run_at_once
 
 
 @pytest.fixture(autouse=True)
@@ -367,18 +367,10 @@ def test_eight_threads_of_tensors_leave_exact_records_and_statistics() -> None:
                 kept.append(scope.detach(y))
                 x.dispose()
 
-    interval = sys.getswitchinterval()
     with track():
         before = statistics.snapshot()
-        workers = [threading.Thread(target=work) for _ in range(threads)]
-        sys.setswitchinterval(1e-6)  # memory that one thread frees another one gets before the first goes on
-        try:
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-        finally:
-            sys.setswitchinterval(interval)
+        # Memory that one thread frees another one gets before the first goes on.
+        run_at_once([threading.Thread(target=work) for _ in range(threads)], switch_after=1e-6)
         all_of_them = rounds * threads
         report = leaks()
         assert (report.count, report.nbytes) == (all_of_them, 100 * all_of_them)
