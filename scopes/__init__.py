@@ -2,17 +2,17 @@
 
 from scopes import lowlevel
 from scopes._containers import Disposable
-from scopes._current import current_dispose_scope
 from scopes._disposing import dispose, disposing
 from scopes._errors import ScopeDisposedError
-from scopes._figures import DisposeStatistics
-from scopes._leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
-from scopes._scope import DisposeScope, new_dispose_scope
-from scopes._sites import Line, Site
 from scopes._statistics import Statistics, StatisticsView, statistics
-from scopes._timeline import Timeline
-from scopes._tracking import is_tracking, track
-from scopes._tree import ScopeRow, ScopeTree, scope_tree
+from scopes.core.current import current_dispose_scope
+from scopes.core.figures import DisposeStatistics
+from scopes.core.scope import DisposeScope, new_dispose_scope
+from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
+from scopes.tracking.sites import Line, Site
+from scopes.tracking.timeline import Timeline
+from scopes.tracking.tracking import is_tracking, track
+from scopes.tracking.tree import ScopeRow, ScopeTree, scope_tree
 
 __all__ = [
     "Disposable",

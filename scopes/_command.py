@@ -13,21 +13,21 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from scopes import _tracking as tracking
-from scopes._high_water import HighWater
-from scopes._leaks import LeakReport, leaks
 from scopes._program import CannotRunError, run
-from scopes._reports import _PAGE, _SCRIPT, _STYLE, Report
 from scopes._statistics import statistics
-from scopes._timeline import Timeline
-from scopes._trace_report import NoTraceError, tell
 from scopes._tracebacks import clear_frames_of, is_ours
-from scopes._tree import scope_tree
+from scopes.tracking import tracking
+from scopes.tracking.high_water import HighWater
+from scopes.tracking.leaks import LeakReport, leaks
+from scopes.tracking.reports import _PAGE, _SCRIPT, _STYLE, Report
+from scopes.tracking.timeline import Timeline
+from scopes.tracking.trace_report import NoTraceError, tell
+from scopes.tracking.tree import scope_tree
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from scopes._sites import Site
+    from scopes.tracking.sites import Site
 
 PROGRAM = "python -m scopes"
 EARLIER = "More was alive before, and went with the functions that held it. When about most was:"

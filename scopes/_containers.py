@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from scopes._scoped import Scoped
+from scopes.core.scoped import Scoped
 
 
 @runtime_checkable

@@ -7,9 +7,9 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from scopes._containers import find
-from scopes._current import current, current_dispose_scope
-from scopes._ownership import dispose_each, may_be_owned
-from scopes._scope import DisposeScope
+from scopes.core.current import current, current_dispose_scope
+from scopes.core.ownership import dispose_each, may_be_owned
+from scopes.core.scope import DisposeScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from scopes._figures import FIGURES, DisposeStatistics
-from scopes._tallies import ledger, this_thread
+from scopes.core.figures import FIGURES, DisposeStatistics
+from scopes.core.tallies import ledger, this_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scopes._tallies import Thread
+    from scopes.core.tallies import Thread
 
 
 class StatisticsView:

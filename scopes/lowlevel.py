@@ -4,18 +4,18 @@ A class whose objects scopes own weakly and statistics count derives from ``Scop
 ``register(self)`` once an object is complete.
 """
 
-from scopes._current import current, register
-from scopes._meters import measure_peaks_by
-from scopes._ownership import owner_of
-from scopes._records import Listener, Record, ending_by
-from scopes._scoped import Scoped
-from scopes._sites import callers, site_here
-from scopes._sizes import format_bytes, parse_size
-from scopes._tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
-from scopes._timeline import measure_memory_by
 from scopes._tracebacks import clear_frames_of, clear_library_frames
-from scopes._tracking import current as tracking
-from scopes._tracking import (
+from scopes.core.current import current, register
+from scopes.core.ownership import owner_of
+from scopes.core.scoped import Scoped
+from scopes.core.tallies import Account, Accounts, Tally, accounts_of, count_as, nowhere
+from scopes.tracking.meters import measure_peaks_by
+from scopes.tracking.records import Listener, Record, ending_by
+from scopes.tracking.sites import callers, site_here
+from scopes.tracking.sizes import format_bytes, parse_size
+from scopes.tracking.timeline import measure_memory_by
+from scopes.tracking.tracking import current as tracking
+from scopes.tracking.tracking import (
     note_created,
     note_ended,
     note_made_for,

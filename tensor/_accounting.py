@@ -25,7 +25,7 @@ When there is no room to give in advance, each new buffer looks at the reference
 asks for room again. When the room is used up, ``take_stock`` counts what is really alive, and peaks rise by
 that alone.
 
-No lock is needed, so finalizers may allocate at any point. As in `scopes._tallies`: CPython hands the GIL
+No lock is needed, so finalizers may allocate at any point. As in `scopes.core.tallies`: CPython hands the GIL
 over at calls and backward jumps only, and a call into C that makes no container and runs no Python is one
 step. What several threads change, they change by ``+=``. A variable that holds a `Size` counts as a buffer,
 so there is none but in the way above.

@@ -313,7 +313,7 @@ def wrap_with(array: Array, node: Node | None, hold: Hold) -> Tensor:
         tally.created += 1
         return x
     entry = ref(x)
-    # From here on without a call, as told in `scopes._entries`.
+    # From here on without a call, as told in `scopes.core.entries`.
     left = scope._left = scope._left - 1
     if left >= 0:
         scope._young[left] = entry

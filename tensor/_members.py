@@ -1,7 +1,7 @@
 """Who is on a storage: the tensors and handles that hold arrays over it.
 
-They are entered by weak references without callbacks, as the members of scopes are (`scopes._entries`), so
-that a view's end costs its storage nothing: who is gone, or has left, stays entered until the next look.
+They are entered by weak references without callbacks, as the members of scopes are (`scopes.core.entries`),
+so that a view's end costs its storage nothing: who is gone, or has left, stays entered until the next look.
 """
 
 from __future__ import annotations

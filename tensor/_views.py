@@ -68,7 +68,7 @@ def over(x: TensorCore, out: Array, rule: Rule | None, saved: tuple[Any, ...] = 
         tally = y._tally = account.outside
         tally.created += 1
         return y
-    # From here on without a call, as told in `scopes._entries`.
+    # From here on without a call, as told in `scopes.core.entries`.
     left = scope._left = scope._left - 1
     if left >= 0:
         scope._young[left] = entry

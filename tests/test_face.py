@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 import re
 from types import FunctionType, ModuleType
 
 import pytest
 
-PACKAGES = ("scopes", "tensor", "nn")
+from tests.modules import INNER, PACKAGES, is_public, modules_of
 
-
-def public_modules() -> list[str]:
-    """The packages, and the modules in them whose path is public."""
-    found = []
-    for package in PACKAGES:
-        found.append(package)
-        path = importlib.import_module(package).__path__
-        names = [info.name for info in pkgutil.walk_packages(path, f"{package}.")]
-        found += [name for name in names if "._" not in name]
-    return found
-
-
-MODULES = public_modules()
+MODULES = [name for package in PACKAGES for name in modules_of(package) if is_public(name)]
 
 
 def in_order(name: str) -> tuple[int, list[tuple[int, str]]]:
@@ -59,6 +46,13 @@ def test_what_a_package_shows_is_what_it_exports(name: str) -> None:
         and not (isinstance(value, ModuleType) and value.__name__.startswith(name))
     }
     assert shown - set(module.__all__) == set()
+
+
+@pytest.mark.parametrize("name", sorted(INNER))
+def test_a_folder_that_users_do_not_import_from_is_described_and_hands_nothing_on(name: str) -> None:
+    module = importlib.import_module(name)
+    assert inspect.getdoc(module)
+    assert not hasattr(module, "__all__")
 
 
 def documented(owner: str, value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""Imports point one way: scopes <- tensor <- nn, and inside a package too."""
+"""Imports point one way: scopes <- tensor <- nn, and inside a package from folder to folder too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.modules import is_public
+from tests.modules import modules_of as files
+
 # What each package may import at run time, beside the standard library and itself.
 ALLOWED = {
     "scopes": set(),
@@ -18,18 +20,22 @@ ALLOWED = {
     "nn": {"numpy", "scopes", "tensor"},
 }
 # What one module may import besides: only who has it loads that module.
-HOSTS = {"scopes.pytest_plugin": {"pytest"}}
+HOSTS = {"scopes.testing.plugin": {"pytest"}}
 FOR_TYPES_ALONE = {"typing_extensions"}
 OWN = set(ALLOWED)
-
-
-def files(package: str) -> dict[str, Path]:
-    """Each module of `package` by its dotted name."""
-    found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+# Folders, and modules beside them, from the bottom up: each imports from itself and from those before it,
+# for types too. A package's face imports from all of them.
+ORDER = {
+    "scopes": "_errors _tracebacks core _containers _disposing _statistics tracking testing "
+    "_program _command __main__ lowlevel",
+}
+# Who still imports from a folder after its own. Each entry is needed, so that the list can only shrink.
+EXCEPTIONS = {
+    "scopes.core.current": {"tracking"},
+    "scopes.core.ownership": {"_containers"},
+    "scopes.core.scope": {"_containers", "tracking"},
+    "scopes.core.scoped": {"tracking"},
+}
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -75,12 +81,44 @@ def test_each_package_imports_only_what_is_above_it(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ALLOWED)
-def test_no_package_imports_the_private_modules_of_another(package: str) -> None:
+def test_packages_import_of_each_other_only_what_users_import(package: str) -> None:
     for path in files(package).values():
         for module, names, _, types in imports(path):
             top = module.partition(".")[0]
-            private = any(part.startswith("_") for part in [*module.split(".")[1:], *names])
-            assert types or top == package or top not in OWN or not private, f"{path} imports {module}"
+            if top == package or top not in OWN:
+                continue
+            inner = [name for name in (f"{module}.{part}" for part in names) if name in files(top)]
+            assert all(is_public(name) for name in (module, *inner)), f"{path} imports {module} {names}"
+            assert types or not any(name.startswith("_") for name in names), f"{path}: {module} {names}"
+
+
+def part_of(module: str) -> str:
+    """Return the folder of a module, or the module's own name at a package's root; "" for the face."""
+    return f"{module}.".split(".")[1]
+
+
+def targets(module: str, names: list[str], modules: dict[str, Path]) -> set[str]:
+    """Return the modules that ``from module import names`` takes something from, our own ones."""
+    if module not in modules:
+        return set()
+    inner = {f"{module}.{part}" for part in names} & set(modules)
+    # `from package import module` needs the module, not what the package's face hands on.
+    return inner if names and len(inner) == len(names) else inner | {module}
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_folders_import_only_from_those_before_them(package: str) -> None:
+    modules = files(package)
+    rank = {part: i for i, part in enumerate(ORDER[package].split())}
+    assert set(rank) == {part_of(name) for name in modules} - {""}
+    against: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        for module, names, _, _ in imports(path) if name != package else ():
+            for target in targets(module, names, modules):
+                there = part_of(target)
+                if there == "" or rank[there] > rank[part_of(name)]:
+                    against.setdefault(name, set()).add(there)
+    assert against == {name: parts for name, parts in EXCEPTIONS.items() if name in modules}
 
 
 @pytest.mark.parametrize("package", ALLOWED)
@@ -96,13 +134,12 @@ def test_imports_inside_a_package_form_no_cycle(package: str) -> None:
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
         for module, names, _, types in imports(path):
-            if types or module not in modules:
-                continue
-            inner = {f"{module}.{part}" for part in names} & set(modules)
-            # `from package import _module` needs the module, not what the package's face hands on.
-            graph[name] |= inner
-            if len(inner) < len(names) or not names:
-                graph[name].add(module)
+            for target in set() if types else targets(module, names, modules):
+                graph[name].add(target)
+                # Who comes from outside of a folder runs its `__init__` first.
+                folder = ".".join(target.split(".")[:2])
+                if folder != target and not f"{name}.".startswith(f"{folder}."):
+                    graph[name].add(folder)
     order = list(TopologicalSorter(graph).static_order())
     assert set(order) == set(modules)
 
@@ -118,9 +155,9 @@ def test_no_module_imports_from_its_own_packages_face(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ALLOWED)
-def test_files_hold_one_idea_in_at_most_400_lines(package: str) -> None:
+def test_files_hold_one_idea_in_at_most_600_lines(package: str) -> None:
     for path in files(package).values():
-        assert len(path.read_text().splitlines()) <= 400, path
+        assert len(path.read_text().splitlines()) <= 600, path
 
 
 @pytest.mark.parametrize("host", HOSTS)

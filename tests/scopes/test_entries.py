@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from scopes import ScopeDisposedError, new_dispose_scope
-from scopes import _ownership as ownership
+from scopes.core import ownership
 from tests.things import Channel, Thing
 
 

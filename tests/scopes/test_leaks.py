@@ -5,8 +5,8 @@ import pytest
 
 import scopes
 from scopes import LeakReport, leaks, new_dispose_scope, snapshot, track
-from scopes._leaks import is_spread_out
 from scopes.lowlevel import note_made_for
+from scopes.tracking.leaks import is_spread_out
 from tests.things import Thing
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import scopes
-import scopes.pytest_plugin as pytest_plugin
+import scopes.testing.plugin as pytest_plugin
 import tensor  # noqa: F401  # pytest inside pytest forgets what it is the first to import
 
 pytest_plugins = ["pytester"]
@@ -44,7 +44,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         # Other plugins would add words of their own to what is compared, or modules.
         given += ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         if apart:
-            plugin = [] if IS_INSTALLED else ["-p", "scopes.pytest_plugin"]
+            plugin = [] if IS_INSTALLED else ["-p", "scopes.testing.plugin"]
             return pytester.runpytest_subprocess(*plugin, *given, *args)
         # As it is loaded here; by name it could not be prepared for this process, which it is in already.
         given += ["-p", "no:disposescope", "-p", "no:xdist"]
@@ -776,5 +776,5 @@ def test_it(dispose_statistics):
 def test_the_plugin_is_installed_with_the_package_by_its_name():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     plugins = project["entry-points"]["pytest11"]
-    assert plugins == {"disposescope": "scopes.pytest_plugin"}
+    assert plugins == {"disposescope": "scopes.testing.plugin"}
     assert importlib.util.find_spec(plugins["disposescope"]) is not None

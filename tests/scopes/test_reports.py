@@ -10,7 +10,7 @@ import pytest
 
 import scopes
 from scopes import leaks, new_dispose_scope, scope_tree, track
-from scopes._reports import SHOWN, Cell, Report, Table, figure, size, words
+from scopes.tracking.reports import SHOWN, Cell, Report, Table, figure, size, words
 from tests.things import Thing
 
 ROOT = Path(__file__).parents[2]

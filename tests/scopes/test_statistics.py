@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scopes import DisposeStatistics, Statistics, StatisticsView, new_dispose_scope, statistics
-from scopes import _tallies as internals
+from scopes.core import tallies as internals
 from tests.things import Channel, SpecialThing, Thing
 
 # What the figures look like.

@@ -13,9 +13,9 @@ import pytest
 
 import scopes
 from scopes import Timeline, is_tracking, new_dispose_scope
-from scopes import _timeline as timeline_module
-from scopes._thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
 from scopes.lowlevel import measure_memory_by
+from scopes.tracking import timeline as timeline_module
+from scopes.tracking.thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
 from tests.things import Thing
 from tests.traces import Trace
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 import scopes
-from scopes import _sites as sites
-from scopes import _tracking as tracking
 from scopes import disposing, is_tracking, leaks, new_dispose_scope, scope_tree, track
 from scopes.lowlevel import Record, note_created, note_ended, record_of, register, when_tracking_changes
+from scopes.tracking import sites, tracking
 from tests.things import Module, Thing
 
 ROOT = Path(__file__).parents[2]
@@ -450,7 +449,7 @@ def test_the_environment_switches_tracking_on_for_a_whole_program(value: str, ex
 
 
 def test_the_environment_says_how_many_lines() -> None:
-    source = "import scopes\nprint(scopes._tracking.current.tracker.depth)"
+    source = "import scopes\nprint(scopes.tracking.tracking.current.tracker.depth)"
     done = run(source, DISPOSESCOPE_TRACK="1", DISPOSESCOPE_TRACK_DEPTH="3")
     assert done.stdout.strip() == "3"
 

@@ -11,14 +11,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Self
 
-from scopes._records import LAST_REFERENCE as LAST_REFERENCE
-from scopes._records import Record, Tracker
+from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
+from scopes.tracking.records import Record, Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from scopes._scope import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 
 class _Current:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scopes import _tracking as tracking
-from scopes._leaks import NOT_TRACKING
-from scopes._reports import Cell, Report, Table, figure, size
+from scopes.tracking import tracking
+from scopes.tracking.leaks import NOT_TRACKING
+from scopes.tracking.reports import Cell, Report, Table, figure, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scopes._paths import Place
+    from scopes.tracking.paths import Place
 
 
 @dataclass(frozen=True, slots=True)

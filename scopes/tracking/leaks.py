@@ -6,17 +6,17 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scopes import _tracking as tracking
-from scopes._records import serial_of
-from scopes._reports import Cell, Report, Table, figure, size, words
-from scopes._scoped import Scoped
-from scopes._sizes import format_bytes
+from scopes.core.scoped import Scoped
+from scopes.tracking import tracking
+from scopes.tracking.records import serial_of
+from scopes.tracking.reports import Cell, Report, Table, figure, size, words
+from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scopes._records import Record, Tracker
-    from scopes._sites import Site
+    from scopes.tracking.records import Record, Tracker
+    from scopes.tracking.sites import Site
 
 NOT_TRACKING = (
     "tracking is off, so nobody knows which line created what. Run the code inside `with scopes.track():`, "

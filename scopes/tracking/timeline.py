@@ -11,19 +11,19 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-from scopes import _tracking as tracking
-from scopes._plots import draw
 from scopes._statistics import statistics
-from scopes._thinning import Kept, Sample, Span, Thing, Track
-from scopes._trace_events import write
+from scopes.tracking import tracking
+from scopes.tracking.plots import draw
+from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
+from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from os import PathLike
     from types import TracebackType
 
-    from scopes._records import Record
-    from scopes._scope import DisposeScope
+    from scopes.core.scope import DisposeScope
+    from scopes.tracking.records import Record
 
 _figures: list[Callable[[], tuple[int, int]]] = []
 

@@ -15,12 +15,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from scopes._thinning import peaks
+from scopes.tracking.thinning import peaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scopes._thinning import Kept, Sample, Span, Thing, Track
+    from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 
     Event = dict[str, Any]
 

@@ -1,7 +1,4 @@
-"""For tests, in any framework: what was created and disposed, and whether anything is left.
-
-The pytest plugin (`scopes.pytest_plugin`) stands on the same.
-"""
+"""What tests assert: how much was created and disposed, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -11,17 +8,15 @@ import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from scopes import _tracking as tracking
-from scopes._figures import FIGURES, DisposeStatistics
-from scopes._leaks import Snapshot, snapshot
-from scopes._leftovers import Leftovers, alive_since, left, others_than
 from scopes._statistics import StatisticsView
+from scopes.core.figures import FIGURES, DisposeStatistics
+from scopes.testing.leftovers import Leftovers, alive_since, left, others_than
+from scopes.tracking import tracking
+from scopes.tracking.leaks import Snapshot, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-__all__ = ["StatisticsWindow", "assert_dispose_counts", "assert_no_leaks"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

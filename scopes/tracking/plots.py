@@ -8,13 +8,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scopes._thinning import peaks
+from scopes.tracking.thinning import peaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
-    from scopes._thinning import Sample
+    from scopes.tracking.thinning import Sample
 
     # Of matplotlib, which need not be there.
     Axes = Any

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scopes._sites import Site
+    from scopes.tracking.sites import Site
 
 T = TypeVar("T")
 

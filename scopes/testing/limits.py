@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scopes import _tracking as tracking
-from scopes._leftovers import Leftovers, alive_of, others_than
-from scopes._meters import Meter
-from scopes._scoped import Scoped
-from scopes._sizes import format_bytes
+from scopes.core.scoped import Scoped
+from scopes.testing.leftovers import Leftovers, alive_of, others_than
+from scopes.tracking import tracking
+from scopes.tracking.meters import Meter
+from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from scopes._scope import DisposeScope
-    from scopes.lowlevel import Record
+    from scopes.core.scope import DisposeScope
+    from scopes.tracking.records import Record
 
 # After a look at what all tensors and graphs hold, so large a part of the limit must be made until the next.
 _PART = 1 / 16

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from scopes import _tracking as tracking
-from scopes._leftovers import Leftovers, alive_of, alive_since, left, others_than
-from scopes._limits import Limits
-from scopes._sizes import parse_size
-from scopes.testing import CURE, StatisticsWindow
+from scopes.testing.assertions import CURE, StatisticsWindow
+from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, others_than
+from scopes.testing.limits import Limits
+from scopes.tracking import tracking
+from scopes.tracking.sizes import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from scopes.lowlevel import Record
+    from scopes.tracking.records import Record
 
 __all__ = ["dispose_statistics"]
 

@@ -6,16 +6,16 @@ import gc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from scopes import _tracking as tracking
-from scopes._leaks import bytes_of_each
-from scopes._ownership import owner_of
-from scopes._sizes import format_bytes
+from scopes.core.ownership import owner_of
+from scopes.tracking import tracking
+from scopes.tracking.leaks import bytes_of_each
+from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scopes._sites import Site
-    from scopes.lowlevel import Record
+    from scopes.tracking.records import Record
+    from scopes.tracking.sites import Site
 
     Items = list[tuple[Record, Any]]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
 from scopes._containers import Closable, Disposable, is_closable, is_disposable
-from scopes._scoped import Scoped
-from scopes._tallies import Account, accounts_of
+from scopes.core.scoped import Scoped
+from scopes.core.tallies import Account, accounts_of
 
 if TYPE_CHECKING:
-    from scopes._scope import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 # Held while several objects change hands together. Under it no code of the user runs and no other lock is
 # taken. Read it through the module: a fork renews it.

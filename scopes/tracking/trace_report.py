@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from scopes._sizes import format_bytes
+from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ import weakref
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scopes._figures import DisposeStatistics
+from scopes.core.figures import DisposeStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scopes._records import ending_by
-from scopes._tallies import nowhere
-from scopes._tracking import current as tracking
+from scopes.core.tallies import nowhere
+from scopes.tracking.records import ending_by
+from scopes.tracking.tracking import current as tracking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scopes._scope import DisposeScope
-    from scopes._tallies import Tally
+    from scopes.core.scope import DisposeScope
+    from scopes.core.tallies import Tally
 
 
 class Scoped:

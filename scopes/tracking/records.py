@@ -7,14 +7,14 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes._paths import Place, charge, discharge, place_of
-from scopes._sites import Site, site_here
-from scopes._tallies import nowhere
+from scopes.core.tallies import nowhere
+from scopes.tracking.paths import Place, charge, discharge, place_of
+from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scopes._scope import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 
 class Record(ref[Any]):

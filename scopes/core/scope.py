@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, TypeVar, overload
 
-from scopes import _ownership as ownership
 from scopes._containers import find
-from scopes._current import current, current_dispose_scope
-from scopes._entries import FIRST, FIRST_PLACES, NO_MEMBERS, NO_PLACES, Entries, there
 from scopes._errors import ScopeDisposedError
-from scopes._leaks import LeakReport, survivors
-from scopes._ownership import (
+from scopes._tracebacks import clear_library_frames
+from scopes.core import ownership
+from scopes.core.current import current, current_dispose_scope
+from scopes.core.entries import FIRST, FIRST_PLACES, NO_MEMBERS, NO_PLACES, Entries, there
+from scopes.core.ownership import (
     account_of,
     count_attached,
     count_detached,
@@ -25,9 +25,9 @@ from scopes._ownership import (
     resource_of,
     take,
 )
-from scopes._scoped import Scoped
-from scopes._tracebacks import clear_library_frames
-from scopes._tracking import current as tracking
+from scopes.core.scoped import Scoped
+from scopes.tracking.leaks import LeakReport, survivors
+from scopes.tracking.tracking import current as tracking
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from scopes._leaks import LeakReport, leaks
+from scopes.tracking.leaks import LeakReport, leaks
 
 if TYPE_CHECKING:
-    from scopes._records import Record
-    from scopes._scope import DisposeScope
+    from scopes.core.scope import DisposeScope
+    from scopes.tracking.records import Record
 
 # It looks again when a tenth more is alive, and spends a twentieth of the time on it, after half a second.
 _GROWTH = 1.1

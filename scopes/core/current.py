@@ -6,13 +6,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from scopes._tallies import accounts_of
-from scopes._tracking import current as tracking
-from scopes._tracking import note_created
+from scopes.core.tallies import accounts_of
+from scopes.tracking.tracking import current as tracking
+from scopes.tracking.tracking import note_created
 
 if TYPE_CHECKING:
-    from scopes._scope import DisposeScope
-    from scopes._scoped import Scoped
+    from scopes.core.scope import DisposeScope
+    from scopes.core.scoped import Scoped
 
 # Each thread and each asyncio task sees its own. It may name a scope that ended in another context;
 # `current_dispose_scope` then looks outward.
@@ -63,7 +63,7 @@ def register(x: Scoped) -> None:
     while (scope := current_dispose_scope()) is not None:
         x._scope = scope
         entry = ref(x)
-        # From here on without a call, as told in `scopes._entries`.
+        # From here on without a call, as told in `scopes.core.entries`.
         left = scope._left = scope._left - 1
         if left >= 0:
             scope._young[left] = entry

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from scopes._sizes import format_bytes
+from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ A new object is entered by the lines below, in the place of which a call would c
     if left >= 0:
         scope._young[left] = entry
 
-As in `scopes._tallies`: CPython hands the GIL over at calls and backward jumps only.
+As in `scopes.core.tallies`: CPython hands the GIL over at calls and backward jumps only.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The heart: scopes, what they own, the scope that is current, and the counters."""

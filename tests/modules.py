@@ -1,0 +1,30 @@
+"""The modules of our packages, and which of them users import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("scopes", "tensor", "nn")
+# Folders that users don't import from: each shows a part of the architecture, and its `__init__` says which.
+INNER = {
+    "scopes.core",
+    "scopes.tracking",
+}
+# Modules inside of folders that users import.
+IN_FOLDERS = {"nn.optim.lr_scheduler", "scopes.testing.plugin"}
+
+
+def modules_of(package: str) -> dict[str, Path]:
+    """Each module of `package` by its dotted name."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def is_public(name: str) -> bool:
+    """Tell whether users import the module: a package, or a namespace in one."""
+    depth = name.count(".")
+    return depth == 0 or name in IN_FOLDERS or (depth == 1 and "._" not in name and name not in INNER)
