@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 import tensor
 from tensor import Tensor, autograd
-from tensor._derivatives import RULES
 from tensor.autograd import gradcheck
+from tensor.tape.rules import RULES
 from tests.tensor import samples, samples_shapes
 from tests.tensor.arrays import FLOATING, anywhere
 from tests.tensor.gradients import (
