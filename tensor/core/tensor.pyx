@@ -1,0 +1,701 @@
+"""The tensor's inside: an array in a buffer, the storage it shares, and how that is read, written, ended and moved.
+
+A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They stand in a
+ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the same buffer: the first
+write to one of them copies the block for its own ring (`begin_write`), as `tensor.memory.buffer` tells.
+
+Each change of state here is one step: under the GIL no other thread comes between two lines that call no Python code.
+Where memory is copied in between, which lets other threads run, what was read before is looked at again after.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport int64_t, uint64_t
+
+from scopes.core.disposable cimport (
+    Disposable,
+    MemberList,
+    dispose_one,
+    hand_over_count,
+    hand_over_place,
+    register_new,
+    register_unowned,
+)
+from tensor.memory.allocator cimport copy as copy_array
+from tensor.memory.allocator cimport count_donation, empty, report_overhead_by
+from tensor.memory.buffer cimport (
+    Buffer,
+    Share,
+    array_at,
+    exported,
+    new_borrowed,
+    new_buffer,
+    new_share,
+    root_of,
+    shared_array,
+)
+
+import numpy as np
+
+from scopes.lowlevel import record_of
+from tensor._errors import TensorDisposedError
+
+cnp.import_array()
+
+cdef extern from "scopes/core/try_incref.hpp":
+    # False for an object whose deallocation has begun.
+    bint try_incref(PyObject* x) noexcept
+
+cdef object _uint8 = np.dtype(np.uint8)
+# The class of the tensors that operations make.
+cdef object _tensor_type = None
+cdef long _last_group = 0
+cdef int64_t _tensors_alive = 0
+
+
+cdef class StorageReference(Disposable):
+    """A claim on a storage: what tensors and handles have in common."""
+
+    def __cinit__(self):
+        global _tensors_alive
+        _tensors_alive += 1
+
+    def __dealloc__(self):
+        global _tensors_alive
+        _tensors_alive -= 1
+        self.retire()
+        self.let_go_of_memory()
+        if self.is_donated:
+            count_donation(False)
+
+    cdef Buffer buffer_or_null(self):
+        """Return the buffer; None once this is empty."""
+        return None if self.buffer == NULL else <Buffer>self.buffer
+
+    cdef void let_go_of_memory(self) noexcept:
+        """Leave the storage; its share of the buffer goes with the last on it."""
+        cdef PyObject* held = self.buffer
+        if held == NULL:
+            return
+        self.buffer = NULL
+        if self.next_in_storage == NULL:
+            (<Buffer>held).release()
+        else:
+            _leave_ring(self)
+        Py_DECREF(<Buffer>held)
+
+    cdef int release(self) except -1:
+        cdef cnp.ndarray array = self.array
+        self.array = None
+        self.let_go_of_memory()
+        if self.is_donated:
+            self.is_donated = False
+            count_donation(False)
+        self._forget_history()
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether this is empty: disposed, or its claim moved elsewhere."""
+        return self.array is None
+
+    @property
+    def _array(self):
+        return self.array
+
+    @property
+    def _grad(self):
+        return self.gradient
+
+    @_grad.setter
+    def _grad(self, gradient):
+        self.gradient = gradient
+
+    @property
+    def _buffer(self):
+        return self.buffer_or_null()
+
+    def _forget_history(self) -> None:
+        """Record nothing by this any more; its gradient goes."""
+        cdef object gradient = self.gradient
+        self._node = None
+        self.gradient = None
+        if gradient is not None:
+            gradient.dispose()
+
+    def _footprint(self) -> tuple[int, int]:
+        """Return what tells the memory held from other memory, and its size in bytes."""
+        if self.buffer == NULL:
+            return id(self), 0
+        return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
+
+
+cdef class TensorCore(StorageReference):
+    """What every tensor is made of; `Tensor` adds the operations."""
+
+    def __enter__(self):
+        self._raise_if_disposed()
+        return self
+
+    def __exit__(self, *error):
+        self.dispose()
+
+    def move_handle(self) -> Handle:
+        """Return the tensor's claim on its memory as a `Handle`, and leave the tensor empty.
+
+        Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its scope until
+        something takes it (``DisposeScope.replace_with``).
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,))
+        >>> y = tensor.Tensor.from_handle(x.move_handle())
+        >>> x.is_invalid, y.tolist()
+        (True, [1.0, 1.0])
+        """
+        cdef Handle handle = Handle.__new__(Handle)
+        _move(self, handle, "its handle was moved by move_handle()")
+        return handle
+
+    @classmethod
+    def from_handle(cls, Handle handle not None):
+        """Return a tensor that takes over `handle`, and leave the handle empty. No scope owns it.
+
+        No counter moves: it goes on as the tensor whose handle it was.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Tensor.from_handle(tensor.ones((1,)).move_handle()).item()
+        1.0
+        """
+        cdef TensorCore x = TensorCore.__new__(cls)
+        x._take_over(handle)
+        return x
+
+    def _take_over(self, Handle handle not None) -> None:
+        _move(handle, self, "a tensor took it")
+
+    def _lie_over(self, cnp.ndarray array not None) -> None:
+        """Exchange the memory for that of the new `array`; without history."""
+        cdef Buffer buffer = new_buffer(array)
+        if self.array is None:  # also when making the buffer has run the collector
+            self._raise_disposed()
+        self.let_go_of_memory()
+        _lay(self, array, buffer)
+        self._forget_history()
+
+    def _raise_if_disposed(self) -> None:
+        if self.array is None:
+            self._raise_disposed()
+
+    def _raise_disposed(self):
+        cdef MemberList scope = self.scope
+        if self.ending is not None:
+            why = self.ending
+            cure = "Use the object that took the handle, or pass x.clone() to it"
+        elif scope is not None and not scope.is_open:
+            name = "" if scope.name is None else f" {scope.name!r}"
+            why = f"its dispose scope{name} ended"
+            cure = (
+                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
+                "function decorated with @disposing"
+            )
+        else:
+            why = "it was disposed by dispose()"
+            cure = "Dispose it after its last use, or keep x.clone() or x.alias()"
+        record = record_of(self)
+        where = "" if record is None else f". It was created by {record.site}"
+        if record is not None and record.ended_at is not None:
+            where += f", and ended by {record.ended_at}"
+        raise TensorDisposedError(f"this tensor is empty: {why}{where}. {cure}")
+
+
+cdef class Handle(StorageReference):
+    """A tensor's claim on its storage, between two tensors. Dropped unused, it gives the memory back.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> handle = tensor.ones((2,)).move_handle()
+    >>> handle.is_invalid
+    False
+    >>> handle.dispose()
+    >>> handle.is_invalid
+    True
+    """
+
+    def __init__(self):
+        raise TypeError("a Handle is not made by hand: write x.move_handle()")
+
+    def _raise_if_disposed(self) -> None:
+        if self.array is None:
+            self._raise_disposed()
+
+    def _raise_disposed(self):
+        raise TensorDisposedError(
+            "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with x.move_handle()"
+        )
+
+
+cdef int _move(StorageReference giver, StorageReference taker, str ending) except -1:
+    """Let `taker`, which is new, have all that `giver` holds, and its count."""
+    cdef object node = giver._node
+    if giver.array is None:
+        giver._raise_disposed()
+    taker.array = giver.array
+    giver.array = None
+    taker.buffer = giver.buffer
+    giver.buffer = NULL
+    if giver.next_in_storage != NULL:
+        _replace_in_ring(giver, taker)
+    taker._node = node
+    giver._node = None
+    taker.gradient = giver.gradient
+    giver.gradient = None
+    taker.history_group = giver.history_group
+    giver.ending = ending
+    if giver.is_donated:
+        giver.is_donated = False
+        count_donation(False)
+    hand_over_count(giver, taker)
+    if node is not None:
+        node.moved_to(taker)
+    return 0
+
+
+# --- Rings -----------------------------------------------------------------------------------------------------
+
+
+cdef void _join_ring(StorageReference x, StorageReference other) noexcept:
+    """Put `x` into the storage of `other`, behind it."""
+    cdef PyObject* here = <PyObject*>other
+    if other.next_in_storage == NULL:
+        other.next_in_storage = other.previous_in_storage = here
+    x.previous_in_storage = here
+    x.next_in_storage = other.next_in_storage
+    (<StorageReference>x.next_in_storage).previous_in_storage = <PyObject*>x
+    other.next_in_storage = <PyObject*>x
+
+
+cdef void _leave_ring(StorageReference x) noexcept:
+    cdef PyObject* after = x.next_in_storage
+    cdef PyObject* before = x.previous_in_storage
+    x.next_in_storage = x.previous_in_storage = NULL
+    if after == before:
+        # Two were there: one is left, and needs no ring.
+        (<StorageReference>after).next_in_storage = (<StorageReference>after).previous_in_storage = NULL
+    else:
+        (<StorageReference>before).next_in_storage = after
+        (<StorageReference>after).previous_in_storage = before
+
+
+cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexcept:
+    taker.next_in_storage = giver.next_in_storage
+    taker.previous_in_storage = giver.previous_in_storage
+    giver.next_in_storage = giver.previous_in_storage = NULL
+    (<StorageReference>taker.previous_in_storage).next_in_storage = <PyObject*>taker
+    (<StorageReference>taker.next_in_storage).previous_in_storage = <PyObject*>taker
+
+
+# --- New tensors -----------------------------------------------------------------------------------------------
+
+
+def use_tensor_type(kind: type) -> None:
+    """Let operations make tensors of `kind` from now on."""
+    global _tensor_type
+    _tensor_type = kind
+
+
+cdef inline TensorCore _new_tensor():
+    # Tensor's own __new__ tells users what to write instead.
+    return (<PyTypeObject*>TensorCore).tp_new(<type>_tensor_type, (), NULL)
+
+
+cdef inline void _lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
+    """Let `x`, which holds no memory, be a sharer of `buffer`."""
+    Py_INCREF(buffer)
+    buffer.sharers += 1
+    x.buffer = <PyObject*>buffer
+    x.array = array
+
+
+cpdef TensorCore wrap(cnp.ndarray array):
+    """Return a new tensor over the new `array`, counted and registered with the current scope."""
+    cdef Buffer buffer = new_buffer(array)
+    cdef TensorCore x = _new_tensor()
+    _lay(x, array, buffer)
+    register_new(x)
+    return x
+
+
+cpdef TensorCore wrap_unowned(cnp.ndarray array):
+    """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
+    cdef Buffer buffer = new_buffer(array)
+    cdef TensorCore x = _new_tensor()
+    _lay(x, array, buffer)
+    register_unowned(x)
+    return x
+
+
+cpdef TensorCore wrap_share(cnp.ndarray array, Share share):
+    """Return a new tensor over `array`, which holds the values of `share`."""
+    cdef TensorCore x = _new_tensor()
+    _lay(x, array, share.buffer)
+    register_new(x)
+    return x
+
+
+cpdef TensorCore wrap_share_unowned(cnp.ndarray array, Share share):
+    """Return what ``wrap_share`` does, owned by no scope."""
+    cdef TensorCore x = _new_tensor()
+    _lay(x, array, share.buffer)
+    register_unowned(x)
+    return x
+
+
+def wrap_borrowed(cnp.ndarray array, cnp.ndarray root, Py_ssize_t nbytes) -> TensorCore:
+    """Return a tensor over `array`, which lies over `root`: somebody else's memory, of `nbytes` bytes.
+
+    Writes go through, and values are never shared.
+    """
+    cdef TensorCore x = _new_tensor()
+    _lay(x, array, new_borrowed(root, nbytes))
+    register_new(x)
+    return x
+
+
+def wrap_claim(TensorCore x not None) -> TensorCore:
+    """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
+    cdef cnp.ndarray array
+    cdef Share share = _claim_for_writing(x, &array)
+    return wrap_share(array, share)
+
+
+def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
+    """Return what ``wrap_claim`` does, owned by no scope."""
+    cdef cnp.ndarray array
+    cdef Share share = _claim_for_writing(x, &array)
+    return wrap_share_unowned(array, share)
+
+
+cpdef TensorCore view_of(TensorCore x, cnp.ndarray out):
+    """Return a tensor over `out`, which NumPy found in the array of `x`: a view of it, or a copy that NumPy needed."""
+    cdef TensorCore y
+    cdef Buffer buffer
+    if x.array is None:
+        x._raise_disposed()
+    buffer = <Buffer>x.buffer
+    if not buffer.contains(out):
+        return wrap(out)
+    y = _new_tensor()
+    if x.array is None:  # making an object may have run the collector, and that anything
+        x._raise_disposed()
+    Py_INCREF(<Buffer>x.buffer)
+    y.buffer = x.buffer
+    y.array = out
+    y.history_group = x.history_group
+    _join_ring(y, x)
+    if <Buffer>x.buffer is not buffer:
+        y.array = _same_place(out, buffer, <Buffer>x.buffer)
+    register_new(y)
+    return y
+
+
+def detached(TensorCore x not None) -> TensorCore:
+    """Return a new leaf on the storage of `x`, with a history of its own."""
+    global _last_group
+    cdef TensorCore y = view_of(x, x.array)
+    _last_group += 1
+    y.history_group = _last_group
+    return y
+
+
+cdef cnp.ndarray _same_place(cnp.ndarray array, Buffer old, Buffer new):
+    """Return `array`, which lies over `old`, as it lies over `new`, of the same layout."""
+    return array_at(new.root, <char*>cnp.PyArray_DATA(array) - old.data, array)
+
+
+# --- Values ----------------------------------------------------------------------------------------------------
+
+
+cdef bint is_expanded(cnp.ndarray array) noexcept:
+    """Tell whether several elements are one place in memory."""
+    cdef int i
+    if cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_SIZE(array) == 0:
+        return False
+    for i in range(cnp.PyArray_NDIM(array)):
+        if cnp.PyArray_STRIDE(array, i) == 0 and cnp.PyArray_DIM(array, i) > 1:
+            return True
+    return False
+
+
+cdef Share claim_share(StorageReference x, cnp.ndarray* array):
+    cdef Buffer buffer
+    if x.array is None:
+        x._raise_disposed()
+    buffer = <Buffer>x.buffer
+    array[0] = x.array
+    if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
+        array[0] = copy_array(array[0])
+        buffer = new_buffer(array[0])
+    return new_share(buffer)
+
+
+cdef Share _claim_for_writing(StorageReference x, cnp.ndarray* array):
+    """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
+    cdef Share share = claim_share(x, array)
+    if is_expanded(array[0]):
+        array[0] = copy_array(array[0])
+        share = new_share(new_buffer(array[0]))
+    return share
+
+
+def claim_and_share(StorageReference x not None):
+    """Return the values that `x` has now as an array, and the `Share` that keeps them so."""
+    cdef cnp.ndarray array
+    cdef Share share = claim_share(x, &array)
+    return array, share
+
+
+def claim(StorageReference x not None) -> cnp.ndarray:
+    """Return a read-only array with the values that `x` has now, whatever is written later.
+
+    O(1), unless outsiders look at the memory: then it is a copy.
+    """
+    cdef cnp.ndarray array
+    cdef Share share = claim_share(x, &array)
+    return shared_array(share, array)
+
+
+def share_of(cnp.ndarray array not None) -> Share:
+    """Count the new `array` as live for as long as the result lives."""
+    return new_share(new_buffer(array))
+
+
+def storage_share(StorageReference x not None) -> Share:
+    """Return a share of the buffer of `x` as it is."""
+    if x.array is None:
+        x._raise_disposed()
+    return new_share(<Buffer>x.buffer)
+
+
+def export(StorageReference x not None) -> cnp.ndarray:
+    """Return a new array over the memory of `x`, for outsiders: they and `x` see each other's writes.
+
+    It stays valid when `x` is disposed. An expanded view is read-only, as NumPy has it.
+    """
+    cdef Buffer buffer
+    while True:
+        if x.array is None:
+            x._raise_disposed()
+        buffer = <Buffer>x.buffer
+        if buffer.sharers == 1 or buffer.is_borrowed:
+            break
+        _separate(x)
+    return exported(buffer, x.array, cnp.PyArray_ISWRITEABLE(x.array) and not is_expanded(x.array))
+
+
+# --- Writes ----------------------------------------------------------------------------------------------------
+
+
+cdef Buffer begin_write(StorageReference x):
+    cdef Buffer buffer
+    while True:
+        if x.array is None:
+            x._raise_disposed()
+        if is_expanded(x.array):
+            raise RuntimeError(
+                f"can't write to this expanded view of shape {x.array.shape}: several of its elements are one place in "
+                "memory. Write to x.clone() instead, or to the tensor that was expanded"
+            )
+        buffer = <Buffer>x.buffer
+        if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(x.array):
+            buffer.writers += 1
+            buffer.epoch += 1
+            return buffer
+        _separate(x)
+
+
+cdef void end_write(Buffer buffer) noexcept:
+    buffer.writers -= 1
+
+
+cdef int _separate(StorageReference x) except -1:
+    """Copy the block for the storage of `x`; whoever else looked at it keeps the old one.
+
+    It may come to nothing, if the storage changes meanwhile: the caller looks again.
+    """
+    cdef Buffer old = <Buffer>x.buffer
+    cdef Buffer new
+    cdef uint64_t epoch = old.epoch
+    cdef cnp.ndarray array = x.array
+    cdef cnp.ndarray block
+    cdef PyObject* each = <PyObject*>x
+    cdef bint is_alone = x.next_in_storage == NULL
+    # Other threads run while bytes are copied.
+    if is_alone:
+        block = copy_array(array)
+    else:
+        block = empty((old.nbytes,), _uint8)
+        _copy_block(old, block)
+    new = new_buffer(block)
+    if x.array is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
+        return 0
+    # First all that may fail, then the exchange.
+    arrays = [block] if is_alone else _moved_arrays(x, old, new)
+    # To make arrays may run the collector, which may have ended some tensors of the ring.
+    if x.array is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
+        return 0
+    old.epoch += 1
+    for moved in arrays:
+        _exchange(each, <cnp.ndarray>moved, new)
+        each = (<StorageReference>each).next_in_storage
+    new.retain()
+    old.release()
+    return 0
+
+
+cdef list _moved_arrays(StorageReference x, Buffer old, Buffer new):
+    """Return the arrays of the ring of `x`, in its order, as they lie over `new`."""
+    cdef PyObject* each = <PyObject*>x
+    moved = []
+    while True:
+        moved.append(_same_place((<StorageReference>each).array, old, new))
+        each = (<StorageReference>each).next_in_storage
+        if each == <PyObject*>x or each == NULL:
+            return moved
+
+
+cdef Py_ssize_t _count_ring(StorageReference x) noexcept:
+    cdef Py_ssize_t count = 1
+    cdef PyObject* each = x.next_in_storage
+    while each != NULL and each != <PyObject*>x:
+        count += 1
+        each = (<StorageReference>each).next_in_storage
+    return count
+
+
+cdef void _exchange(PyObject* x, cnp.ndarray array, Buffer new) noexcept:
+    """Let `x` lie over `new`; without a reference to `x`, whose deallocation may have begun."""
+    cdef PyObject* before = (<StorageReference>x).buffer
+    Py_INCREF(new)
+    (<StorageReference>x).buffer = <PyObject*>new
+    (<StorageReference>x).array = array
+    Py_DECREF(<Buffer>before)
+
+
+cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
+    """Copy all elements of the root of `old` to the same offsets in `block`."""
+    cdef cnp.ndarray root = old.root
+    array_at(block, <char*>cnp.PyArray_DATA(root) - old.data, root)[...] = root
+    return 0
+
+
+@cython.final
+cdef class writing:
+    """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
+
+    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken while the
+    write is at work do not see it go on.
+    """
+
+    cdef StorageReference x
+    cdef Buffer buffer
+
+    def __init__(self, StorageReference x not None):
+        self.x = x
+
+    def __enter__(self) -> cnp.ndarray:
+        self.buffer = begin_write(self.x)
+        return self.x.array
+
+    def __exit__(self, *error):
+        cdef Buffer buffer = self.buffer
+        self.buffer = None
+        if buffer is not None:
+            end_write(buffer)
+
+    def __dealloc__(self):
+        # An interrupt may come between the entry and the block.
+        if self.buffer is not None:
+            end_write(self.buffer)
+
+
+cdef bint is_unshared(StorageReference x) noexcept:
+    cdef cnp.ndarray array = x.array
+    cdef Buffer buffer
+    if array is None or x.next_in_storage != NULL:
+        return False
+    buffer = <Buffer>x.buffer
+    if buffer.sharers != 1 or buffer.exports > 0 or buffer.writers > 0 or buffer.is_borrowed:
+        return False
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)):
+        return False
+    return cnp.PyArray_NBYTES(array) == buffer.nbytes and cnp.PyArray_ISWRITEABLE(array)
+
+
+# --- What is asked about storages ------------------------------------------------------------------------------
+
+
+def on_same_storage(StorageReference x not None) -> list[StorageReference]:
+    """Return `x` and the other tensors and handles on its storage."""
+    cdef PyObject* each = x.next_in_storage
+    found = [x]
+    while each != NULL and each != <PyObject*>x:
+        if try_incref(each):
+            found.append(<StorageReference>each)
+            Py_DECREF(<StorageReference>each)
+        each = (<StorageReference>each).next_in_storage
+    return found
+
+
+def relatives(StorageReference x not None) -> list[StorageReference]:
+    """Return the others on the storage of `x` that share its gradient history."""
+    return [
+        each
+        for each in on_same_storage(x)
+        if each is not x and (<StorageReference>each).history_group == x.history_group
+    ]
+
+
+def history_group_of(StorageReference x not None) -> int:
+    """Return the number of the group with which `x` shares memory and gradient history."""
+    return x.history_group
+
+
+def join_storage(TensorCore x not None, TensorCore other not None, long group) -> None:
+    """Move `x` to the storage of `other`, over whose block its array lies."""
+    cdef Buffer buffer = other.buffer_or_null()
+    if buffer is None or not buffer.contains(x.array):
+        raise ValueError("a tensor joins a storage over whose memory its array lies")
+    x.let_go_of_memory()
+    Py_INCREF(buffer)
+    x.buffer = <PyObject*>buffer
+    x.history_group = group
+    _join_ring(x, other)
+
+
+# --- Donation --------------------------------------------------------------------------------------------------
+
+
+def donate(TensorCore x not None) -> TensorCore:
+    """Move all of `x`, and its place in its scope, to a new tensor whose memory the next op may use."""
+    cdef TensorCore donated
+    if x.array is None:
+        x._raise_disposed()
+    donated = _new_tensor()
+    _move(x, donated, "its memory was donated by donate()")
+    donated.is_donated = True
+    hand_over_place(x, donated)
+    return donated
+
+
+cdef int64_t _overhead() noexcept nogil:
+    return _tensors_alive * sizeof_tensor
+
+
+cdef int64_t sizeof_tensor = TensorCore.__basicsize__ + 16
+report_overhead_by(_overhead)

@@ -1,0 +1,222 @@
+"""Buffers: blocks of memory that count who looks at them.
+
+Two counts decide every question of copy-on-write:
+
+- ``sharers``: who relies on the *values*: a storage (a tensor with its views and aliases counts once), and each
+  `Share` (a saved value of the tape, a clone that is not written to yet). With more than one, a writer copies first.
+- ``exports``: arrays outside that look at the *memory* and may write to it at any time. With one, values are
+  copied at once instead of shared; so are they while a write is at work (``writers``).
+
+So of ``sharers > 1`` and ``exports > 0 or writers > 0`` at most one holds.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+
+from tensor.memory.allocator cimport (
+    borrow,
+    count_small,
+    is_counted,
+    pin,
+    return_borrowed,
+    uncount_small,
+)
+
+from tensor.memory.limits import out_of_memory
+
+cnp.import_array()
+
+# Bytes from which on a buffer is listed for reports of who holds memory.
+cdef Py_ssize_t _LISTED = 1 << 14
+cdef PyObject* _newest = NULL
+
+
+@cython.final
+@cython.no_gc  # An array is no container to the collector, so no cycle can go through `root`.
+@cython.freelist(256)
+cdef class Buffer:
+    """A block of memory that is counted once, however many tensors look at it."""
+
+    cdef void retain(self) noexcept:
+        """Count one more who relies on the values."""
+        self.sharers += 1
+
+    cdef void release(self) noexcept:
+        """Count one less; with the last the block is live no more, but pinned if outsiders look at it."""
+        self.sharers -= 1
+        if self.sharers == 0 and self.exports > 0 and not self.is_borrowed and not self.is_pinned:
+            self.is_pinned = True
+            pin(self.root, self.nbytes)
+
+    cdef bint contains(self, cnp.ndarray array) noexcept:
+        """Tell whether `array` lies over this block: nobody else's memory can be there while it is held."""
+        cdef char* start = <char*>cnp.PyArray_DATA(array)
+        if self.data <= start < self.data + self.nbytes:
+            return True
+        return root_of(array) is self.root
+
+    def __dealloc__(self):
+        global _newest
+        if self.older != NULL:
+            (<Buffer>self.older).newer = self.newer
+        if self.newer != NULL:
+            (<Buffer>self.newer).older = self.older
+        elif _newest == <PyObject*>self:
+            _newest = self.older
+        if self.is_borrowed:
+            return_borrowed(self.nbytes)
+        elif self.is_counted_here:
+            uncount_small(self.nbytes, self.is_pinned)
+        # The allocator counts its own blocks, pinned or not, until they are freed with the root.
+
+
+cdef Buffer new_buffer(cnp.ndarray array):
+    cdef cnp.ndarray root = root_of(array)
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    buffer.root = root
+    _measure(buffer)
+    if not is_counted(root):
+        if not count_small(buffer.nbytes):
+            raise out_of_memory() from None
+        buffer.is_counted_here = True
+    if buffer.nbytes >= _LISTED:
+        _list(buffer)
+    return buffer
+
+
+cdef Buffer new_borrowed(cnp.ndarray root, Py_ssize_t nbytes):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    buffer.root = root
+    _measure(buffer)
+    borrow(nbytes)
+    buffer.is_borrowed = True
+    buffer.nbytes = nbytes
+    return buffer
+
+
+cdef void _measure(Buffer buffer) noexcept:
+    """Set the bounds of the block; strides may be negative or leave gaps."""
+    cdef cnp.ndarray root = buffer.root
+    cdef char* low = <char*>cnp.PyArray_DATA(root)
+    cdef char* high = low
+    cdef Py_ssize_t step
+    cdef int i
+    if cnp.PyArray_IS_C_CONTIGUOUS(root) or cnp.PyArray_IS_F_CONTIGUOUS(root):
+        buffer.data = low
+        buffer.nbytes = cnp.PyArray_NBYTES(root)
+        return
+    for i in range(cnp.PyArray_NDIM(root)):
+        step = (cnp.PyArray_DIM(root, i) - 1) * cnp.PyArray_STRIDE(root, i)
+        if step < 0:
+            low += step
+        else:
+            high += step
+    buffer.data = low
+    buffer.nbytes = high - low + cnp.PyArray_ITEMSIZE(root)
+
+
+cdef void _list(Buffer buffer) noexcept:
+    global _newest
+    buffer.older = _newest
+    if _newest != NULL:
+        (<Buffer>_newest).newer = <PyObject*>buffer
+    _newest = <PyObject*>buffer
+
+
+def large_buffers() -> list[Buffer]:
+    """Return all buffers of 16 KiB and more that are live or pinned, the newest first."""
+    found = []
+    cdef PyObject* each = _newest
+    while each != NULL:
+        # Those that are listed are alive: one leaves the list before anything of it goes.
+        found.append(<Buffer>each)
+        each = (<Buffer>each).older
+    return found
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Share:
+    """A claim on the values of a buffer, for as long as it lives."""
+
+    def __dealloc__(self):
+        if self.buffer is not None:
+            self.buffer.release()
+
+
+cdef Share new_share(Buffer buffer):
+    cdef Share share = Share.__new__(Share)
+    share.buffer = buffer
+    buffer.sharers += 1
+    return share
+
+
+@cython.final
+@cython.no_gc
+cdef class _Export:
+    """What an array outside holds: its end is the end of the export."""
+
+    cdef Buffer buffer
+
+    def __dealloc__(self):
+        cdef Buffer buffer = self.buffer
+        if buffer is not None:
+            buffer.exports -= 1
+
+
+cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable):
+    cdef _Export export = _Export.__new__(_Export)
+    cdef cnp.ndarray out
+    export.buffer = buffer
+    buffer.exports += 1
+    out = _over(array, <char*>cnp.PyArray_DATA(array), export)
+    if not is_writable:
+        cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
+    return out
+
+
+cdef cnp.ndarray shared_array(Share share, cnp.ndarray array):
+    cdef cnp.ndarray out = _over(array, <char*>cnp.PyArray_DATA(array), share)
+    cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
+    return out
+
+
+cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like):
+    return _over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
+
+
+cdef extern from "numpy/arrayobject.h":
+    cnp.ndarray PyArray_NewFromDescr(
+        PyObject* subtype, cnp.dtype descr, int nd, const cnp.npy_intp* dims, const cnp.npy_intp* strides, void* data,
+        int flags, PyObject* obj,
+    )
+    PyObject PyArray_Type
+
+
+cdef cnp.ndarray _over(cnp.ndarray like, char* data, object base):
+    """Return an array of the layout of `like` at `data`, in memory that `base` keeps."""
+    cdef cnp.dtype descr = cnp.PyArray_DESCR(like)
+    cdef cnp.ndarray out
+    Py_INCREF(descr)  # PyArray_NewFromDescr takes over a reference
+    out = PyArray_NewFromDescr(
+        &PyArray_Type, descr, cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like), cnp.PyArray_STRIDES(like), data,
+        cnp.PyArray_FLAGS(like) & (cnp.NPY_ARRAY_WRITEABLE | cnp.NPY_ARRAY_ALIGNED), NULL,
+    )
+    cnp.PyArray_UpdateFlags(out, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_F_CONTIGUOUS)
+    cnp.set_array_base(out, base)
+    return out
+
+
+cdef cnp.ndarray root_of(cnp.ndarray array) noexcept:
+    cdef PyObject* base = <PyObject*>cnp.PyArray_BASE(array)
+    while base != NULL and cnp.PyArray_Check(<object>base):
+        array = <cnp.ndarray>base
+        base = <PyObject*>cnp.PyArray_BASE(array)
+    return array
+
+
+def owner_of(array: cnp.ndarray) -> cnp.ndarray:
+    """Return the array that owns the memory of `array`, or the last one before somebody else's."""
+    return root_of(array)

@@ -1,0 +1,22 @@
+"""The one road from a call to a new tensor. For `cimport`."""
+
+from tensor.core.tensor cimport TensorCore
+from tensor.tape.nodes cimport Rule
+
+
+cdef class UnaryOp:
+    cdef readonly Rule rule
+    cdef readonly object kernel
+    # Runs the kernel on large arrays, on several threads; None if the kernel itself does.
+    cdef object on_threads
+    # From how many bytes of an operand on.
+    cdef Py_ssize_t threads_from
+    cdef TensorCore run(self, object x)
+
+
+cdef class BinaryOp:
+    cdef readonly Rule rule
+    cdef readonly object kernel
+    cdef object on_threads
+    cdef Py_ssize_t threads_from
+    cdef object run(self, object x1, object x2, bint is_operator)

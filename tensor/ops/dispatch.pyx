@@ -1,0 +1,398 @@
+"""The one road from a call to a new tensor: operands, NumPy kernel, tape, tensor.
+
+`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``view`` those that share
+memory, ``overwrite`` those that write in place.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject
+
+from tensor.core.tensor cimport (
+    StorageReference,
+    TensorCore,
+    begin_write,
+    claim_share,
+    end_write,
+    is_unshared,
+    view_of,
+    wrap,
+)
+from tensor.kernels.context cimport enter, leave
+from tensor.memory.allocator cimport copy as copy_array
+from tensor.memory.allocator cimport count_donation, is_worth_pooling
+from tensor.memory.buffer cimport Buffer, new_share, root_of
+from tensor.tape.nodes cimport Leaf, Node, Plan, Rule
+from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
+
+import numpy as np
+
+from tensor._dtypes import require_supported
+from tensor.core.tensor import relatives
+from tensor.kernels.splitting import least
+from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.ops.messages import explain, foreign
+from tensor.ops.messages import require_writable_history
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
+
+# Which of our functions does what a ufunc of NumPy does: for np.sin(x) on a tensor.
+function_of = {}
+
+
+cdef inline object _operand(object x):
+    cdef object kind
+    if isinstance(x, TensorCore):
+        if (<TensorCore>x).array is None:
+            (<TensorCore>x)._raise_disposed()
+        return (<TensorCore>x).array
+    if isinstance(x, (float, int, complex)):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        require_supported(x.dtype)
+        return np.asarray(x)
+    return NotImplemented
+
+
+def operand(x):
+    """Return what a kernel takes for `x`: an array, or a Python scalar, which has no dtype of its own.
+
+    Returns NotImplemented for what is no number, array or tensor.
+    """
+    return _operand(x)
+
+
+cdef inline cnp.ndarray _as_array(object result):
+    # NumPy gives scalars where the result has no dimensions.
+    return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
+
+
+def as_array(result) -> cnp.ndarray:
+    """Return a kernel's result as an array: NumPy gives scalars where the result has no dimensions."""
+    return _as_array(result)
+
+
+cdef inline bint _is_donated(object x):
+    return isinstance(x, TensorCore) and (<TensorCore>x).is_donated
+
+
+# --- Elementwise -----------------------------------------------------------------------------------------------
+
+
+cdef object _call(object kernel, object a, object b, Py_ssize_t count, bint pooled):
+    """Return what `kernel` gives for `a`, or for `a` and `b`."""
+    cdef PyObject* arguments[3]
+    arguments[1] = <PyObject*>a
+    arguments[2] = <PyObject*>b
+    context = enter(pooled)
+    try:
+        # The place before the first is the callee's to use.
+        return PyObject_Vectorcall(
+            kernel, arguments + 1, <size_t>count | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
+        )
+    finally:
+        leave(context, pooled)
+
+
+cdef inline Py_ssize_t _bytes_of(object x):
+    return cnp.PyArray_NBYTES(<cnp.ndarray>x) if isinstance(x, cnp.ndarray) else 0
+
+
+cdef class UnaryOp:
+    """An op of one operand, by its derivative and its kernel."""
+
+    def __init__(self, Rule rule not None, kernel, on_threads=None):
+        self.rule = rule
+        self.kernel = kernel
+        self.on_threads = on_threads
+        self.threads_from = -1
+
+    cdef TensorCore run(self, object x):
+        cdef cnp.ndarray out
+        cdef Py_ssize_t nbytes
+        a = _operand(x)
+        if a is NotImplemented:
+            raise foreign(self.rule.name, x)
+        if _is_donated(x):
+            return _run_on_donated(self.rule, self.kernel, (x,))
+        if not isinstance(a, cnp.ndarray):
+            a = as_data(a, None)
+        nbytes = cnp.PyArray_NBYTES(<cnp.ndarray>a)
+        kernel = self.kernel
+        if self.on_threads is not None and nbytes >= least[kernel]:
+            kernel = self.on_threads
+        try:
+            # Twice the bytes: a result may be wider than its operand.
+            out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
+        except OutOfMemoryError:
+            raise
+        except MemoryError:
+            raise out_of_memory() from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise explain(self.rule.name, error, (a,)) from None
+        return wrap_recorded(out, record_unary(self.rule, x, a, out))
+
+    def __call__(self, x):
+        return self.run(x)
+
+
+cdef Py_ssize_t _bound(object a, object b):
+    """Return how many bytes a result of `a` and `b` may have at most, if no wider than they are."""
+    cdef Py_ssize_t one = _bytes_of(a), two = _bytes_of(b)
+    if one == 0 or two == 0:
+        return one + two
+    if cnp.PyArray_SAMESHAPE(<cnp.ndarray>a, <cnp.ndarray>b):
+        return max(one, two)
+    return max(one * cnp.PyArray_SIZE(b), two * cnp.PyArray_SIZE(a))
+
+
+cdef class BinaryOp:
+    """An op of two operands, by its derivative and its kernel."""
+
+    def __init__(self, Rule rule not None, kernel, on_threads=None):
+        self.rule = rule
+        self.kernel = kernel
+        self.on_threads = on_threads
+        self.threads_from = -1
+
+    cdef object run(self, object x1, object x2, bint is_operator):
+        cdef cnp.ndarray out
+        cdef Py_ssize_t nbytes
+        a = _operand(x1)
+        b = _operand(x2)
+        if a is NotImplemented or b is NotImplemented:
+            if is_operator:
+                return NotImplemented
+            raise foreign(self.rule.name, x1 if a is NotImplemented else x2)
+        if _is_donated(x1) or _is_donated(x2):
+            return _run_on_donated(self.rule, self.kernel, (x1, x2))
+        if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
+            a = as_data(a, None)  # two numbers become what tensors of them are
+        nbytes = _bound(a, b)
+        kernel = self.kernel
+        if self.on_threads is not None and nbytes >= _SMALL_FOR_THREADS and nbytes >= least[kernel]:
+            kernel = self.on_threads
+        try:
+            out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
+        except OutOfMemoryError:
+            raise
+        except MemoryError:
+            raise out_of_memory() from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise explain(self.rule.name, error, (a, b)) from None
+        return wrap_recorded(out, record_binary(self.rule, x1, x2, a, b, out))
+
+    def __call__(self, x1, x2):
+        return self.run(x1, x2, False)
+
+
+# Bytes below which no op is worth a second thread, whatever it costs: to look up the exact size takes longer.
+cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 14
+
+
+# --- Donated memory --------------------------------------------------------------------------------------------
+
+
+cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
+    """Run an op, in the buffer of a donated operand if it can be; let the donated ones go."""
+    cdef TensorCore donor = None
+    cdef TensorCore y
+    cdef cnp.ndarray out
+    cdef Node node
+    arrays = [_operand(x) for x in operands]
+    if not any([isinstance(array, cnp.ndarray) for array in arrays]):
+        arrays[0] = as_data(arrays[0], None)
+    context = enter(True)
+    try:
+        donor = _donor(rule, kernel, operands, arrays)
+        out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
+    except OutOfMemoryError:
+        raise
+    except MemoryError:
+        raise out_of_memory() from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(rule.name, error, arrays) from None
+    finally:
+        leave(context, True)
+    node = record(rule, operands, out, {})
+    if donor is None:
+        y = wrap_recorded(out, node)
+    else:
+        y = _over_donated(donor, out, node)
+    for x in operands:
+        if _is_donated(x):
+            (<TensorCore>x).ending = _USED
+            x.dispose()
+    return y
+
+
+cdef str _USED = "the op that it was donated to has used it"
+
+
+cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
+    """Return a tensor over `out`, which lies in the buffer of `donor`, and leave `donor` empty."""
+    cdef TensorCore y = view_of(donor, out)
+    if node is not None:
+        if node.plan.saves_out:
+            node.save_output(out, new_share(<Buffer>y.buffer))
+        y._node = node
+    donor.is_donated = False
+    count_donation(True)
+    donor.ending = _USED
+    donor.dispose()
+    return y
+
+
+cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
+    """Return a donated operand into whose buffer the result may be written."""
+    if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
+        return None
+    try:
+        shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, cnp.ndarray)])
+        # As the ufunc itself decides, Python's numbers without a dtype of their own.
+        dtype = kernel.resolve_dtypes(
+            (*[x.dtype if isinstance(x, cnp.ndarray) else type(x) for x in arrays], None)
+        )[-1]
+    except (TypeError, ValueError):
+        return None  # for which the op itself finds words
+    for place, x in enumerate(operands):
+        if (
+            _is_donated(x)
+            and arrays[place].shape == shape
+            and arrays[place].dtype == dtype
+            and is_unshared(<TensorCore>x)
+            and not _is_saved(rule, operands, place)
+        ):
+            return x
+    return None
+
+
+cdef bint _is_saved(Rule rule, tuple operands, int place):
+    """Tell whether the derivative of the op will need the value of the operand at `place`."""
+    wanted = tuple([isinstance(x, TensorCore) and (<TensorCore>x)._node is not None for x in operands])
+    return any(wanted) and rule.is_differentiable and bool(recorder()) and place in rule.plan(wanted).saves
+
+
+# --- All other ops ---------------------------------------------------------------------------------------------
+
+
+def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
+    """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
+    cdef cnp.ndarray out
+    cdef TensorCore y
+    arrays = []
+    for x in inputs:
+        array = _operand(x)
+        if array is NotImplemented:
+            raise foreign(rule.name, x)
+        arrays.append(array)
+    context = enter(True)
+    try:
+        out = _as_array(kernel(*arrays))
+        for array in arrays:
+            if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
+                out = copy_array(out)  # the kernel found nothing to do; two tensors never share by accident
+                break
+    except OutOfMemoryError:
+        raise
+    except MemoryError:
+        raise out_of_memory() from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(rule.name, error, arrays) from None
+    finally:
+        leave(context, True)
+    y = wrap_recorded(out, record(rule, inputs, out, parameters))
+    for x in inputs:
+        if _is_donated(x):
+            (<TensorCore>x).ending = _USED
+            x.dispose()
+    return y
+
+
+def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> TensorCore:
+    """Return a tensor over what `make` finds in the array of `x`: the same memory, where it is a view.
+
+    `parameters` are what the derivative asks for, in that order.
+    """
+    cdef object out
+    cdef cnp.ndarray array = x.array
+    if array is None:
+        x._raise_disposed()
+    try:
+        out = make(array)
+    except (TypeError, ValueError) as error:
+        raise explain(rule.name, error, [array]) from None
+    return over(x, out, rule, tuple(parameters.values()))
+
+
+cpdef TensorCore over(TensorCore x, cnp.ndarray out, Rule rule, tuple saved=()):
+    """Return a tensor over `out`, found in the array of `x`: a view of it, or a copy that NumPy needed.
+
+    `rule` derives it, None where nothing shall, and asks for what is `saved`, none of which is an array.
+    """
+    cdef Node node = None
+    cdef TensorCore y
+    if x._node is not None and rule is not None:
+        node = record_view(rule, x, out, saved)
+    if x.array is not None and cnp.PyArray_ISWRITEABLE(x.array) and not cnp.PyArray_ISWRITEABLE(out):
+        # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`begin_write`).
+        cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
+    y = view_of(x, out)
+    y._node = node
+    return y
+
+
+def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **parameters) -> TensorCore:
+    """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
+
+    `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are checked by
+    the caller before: `write` must not fail half way. Views that share what was written get the history too.
+    """
+    cdef Node node = None
+    cdef Buffer buffer
+    others = []
+    for other in inputs:
+        if isinstance(other, TensorCore):
+            other._raise_if_disposed()
+    if recorder() and any([isinstance(other, TensorCore) and other._node is not None for other in inputs]):
+        others = relatives(x)
+        require_writable_history(rule.name, x, others)
+        # What the derivative needs of the old values is claimed before the write, which then copies.
+        node = record(rule, inputs, x.array, parameters)
+    if node is not None and node.plan.saves_out:
+        node.save_output(None, None)
+    buffer = begin_write(x)
+    context = enter(True)
+    try:
+        write(x.array)
+    finally:
+        leave(context, True)
+        end_write(buffer)
+    if node is not None:
+        _continue_after_write(x, node, others)
+    return x
+
+
+cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
+    cdef cnp.ndarray array
+    if node.plan.saves_out:
+        share = claim_share(x, &array)
+        node.save_output(array, share)
+    continue_with(x, node)
+    for other in others:
+        overlay(other, x)
+    return 0
+
+
+def write_plainly(TensorCore x not None, write) -> None:
+    """Let `write` change the array of `x` in place, without history."""
+    cdef Buffer buffer = begin_write(x)
+    context = enter(True)
+    try:
+        write(x.array)
+    finally:
+        leave(context, True)
+        end_write(buffer)

@@ -1,0 +1,57 @@
+"""The tape's nodes and the rules that they follow. For `cimport`."""
+
+
+cdef class Plan:
+    # Where each saved value comes from: an input's or the output's place, or a parameter's name.
+    cdef public tuple saves
+    cdef public bint saves_out
+    # For each input that wants a gradient: its place, the function, and the places of what the function asks for.
+    cdef public tuple steps
+    cdef Plan _bare
+
+
+cdef class Rule:
+    cdef readonly str name
+    cdef readonly object functions
+    cdef readonly dict derived
+    cdef readonly bint is_differentiable
+    cdef readonly dict plans
+    # Those for one and two inputs once more.
+    cdef Plan of_one
+    cdef Plan of_first
+    cdef Plan of_second
+    cdef Plan of_both
+
+    cpdef Plan plan(self, tuple wanted)
+
+
+cdef class Node:
+    cdef public Rule rule
+    cdef public Plan plan
+    # The nodes of the inputs; None for those that want no gradient.
+    cdef public tuple next
+    # The values that `plan.saves` names, in its order; None once backward has used them; or a Deferred.
+    cdef public object saved
+    # For each of them the Share that keeps it as it is, or None.
+    cdef public tuple holds
+    cdef public object shape
+    cdef public object dtype
+    # What the user wants called with the gradient of the output.
+    cdef public object hooks
+    # Set while anomalies are looked for: the user's lines by which the op was recorded.
+    cdef public str site
+    cdef object __weakref__
+
+    cpdef int save_output(self, object array, object share) except -1
+
+
+cdef class Leaf(Node):
+    # A weak reference to the tensor.
+    cdef public object home
+
+
+cdef class Ticks:
+    cdef public long left
+
+
+cdef Ticks ticks

@@ -1,0 +1,230 @@
+"""The tape: nodes, and the rules that they follow."""
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+
+from tensor.core.tensor cimport StorageReference
+from tensor.memory.allocator cimport report_overhead_by
+
+from weakref import ref
+
+cnp.import_array()
+
+# What backward knows without anything saved: an input's place, and its shape.
+_FREE = {"i": -1, "to_shape": -2}
+
+cdef int64_t _nodes_alive = 0
+
+
+cdef class Plan:
+    """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
+
+    def __init__(self, Rule rule, tuple wanted):
+        names = [*rule.input_names(len(wanted)), "out"]
+        needed = {}
+        steps = []
+        for i, function in rule.wanted(wanted):
+            places = []
+            for name in _arguments(function):
+                if name not in _FREE:
+                    needed.setdefault(name, len(needed))
+                places.append(_FREE[name] if name in _FREE else needed[name])
+            steps.append((i, function, tuple(places)))
+        _add_what_is_derived(rule, wanted, needed)
+        self.saves = tuple([names.index(name) if name in names else name for name in needed])
+        self.saves_out = len(wanted) in self.saves
+        self.steps = tuple(steps)
+
+    def bare(self) -> Plan:
+        """Return the plan of a node that waits for its saved values: it saves nothing."""
+        cdef Plan bare
+        if self._bare is None:
+            bare = Plan.__new__(Plan)
+            bare.saves = ()
+            bare.steps = self.steps
+            self._bare = bare
+        return self._bare
+
+
+def _arguments(function):
+    """Return the names that a derivative asks for, after ``xp`` and ``g``, or what it says that it needs."""
+    needs = getattr(function, "needs", None)
+    if needs is not None:
+        return needs
+    code = function.__code__
+    return code.co_varnames[2 : code.co_argcount]
+
+
+def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
+    """Add to `needed` what the derivatives of needed parameters need in turn."""
+    waiting = [name for name in needed if name in rule.derived]
+    for parameter in waiting:
+        for _, function in rule.derived[parameter].wanted(wanted):
+            for name in _arguments(function):
+                if name not in _FREE and name not in needed and name != "out":
+                    needed[name] = len(needed)
+                    if name in rule.derived:
+                        waiting.append(name)
+
+
+cdef class Rule:
+    """The derivatives of one op: for each input a function ``(xp, g, ...) -> gradient``.
+
+    Beside the namespace `xp` and the gradient `g` of the output, a function names what it needs: inputs by their names,
+    ``out``, and parameters of the op. Just that is saved, and just for inputs that require gradients. Free of charge is
+    ``to_shape``, the shape of the input that the gradient is for. An op with any number of inputs has one function,
+    ``each``, which may ask for the place `i`.
+
+    Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as of an op of
+    the same inputs whose output is that parameter.
+    """
+
+    def __init__(self, str name, functions, dict derived=None):
+        self.name = name
+        self.functions = functions
+        self.derived = {} if derived is None else derived
+        self.is_differentiable = any([function is not None for function in functions.values()])
+        self.plans = {}
+
+    def input_names(self, count: int) -> list[str]:
+        """Return the names of `count` inputs."""
+        return [f"_{i}" for i in range(count)] if "each" in self.functions else list(self.functions)
+
+    def wanted(self, wanted: tuple) -> list:
+        """Return the places that are `wanted`, with their functions."""
+        each = self.functions.get("each")
+        listed = list(self.functions.values())
+        return [(i, each or listed[i] or _no_gradient) for i, is_wanted in enumerate(wanted) if is_wanted]
+
+    cpdef Plan plan(self, tuple wanted):
+        """Return the plan for inputs of which those require gradients that are `wanted`."""
+        plan = self.plans.get(wanted)
+        if plan is None:
+            plan = self.plans[wanted] = Plan(self, wanted)
+        if wanted == (True,):
+            self.of_one = plan
+        elif wanted == (True, False):
+            self.of_first = plan
+        elif wanted == (False, True):
+            self.of_second = plan
+        elif wanted == (True, True):
+            self.of_both = plan
+        return plan
+
+
+def _no_gradient(_xp, _g):
+    """Stand in for an input that has no derivative."""
+
+
+@cython.trashcan(True)  # A graph is a chain of nodes, as deep as the program runs long.
+cdef class Node:
+    """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
+
+    # Not of what only leads to the node of an op, as each output of a user's own function does.
+    is_op = True
+
+    def __cinit__(self):
+        global _nodes_alive
+        _nodes_alive += 1
+        self.next = ()
+        self.saved = ()
+        self.holds = ()
+
+    def __dealloc__(self):
+        global _nodes_alive
+        _nodes_alive -= 1
+
+    def arrays(self) -> list:
+        """Return the arrays that are kept for backward."""
+        saved = self.saved
+        kept = saved.arrays() if isinstance(saved, Deferred) else saved or ()
+        return [x for x in kept if isinstance(x, cnp.ndarray)]
+
+    cpdef int save_output(self, object array, object share) except -1:
+        """Put the values of the output, and what keeps them as they are, where the plan asks for them."""
+        cdef Py_ssize_t place = self.plan.saves.index(len(self.next))
+        self.saved = (*self.saved[:place], array, *self.saved[place + 1 :])
+        self.holds = (*self.holds[:place], share, *self.holds[place + 1 :])
+        return 0
+
+    def moved_to(self, x: StorageReference) -> None:
+        """Hear that the tensor with this history has handed all it had to `x`."""
+
+    def name(self) -> str:
+        """Return the op's name, as in ``MultiplyBackward``."""
+        return "".join([part.capitalize() for part in self.rule.name.split("_")]) + "Backward"
+
+    def __repr__(self):
+        return f"<{self.name()}>"
+
+
+cdef class Leaf(Node):
+    """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
+
+    def __init__(self, StorageReference x not None):
+        self.shape = x.array.shape
+        self.dtype = x.array.dtype
+        self.home = ref(x)
+
+    def tensor(self):
+        """Return the tensor whose gradient gathers here, if it is still there and a leaf."""
+        x = self.home()
+        return x if x is not None and x._node is self else None
+
+    def moved_to(self, x: StorageReference) -> None:
+        """Gather gradients for `x` from now on."""
+        self.home = ref(x)
+
+    def name(self) -> str:
+        """Return ``AccumulateGrad``."""
+        return "AccumulateGrad"
+
+
+class Deferred:
+    """Stands for the saved values of a node that will be computed again when backward comes there."""
+
+    __slots__ = ()
+
+    def restore(self, node: Node) -> None:
+        """Put the values into `node`."""
+        raise NotImplementedError
+
+    def arrays(self) -> list:
+        """Return the arrays that are kept for it."""
+        raise NotImplementedError
+
+
+cdef class Ticks:
+    """How many more ops are recorded until the next look at the growth of graphs: ``left`` below 0 asks for it."""
+
+
+ticks = Ticks()
+
+
+def tick_counter() -> Ticks:
+    """Return what counts down with each recorded op."""
+    return ticks
+
+
+def nodes_alive() -> int:
+    """Return how many nodes there are in the process."""
+    return _nodes_alive
+
+
+def become_leaf(StorageReference x not None) -> None:
+    """Let gradients gather at `x` from now on."""
+    if x.array is None:
+        x._raise_disposed()
+    x.gradient = None
+    x._node = Leaf(x)
+
+
+cdef int64_t _size_of_node = Node.__basicsize__ + 16
+
+
+cdef int64_t _overhead() noexcept nogil:
+    return _nodes_alive * _size_of_node
+
+
+report_overhead_by(_overhead)

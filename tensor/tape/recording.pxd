@@ -1,0 +1,18 @@
+"""Recording of ops. For `cimport`."""
+
+cimport numpy as cnp
+
+from tensor.core.tensor cimport TensorCore
+from tensor.tape.nodes cimport Node, Rule
+
+# The node of an op with `inputs` (tensors, arrays, numbers) that gave `out`; None when none is wanted.
+cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters)
+# The same for one or two inputs: `x` and their arrays (or numbers) `a`.
+cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out)
+cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp.ndarray out)
+# The node of a view of `x`; `saved` is what the derivative asks for, in that order.
+cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved)
+# A new tensor over `out` with the history `node`, which may be None.
+cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node)
+# What the recorder of this context is: False, True, or a Recorder.
+cdef object recorder()

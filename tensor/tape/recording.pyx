@@ -1,0 +1,213 @@
+"""Recording: from an op that was computed to the node that will derive it."""
+
+cimport numpy as cnp
+from cpython.ref cimport Py_DECREF, PyObject
+
+from tensor.core.tensor cimport TensorCore, claim_share, wrap
+from tensor.memory.allocator cimport copy as copy_array
+from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
+from tensor.tape.nodes cimport Node, Plan, Rule, ticks
+
+from tensor.tape.growth import look_closer
+from tensor.tape.modes import grad_enabled
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
+
+cdef object _grad_enabled = grad_enabled
+
+
+cdef inline object recorder():
+    cdef PyObject* found = NULL
+    PyContextVar_Get(_grad_enabled, NULL, &found)
+    answer = <object>found
+    Py_DECREF(answer)  # PyContextVar_Get gives a reference of our own
+    return answer
+
+
+cdef inline object _node_of(object x):
+    return (<TensorCore>x)._node if isinstance(x, TensorCore) else None
+
+
+cdef inline bint _is_inexact(cnp.ndarray array):
+    return cnp.PyArray_ISFLOAT(array) or cnp.PyArray_ISCOMPLEX(array)
+
+
+cdef object _claimed(object x, object array, list saved, list holds):
+    """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
+    cdef cnp.ndarray kept
+    cdef Share share = None
+    if isinstance(x, TensorCore):
+        share = claim_share(<TensorCore>x, &kept)
+        saved.append(kept)
+    elif isinstance(array, cnp.ndarray):
+        # The user's own array, who may write to it.
+        kept = copy_array(<cnp.ndarray>array)
+        share = new_share(new_buffer(kept))
+        saved.append(kept)
+    else:
+        saved.append(array)
+    holds.append(share)
+
+
+cdef Node _new_node(Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object answer):
+    cdef Node node = Node.__new__(Node)
+    node.rule = rule
+    node.plan = plan
+    node.next = nexts
+    if saved is not None:
+        node.saved = tuple(saved)
+        node.holds = tuple(holds)
+    return _complete(node, out, answer)
+
+
+cdef Node _complete(Node node, cnp.ndarray out, object answer):
+    node.shape = out.shape
+    node.dtype = cnp.PyArray_DESCR(out)
+    ticks.left -= 1
+    if ticks.left < 0:
+        look_closer(node)
+    if answer is not True:
+        answer.show(node)
+    return node
+
+
+def complete(Node node not None, cnp.ndarray out not None, answer) -> Node:
+    """Return the new `node` with what it knows of the output, counted, and shown to the recorder `answer`."""
+    return _complete(node, out, answer)
+
+
+cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
+    """Return the node of an op with `inputs` (tensors, arrays, numbers), or None when none is wanted.
+
+    A parameter that is an array belongs to the node from now on; one that others may write to is passed as a tensor.
+    """
+    cdef list nodes = [_node_of(x) for x in inputs]
+    cdef list saved, holds
+    cdef Plan plan
+    cdef Py_ssize_t count = len(nodes)
+    for node in nodes:
+        if node is not None:
+            break
+    else:
+        return None
+    if not rule.is_differentiable or not _is_inexact(out):
+        return None
+    answer = recorder()
+    if not answer:
+        return None
+    plan = rule.plan(tuple([node is not None for node in nodes]))
+    if not plan.saves:
+        return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
+    saved, holds = [], []
+    for source in plan.saves:
+        if isinstance(source, str):
+            value = parameters[source]
+            if isinstance(value, TensorCore):
+                _claimed(value, None, saved, holds)
+            else:
+                saved.append(value)
+                holds.append(new_share(new_buffer(<cnp.ndarray>value)) if isinstance(value, cnp.ndarray) else None)
+        elif source == count:
+            saved.append(out)  # whoever wraps it counts it
+            holds.append(None)
+        else:
+            value = inputs[source]
+            _claimed(value, value, saved, holds)
+    return _new_node(rule, plan, tuple(nodes), saved, holds, out, answer)
+
+
+cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
+    cdef object before = _node_of(x)
+    cdef list saved = None, holds = None
+    cdef Plan plan
+    if before is None or not rule.is_differentiable:
+        return None
+    answer = recorder()
+    if not answer or not _is_inexact(out):
+        return None
+    plan = rule.of_one
+    if plan is None:
+        plan = rule.plan((True,))
+    if plan.saves:
+        saved, holds = [], []
+        for source in plan.saves:
+            if source == 0:
+                _claimed(x, a, saved, holds)
+            else:
+                saved.append(out)
+                holds.append(None)
+    return _new_node(rule, plan, (before,), saved, holds, out, answer)
+
+
+cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp.ndarray out):
+    cdef object before1 = _node_of(x1), before2 = _node_of(x2)
+    cdef list saved = None, holds = None
+    cdef Plan plan
+    if (before1 is None and before2 is None) or not rule.is_differentiable:
+        return None
+    answer = recorder()
+    if not answer or not _is_inexact(out):
+        return None
+    plan = rule.of_first if before2 is None else rule.of_second if before1 is None else rule.of_both
+    if plan is None:
+        plan = rule.plan((before1 is not None, before2 is not None))
+    if plan.saves:
+        saved, holds = [], []
+        for source in plan.saves:
+            if source == 0:
+                _claimed(x1, a, saved, holds)
+            elif source == 1:
+                _claimed(x2, b, saved, holds)
+            else:
+                saved.append(out)
+                holds.append(None)
+    return _new_node(rule, plan, (before1, before2), saved, holds, out, answer)
+
+
+cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
+    cdef Node node
+    cdef Plan plan
+    if x._node is None:
+        return None
+    answer = recorder()
+    if not answer:
+        return None
+    plan = rule.of_one
+    if plan is None:
+        plan = rule.plan((True,))
+    node = Node.__new__(Node)
+    node.rule = rule
+    node.plan = plan
+    node.next = (x._node,)
+    node.saved = saved
+    node.holds = (None,) * len(saved)
+    return _complete(node, out, answer)
+
+
+def record_after(Rule rule not None, before, cnp.ndarray out not None):
+    """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
+
+    The op was computed in the memory of its input; its derivative needs `out` alone.
+    """
+    cdef Plan plan
+    if before is None:
+        return None
+    answer = recorder()
+    if not answer:
+        return None
+    plan = rule.plan((True,))
+    saved = [out for _ in plan.saves]
+    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
+
+
+cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
+    """Return a new tensor over the new array `out` with the history `node`, which may be None."""
+    cdef TensorCore x = wrap(out)
+    if node is not None:
+        if node.plan.saves_out:
+            node.save_output(out, new_share(<Buffer>x.buffer))
+        x._node = node
+    return x
