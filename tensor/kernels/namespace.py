@@ -1,0 +1,36 @@
+"""NumPy as derivatives see it: ``xp`` while gradients are plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensor.kernels.scatter_add import spread
+from tensor.kernels.selecting import where
+
+
+class Namespace:
+    """NumPy's functions, and some of ours under names of their own.
+
+    Its counterpart for recorded gradients is `tensor.autograd.recorded_functions`.
+    """
+
+    # What the counterpart computes may be derived again.
+    is_recorded = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        setattr(self, name, found)
+        return found
+
+    spread = staticmethod(spread)
+    where = staticmethod(where)
+
+
+class Overwriting(Namespace):
+    """The same, for functions whose first argument, a gradient, nobody will need any more."""
+
+
+xp = Namespace()
+xp_over = Overwriting()
