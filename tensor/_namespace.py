@@ -43,8 +43,12 @@ def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Ten
     return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
 
 
+def _keep_where(x: Any, mask: Any) -> Any:
+    return _elementwise.where(mask, x, 0)
+
+
 def _where_nonzero(x: Any, by: Any) -> Any:
-    return x * (by != 0)
+    return _keep_where(x, by != 0)
 
 
 class Functions:
@@ -74,6 +78,8 @@ class Functions:
     flip = _moving.flip
     floor_divide = _elementwise.floor_divide
     int64 = np.int64
+    isnan = _elementwise.isnan
+    keep_where = _keep_where
     log = _elementwise.log
     log1p = _elementwise.log1p
     logaddexp = _elementwise.logaddexp
