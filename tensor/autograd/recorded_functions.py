@@ -44,8 +44,12 @@ def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Ten
     return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
 
 
+def _keep_where(x: Any, mask: Any) -> Any:
+    return elementwise.where(mask, x, 0)
+
+
 def _where_nonzero(x: Any, by: Any) -> Any:
-    return x * (by != 0)
+    return _keep_where(x, by != 0)
 
 
 class Functions:

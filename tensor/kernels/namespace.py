@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensor.kernels.scatter_add import spread
-from tensor.kernels.selecting import where
+from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 
 
 class Namespace:
@@ -25,11 +25,15 @@ class Namespace:
         return found
 
     spread = staticmethod(spread)
+    keep_where = staticmethod(keep_where)
     where = staticmethod(where)
+    where_nonzero = staticmethod(where_nonzero)
 
 
 class Overwriting(Namespace):
     """The same, for functions whose first argument, a gradient, nobody will need any more."""
+
+    where_nonzero = staticmethod(overwrite_where_nonzero)
 
 
 xp = Namespace()

