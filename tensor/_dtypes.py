@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Dtype = np.dtype[np.generic]
 DtypeLike = str | type | Dtype
+Array = np.ndarray[Any, np.dtype[Any]]
 
 bool_: Dtype = np.dtype(np.bool_)
 int8: Dtype = np.dtype(np.int8)

@@ -8,8 +8,7 @@ from scopes.lowlevel import accounts_of, clear_frames_of
 from tensor._dtypes import Dtype
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
-from tensor.core.plain import plain
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.io.conversion import Conversion
 from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop

@@ -79,6 +79,8 @@ class Functions:
     flip = moving.flip
     floor_divide = elementwise.floor_divide
     int64 = np.int64
+    isnan = elementwise.isnan
+    keep_where = _keep_where
     log = elementwise.log
     log1p = elementwise.log1p
     logaddexp = elementwise.logaddexp

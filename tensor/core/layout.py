@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import overload
 
+from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 
 
 class Layout(TensorCore):

@@ -6,11 +6,10 @@ that is large between the two lies in the pool. ``xp`` is NumPy for plain arrays
 ``in_pieces`` computes on several threads.
 """
 
-from tensor.kernels.placing import astype, copy, laid_out, matmul, of_two, take
-from tensor.kernels.pooled import enter, leave, xp
+from tensor.kernels.namespace import xp
 from tensor.kernels.special import relu_of, sigmoid
 from tensor.kernels.threads import in_pieces
-from tensor.memory.pool import empty, zeros
+from tensor.memory.allocator import empty, zeros
 
 __all__ = [
     "astype",

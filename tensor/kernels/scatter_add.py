@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels.placing import reshape
-from tensor.memory.pool import zeros
+from tensor.memory.allocator import zeros
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 # So many elements at a time: NumPy copies 36 bytes for each.
 _AT_A_TIME = 2048

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import float16, float32
-from tensor.kernels.placing import astype, laid_out
 from tensor.kernels.splitting import least, step_for
 from tensor.kernels.threads import in_pieces
-from tensor.memory.pool import empty, pool
+from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
     # Takes the axis, an array, and where to write: None for new memory.
     Kernel = Callable[[int, Array, Array | None], Array]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels.pooled import Pooled, enter, leave
 from tensor.kernels.splitting import least, split, split_in_place
-from tensor.memory.pool import empty, pool
+from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Mathematics of Computation 23 (1969):
 # near-minimax quotients, good to 1e-16 in float64, on |x| <= 0.46875, on up to 4, and beyond.
@@ -129,7 +128,7 @@ def _erf64(x: Array) -> Any:
 
 def _erf32(x: Array) -> Any:
     """Return erf of numbers of at most single precision: a fifth of the time of `_erf64`."""
-    array = leave(x)
+    array = x
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         return _erf32(x.T).T
     out = empty(array.shape, array.dtype)
@@ -145,7 +144,7 @@ def _erf32(x: Array) -> Any:
         y *= _horner(square, _SINGLE_P, sums)
         y /= _horner(square, _SINGLE_Q, sums)
         target[start : start + _AT_ONCE] = y
-    return enter(out)
+    return out
 
 
 def _horner(x: Array, coefficients: tuple[float, ...], out: Array) -> Array:
@@ -211,10 +210,10 @@ def _with_one(x: Array, out: Array | None) -> Any:
 
 def _without_overflow(kernel: Any, x: Any) -> Any:
     """Return what `kernel` makes of real numbers; where exp(-x) is infinite, it is 1 over infinity."""
-    array = leave(x)
+    array = x
     dtype = array.dtype
     if dtype == np.float16:  # would overflow, and be 0, where the result still is a number of that dtype
-        return _without_overflow(kernel, enter(x.astype(np.float32))).astype(dtype)
+        return _without_overflow(kernel, x.astype(np.float32)).astype(dtype)
     if not array.ndim:
         return _without_overflow(kernel, array.reshape(1)).reshape(())
     if array.nbytes < pool.min_pooled:
@@ -225,7 +224,7 @@ def _without_overflow(kernel: Any, x: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         # Alone by parts that stay in a core's cache; for threads, which take turns between them, longer ones.
         split(kernel, (array,), out, alone=alone, at_once=1 << 15 if alone else 1 << 18)
-    return enter(out)
+    return out
 
 
 def softplus(x: Array) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 
 from tensor.kernels.splitting import least, step_for
 from tensor.kernels.threads import in_pieces, threads
-from tensor.memory.pool import empty
+from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 # Elements: halves are halved as long as they are longer.
 _LONGEST = 1 << 18

@@ -12,7 +12,7 @@ from tensor.kernels.threads import in_pieces, threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 ndarray = np.ndarray
 # What takes some 0.3 ns for a float, and waits for memory.

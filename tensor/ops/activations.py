@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import special
-from tensor.kernels.pooled import enter, leave, xp
+from tensor.kernels.namespace import xp
 from tensor.kernels.special import relu_of
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, foreign, operand
+from tensor.ops.dispatch import apply, operand
 from tensor.ops.elementwise import _unary
+from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
 
 _ROOT_2 = math.sqrt(2)
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -43,7 +44,7 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     array = _operand("leaky_relu", x)
     out = xp.where(array > 0, array, array * negative_slope)
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
-    return apply(rule, lambda _: leave(out), (x,), slope=negative_slope)
+    return apply(rule, lambda _: out, (x,), slope=negative_slope)
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -58,7 +59,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     array = _operand("elu", x)
     out = xp.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
-    return apply(rule, lambda _: leave(out), (x,), alpha=alpha)
+    return apply(rule, lambda _: out, (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -71,7 +72,7 @@ def silu(x: Any, /) -> Tensor:
     [0.0]
     """
     out = special.silu(_operand("silu", x))
-    return apply(RULES["silu"], lambda _: leave(out), (x,))
+    return apply(RULES["silu"], lambda _: out, (x,))
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -91,8 +92,8 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     if beta != 1 or not is_smooth:
         out = xp.where(scaled > threshold, array, out / beta)
     if is_smooth:
-        return apply(RULES["softplus"], lambda _: leave(out), (x,), beta=beta)
-    return apply(RULES["softplus_with_bend"], lambda _: leave(out), (x,), beta=beta, threshold=threshold)
+        return apply(RULES["softplus"], lambda _: out, (x,), beta=beta)
+    return apply(RULES["softplus_with_bend"], lambda _: out, (x,), beta=beta, threshold=threshold)
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
@@ -122,7 +123,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
         else:
             gate = np.tanh(array * (_ROOT_2_OVER_PI + _ROOT_2_OVER_PI * 0.044715 * (array * array))) + 1
         out = array * (0.5 * gate)
-    return apply(rule, lambda _: leave(out), (x,))
+    return apply(rule, lambda _: out, (x,))
 
 
 def _operand(name: str, x: object) -> Array:
@@ -134,4 +135,4 @@ def _operand(name: str, x: object) -> Array:
         raise TypeError(
             f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"
         )
-    return enter(array)  # type: ignore[no-any-return]  # as good as an array
+    return array  # type: ignore[no-any-return]  # as good as an array

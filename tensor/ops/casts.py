@@ -19,13 +19,13 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 # Inside the class, `bool` is a method.
 Flag = bool

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import (
+    Array,
     Dtype,
     DtypeLike,
     as_dtype,
@@ -21,13 +22,10 @@ from tensor._dtypes import (
     int64,
     require_supported,
 )
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore, hold_for, wrap_with
-from tensor.kernels.placing import copy
-from tensor.memory.pool import pool
+from tensor.core.tensor import TensorCore, share_of, wrap_share
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex)
 _LEAST, _MOST = -(2**63), 2**63 - 1

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor.core.storage import claim
-from tensor.core.tensor_core import as_array, wrap
+from tensor.core.tensor import claim, wrap
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import Operand, explain, record
+from tensor.ops.dispatch import as_array
+from tensor.ops.messages import Operand, explain
+from tensor.tape.recording import record
 from tensor.tape.rules.linalg import einsum_of
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 def einsum(equation: str, *operands: Operand) -> Tensor:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any, Concatenate
 
 import numpy as np
 
-from tensor.core.tensor_core import as_array, wrap
-from tensor.kernels.placing import where as place_where
-from tensor.kernels.pooled import around, enter, leave, plain
+from tensor.core.tensor import wrap
+from tensor.kernels.selecting import where as place_where
 from tensor.kernels.splitting import least
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import Operand, apply, explain, foreign, function_of, operand, record
-from tensor.ops.elementary import binary, unary
+from tensor.ops.dispatch import apply, as_array, function_of, operand
+from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import deliver, run_into
+from tensor.tape.recording import record
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
     # They also take `out`, by name.
     Unary = Callable[Concatenate[Operand, ...], Tensor]
@@ -71,7 +71,7 @@ def power(x1: Any, x2: Any) -> Any:
     """Return ``x1 ** x2``: by a product for a square, four times as quick as np.power."""
     x = x1 if type(x1) is np.ndarray else x2
     if type(x) is np.ndarray and x.nbytes >= least[np.power]:
-        return leave(around(x1) ** x2 if x is x1 else x1 ** around(x2))
+        return x1 ** x2 if x is x1 else x1 ** x2
     return x1**x2
 
 
@@ -206,7 +206,7 @@ def clip(
     >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    array = enter(_number_or_array("clip", x))
+    array = _number_or_array("clip", x)
     try:
         # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
         if min is not None:
@@ -217,7 +217,7 @@ def clip(
         raise explain("clip", error, [operand(a) for a in (x, min, max) if a is not None]) from None
     if min is None and max is None:
         return positive(x, out=out)
-    array = as_array(leave(array))
+    array = as_array(array)
     result = wrap(array, record(RULES["clip"], (x, min, max), array, {}))
     return result if out is None else deliver("clip", (x, min, max), result, out)
 
@@ -251,7 +251,7 @@ def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None
 
 
 def _where(*operands: Any) -> Any:
-    condition, x1, x2 = plain(operands)
+    condition, x1, x2 = operands
     if np.asarray(condition).dtype.kind != "b":
         raise TypeError("the condition must be bool: write x != 0, or x > 0")
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor.core.dims import dim_of, sizes_of, spread
-from tensor.core.tensor_core import TensorCore
-from tensor.core.views import over
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.dispatch import apply
+from tensor.ops.dispatch import apply, over
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _BROADCAST_TO = RULES["broadcast_to"]
 _TAKE = RULES["take"]

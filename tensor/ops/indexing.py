@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.storage import Array, claim, shared_hold
-from tensor.core.tensor_core import TensorCore, hold_for
-from tensor.core.views import over
+from tensor.core.tensor import TensorCore, claim, share_of
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, operand, overwrite
+from tensor.ops.dispatch import apply, operand, over, overwrite
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tensor.core.storage import Hold
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor.core.storage import writable
+from tensor.core.tensor import writing
 from tensor.kernels import special
 from tensor.kernels.special import relu_of
 from tensor.kernels.splitting import split_in_place
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import Operand, explain, foreign, operand, overwrite
+from tensor.ops.dispatch import operand, overwrite
+from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.writing import Writing, become, of_other_dtype
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
 
 
 def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:

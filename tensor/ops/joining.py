@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.core.dims import dim_of
-from tensor.core.tensor_core import TensorCore
-from tensor.core.views import over
-from tensor.kernels.placing import concatenate
-from tensor.kernels.placing import stack as _stack
-from tensor.kernels.pooled import plain
-from tensor.memory.pool import pool
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import apply
+from tensor.ops.dispatch import apply, over
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.outputs import deliver
 from tensor.tape.rules import RULES
@@ -23,7 +18,7 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _CONCAT = RULES["concat"]
 _GETITEM = RULES["getitem"]
@@ -117,7 +112,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
 def _joined(small: Callable[..., Any], large: Callable[..., Any], given: Sequence[Any], axis: int) -> Any:
     # Below that the result is small in any dtype.
     is_small = sum([x.size for x in given]) * 16 < pool.min_pooled
-    return small(given, axis) if is_small else large(plain(given), axis)
+    return small(given, axis) if is_small else large(given, axis)
 
 
 def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:

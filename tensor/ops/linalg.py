@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor.core.dims import dim_of, dims_of
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import Operand
-from tensor.ops.elementary import binary
 from tensor.ops.elementwise import conj, multiply
 from tensor.ops.expanding import broadcast_tensors
+from tensor.ops.messages import Operand
 from tensor.ops.outputs import run_into
 from tensor.ops.reductions import sum
 from tensor.ops.shapes import expand_dims, matrix_transpose, permute_dims, reshape
@@ -22,7 +21,7 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _matmul = binary(RULES["matmul"], np.matmul, operator=False)
 

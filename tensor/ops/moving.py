@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.core.dims import dim_of, dims_of, sizes_of
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, view
 from tensor.tape.rules import RULES
@@ -16,7 +16,7 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:

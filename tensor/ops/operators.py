@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
-from tensor.ops.elementary import binary
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 class Operators(TensorCore):

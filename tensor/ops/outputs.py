@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.storage import claim, writable
-from tensor.core.tensor_core import TensorCore, as_array
-from tensor.kernels.placing import shape_of_product
-from tensor.ops.dispatch import explain, foreign, operand
+from tensor.core.tensor import TensorCore, claim, writing
+from tensor.ops.dispatch import as_array, operand
+from tensor.ops.messages import explain, foreign
 from tensor.tape.modes import is_recording
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
 
 
 def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:

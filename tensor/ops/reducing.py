@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
 from tensor.ops.casts import astype
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tensor._dtypes import DtypeLike
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
     from tensor.ops.reductions import Axis
 
 

@@ -9,25 +9,23 @@ import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
 from tensor.core.dims import dim_of, dims_of
-from tensor.core.tensor_core import as_array, wrap
-from tensor.kernels.placing import reduce as place_reduce
-from tensor.kernels.pooled import enter, leave
+from tensor.core.tensor import wrap
 from tensor.kernels.sums import add_up
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import explain, record
+from tensor.ops.dispatch import as_array
+from tensor.ops.messages import explain
 from tensor.ops.outputs import deliver
-from tensor.tape.growth import complete
 from tensor.tape.modes import grad_enabled
 from tensor.tape.nodes import Node, Rule
+from tensor.tape.recording import complete, record
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor._dtypes import DtypeLike
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
-    from tensor.ops.dispatch import Operand
+    from tensor._dtypes import Array, DtypeLike
+    from tensor._tensor import Tensor
+    from tensor.ops.messages import Operand
 
 Axis = int | tuple[int, ...] | None
 
@@ -59,7 +57,7 @@ def reduce(
     if axis is not None:
         axis = axis_of(name, axis, array.ndim)
     try:
-        out = as_array(leave(kernel(array, axis, keepdims, **more)))
+        out = as_array(kernel(array, axis, keepdims, **more))
     except (TypeError, ValueError) as error:
         raise _failed(name, error, array) from None
     if x._node is None:
@@ -113,7 +111,7 @@ def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
 
 def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
     wider = _accumulator(a.dtype)
-    total = enter(add_up(leave(a), axis, wider, keepdims))
+    total = add_up(a, axis, wider, keepdims)
     count = count_along(a.shape, axis)
     if count == 0:
         return np.full_like(total, np.nan)
@@ -122,14 +120,14 @@ def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
 
 
 def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
-    a = enter(a)
+    a = a
     a = a.astype(_accumulator(a.dtype) or a.dtype, copy=False)
     squares = a - _mean(a, axis, True)
     if a.dtype.kind == "c":
         squares = squares.real**2 + squares.imag**2
     else:
         squares *= squares
-    total = enter(add_up(leave(squares), axis, None, keepdims))
+    total = add_up(squares, axis, None, keepdims)
     freedom = count_along(a.shape, axis) - correction
     if freedom <= 0:
         # What one division by 0 would give, without a warning: nan for the variance of one element.

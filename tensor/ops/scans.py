@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32
-from tensor.core.tensor_core import wrap
+from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
-from tensor.kernels.placing import running
-from tensor.kernels.pooled import enter, leave
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import explain, record
+from tensor.ops.messages import explain
 from tensor.ops.outputs import deliver
 from tensor.ops.reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
+from tensor.tape.recording import record
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor._dtypes import DtypeLike
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
-    from tensor.ops.dispatch import Operand
+    from tensor._dtypes import Array, DtypeLike
+    from tensor._tensor import Tensor
+    from tensor.ops.messages import Operand
     from tensor.ops.reductions import Axis
 
 
@@ -39,7 +37,7 @@ def _along(
     place = axis_of(name, axis, array.ndim)
     try:
         if isinstance(place, int):
-            out = leave(kernel(array if dtype is None else array.astype(dtype, copy=False), place))
+            out = kernel(array if dtype is None else array.astype(dtype, copy=False), place)
         else:
             out = kernel(array.reshape(1).astype(dtype or array.dtype, copy=False), 0).reshape(())
     except (TypeError, ValueError) as error:
@@ -106,7 +104,7 @@ def _running_product(a: Array, axis: int) -> Array:
 
 def _floating(a: Array) -> Any:
     """Return what to compute exponentials of `a` in: float32 for integers and float16."""
-    a = enter(a)
+    a = a
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 

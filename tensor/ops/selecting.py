@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore, wrap
-from tensor.kernels.placing import astype
-from tensor.kernels.placing import take as _take
-from tensor.kernels.pooled import leave
+from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.expanding import broadcast_arrays
@@ -19,7 +16,7 @@ from tensor.ops.indexing import Key
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _ADD_AT = RULES["add_at"]
 _TAKE = RULES["take"]
@@ -52,7 +49,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
     where = _indices("take", indices, shape[place], place)
-    return apply(_TAKE, lambda a: _take(leave(a), where, place), (x,), indices=where, axis=place, shape=shape)
+    return apply(_TAKE, lambda a: _take(a, where, place), (x,), indices=where, axis=place, shape=shape)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:

@@ -6,16 +6,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensor.core.dims import dim_of, dims_of, exchange, fill_in, order_of, sizes_of
-from tensor.core.tensor_core import TensorCore
-from tensor.core.views import over, reshaped, sizes_for
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import apply
+from tensor.ops.dispatch import apply, over
+from tensor.ops.views import reshaped, sizes_for
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _EXPAND_DIMS = RULES["expand_dims"]
 _PERMUTE_DIMS = RULES["permute_dims"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scopes import DisposeScope
-from tensor.core.plain import plain
-from tensor.core.storage import Seat, claim_for_tensor, new_family
-from tensor.core.tensor_core import TensorCore, wrap_with
-from tensor.core.views import over, recorded
+from tensor.core.tensor import TensorCore, wrap_share
+from tensor.ops.dispatch import over
+from tensor.ops.views import recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 _ALIAS = RULES["alias"]
 _CLONE = RULES["clone"]

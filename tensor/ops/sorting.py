@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore, wrap
+from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 class Sorted(NamedTuple):

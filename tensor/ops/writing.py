@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tensor.core.storage import writable
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore, writing
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import Operand, explain, foreign, operand, overwrite
+from tensor.ops.dispatch import operand, overwrite
+from tensor.ops.messages import Operand, explain, foreign
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
 
 
 def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
