@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.lowlevel import accounts_of, clear_frames_of
+from scopes.lowlevel import clear_frames_of
 from tensor._dtypes import Dtype
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, use_tensor_type
 from tensor.io.conversion import Conversion
 from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop
@@ -20,8 +20,9 @@ from tensor.ops.indexing import Indexing
 from tensor.ops.inplace import InPlace
 from tensor.ops.joining import Joining
 from tensor.ops.linalg import LinearAlgebra
+from tensor.ops.methods import ElementwiseMethods
 from tensor.ops.moving import Moving
-from tensor.ops.operators import ElementwiseMethods, Operators
+from tensor.ops.operators import Operators
 from tensor.ops.reducing import Reductions
 from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
@@ -97,5 +98,4 @@ class Tensor(
         return array.dtype
 
 
-plain.kind = Tensor
-plain.accounts = accounts_of(Tensor)
+use_tensor_type(Tensor)

@@ -33,7 +33,7 @@ def _add_rows(whole: Array, rows: Array, values: Array) -> None:
     width = prod(whole.shape[1:])
     if not width:
         return
-    flat, parts = whole.reshape(-1), reshape(values, (-1, width))
+    flat, parts = whole.reshape(-1), values.reshape(-1, width)
     starts, along = rows % whole.shape[0] * width, np.arange(width)
     step = max(_AT_A_TIME // width, 1)
     for i in range(0, rows.size, step):

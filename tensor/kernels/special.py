@@ -101,7 +101,7 @@ def erf(x: Array) -> Array:
 
 def floating(x: Any) -> Any:
     """Return `x` where it is inexact, integers and bools in the floating dtype that holds them."""
-    array: Any = x if type(x) is Pooled or type(x) is np.ndarray else np.asarray(x)
+    array: Any = x if type(x) is np.ndarray else np.asarray(x)
     return array if array.dtype.kind in "fc" else array.astype(np.result_type(array.dtype, np.float32))
 
 
@@ -181,8 +181,7 @@ def sigmoid(x: Array) -> Any:
     """Return 1 / (1 + exp(-x)), with full relative precision for negative `x`."""
     x = floating(x)
     if x.dtype.kind == "c":
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.reciprocal(np.exp(-x) + 1)
+        return np.reciprocal(np.exp(-x) + 1)
     return _without_overflow(_sigmoid, x)
 
 
@@ -191,6 +190,8 @@ def silu(x: Array) -> Any:
     return _without_overflow(_silu, _real("silu", x))
 
 
+# Bytes from which on a function goes by parts.
+_LARGE = 1 << 19
 # Arrays, since a number takes 0.5 us more.
 _ONE = {char: np.ones((), char) for char in "fd"}
 
@@ -216,14 +217,12 @@ def _without_overflow(kernel: Any, x: Any) -> Any:
         return _without_overflow(kernel, x.astype(np.float32)).astype(dtype)
     if not array.ndim:
         return _without_overflow(kernel, array.reshape(1)).reshape(())
-    if array.nbytes < pool.min_pooled:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return kernel(array)
+    if array.nbytes < _LARGE:
+        return kernel(array)
     out = empty(array.shape, dtype, array)
     alone = out.nbytes < 2 * least[np.exp]
-    with np.errstate(over="ignore", invalid="ignore"):
-        # Alone by parts that stay in a core's cache; for threads, which take turns between them, longer ones.
-        split(kernel, (array,), out, alone=alone, at_once=1 << 15 if alone else 1 << 18)
+    # Alone by parts that stay in a core's cache; for threads, which take turns between them, longer ones.
+    split(kernel, (array,), out, alone=alone, at_once=1 << 15 if alone else 1 << 18)
     return out
 
 

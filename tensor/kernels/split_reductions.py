@@ -96,3 +96,12 @@ def _by_rows(ufunc: Any, rows: Array) -> Array | None:
     out = empty((size,), rows.dtype)
     in_pieces(lambda start, end: ufunc.reduce(rows[start:end], 1, None, out[start:end]), size, step_for(size))
     return out
+
+
+def reduce_large(ufunc: Any, array: Array, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    """Return ``ufunc.reduce(array, axis, dtype, None, keepdims)``, on several threads where that pays."""
+    if array.nbytes >= least[ufunc] and array.flags.c_contiguous:
+        found = reduce_on_threads(ufunc, array, axis, dtype, keepdims)
+        if found is not None:
+            return found
+    return ufunc.reduce(array, axis, dtype, None, keepdims)

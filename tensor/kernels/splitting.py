@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
@@ -215,3 +216,40 @@ def get_num_threads() -> int:
     True
     """
     return threads.count
+
+
+# By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
+_dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
+
+
+def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
+    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None where there is no one."""
+    kinds = [x.dtype if isinstance(x, (ndarray, np.generic)) else type(x) for x in operands]
+    key = (ufunc, *kinds)
+    if key not in _dtypes:
+        found = None
+        if ufunc.nout == 1 and ufunc.nin == len(kinds):
+            given = [np.dtype(np.bool_) if kind is bool else kind for kind in kinds]
+            with suppress(TypeError):  # which the call says better
+                found = ufunc.resolve_dtypes((*given, None))[-1]
+        _dtypes[key] = found
+    return _dtypes[key]
+
+
+def on_threads(ufunc: np.ufunc, *operands: Any) -> Any:
+    """Return ``ufunc(*operands)``, computed by several threads; by one where they can't cut the work."""
+    arrays = [x for x in operands if type(x) is ndarray]
+    dtype = dtype_of(ufunc, *operands)
+    if dtype is None:
+        return ufunc(*operands)
+    first = arrays[0]
+    if all(x.shape == first.shape and x.strides == first.strides for x in arrays) and 0 not in first.strides:
+        out = np.empty_like(first, dtype)
+    elif all(x.flags.c_contiguous for x in arrays):
+        try:
+            out = np.empty(np.broadcast_shapes(*[x.shape for x in arrays]), dtype)
+        except ValueError:
+            return ufunc(*operands)  # which says what does not fit
+    else:
+        return ufunc(*operands)
+    return split(ufunc, operands, out)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels.split_reductions import reduce_large
 from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:
@@ -37,14 +38,13 @@ def add_up(array: Array, axis: Any, dtype: Any, keepdims: bool) -> Any:
         least = _LEAST.get(array.dtype.char)
         is_short = array.ndim > 1 and array.shape[-1] <= _SHORT
         if least is not None and (is_short or array.nbytes >= least) and array.flags.c_contiguous:
-            with np.errstate(all="ignore"):
-                sums = _by_products(array, axis, array.nbytes < least)
+            sums = _by_products(array, axis, array.nbytes < least)
             if sums is not None and np.isfinite(sums).all():
                 shape = array.shape
                 axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
                 left = [1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]
                 return sums.reshape(left)
-    return reduce(np.add, array, axis, dtype, keepdims)
+    return reduce_large(np.add, array, axis, dtype, keepdims)
 
 
 def _by_products(array: Array, axis: Any, is_small: bool) -> Array | None:

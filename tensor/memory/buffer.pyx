@@ -73,7 +73,11 @@ cdef class Buffer:
 
 cdef Buffer new_buffer(cnp.ndarray array):
     cdef cnp.ndarray root = root_of(array)
-    cdef Buffer buffer = Buffer.__new__(Buffer)
+    cdef object base = cnp.get_array_base(root)
+    cdef Buffer buffer
+    if isinstance(base, Share):
+        return (<Share>base).buffer  # `array` came by a claim: it is counted already
+    buffer = Buffer.__new__(Buffer)
     buffer.root = root
     _measure(buffer)
     if not is_counted(root):

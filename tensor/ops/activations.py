@@ -41,10 +41,8 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     >>> tensor.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
     [-1.0, 2.0]
     """
-    array = _operand("leaky_relu", x)
-    out = xp.where(array > 0, array, array * negative_slope)
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
-    return apply(rule, lambda _: out, (x,), slope=negative_slope)
+    return apply(rule, lambda a: _leaky_relu(_real("leaky_relu", a), negative_slope), (x,), slope=negative_slope)
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -56,10 +54,8 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     >>> tensor.elu(tensor.tensor([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    array = _operand("elu", x)
-    out = xp.where(array > 0, array, alpha * np.expm1(np.minimum(array, 0)))
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
-    return apply(rule, lambda _: out, (x,), alpha=alpha)
+    return apply(rule, lambda a: _elu(_real("elu", a), alpha), (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -71,8 +67,7 @@ def silu(x: Any, /) -> Tensor:
     >>> tensor.silu(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-    out = special.silu(_operand("silu", x))
-    return apply(RULES["silu"], lambda _: out, (x,))
+    return apply(RULES["silu"], lambda a: special.silu(_real("silu", a)), (x,))
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -84,16 +79,12 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     >>> tensor.softplus(tensor.tensor([100.0])).tolist()
     [100.0]
     """
-    array = _operand("softplus", x)
-    scaled = array if beta == 1 else array * beta
-    out = special.softplus(scaled)
-    # Where the curve has met its line within the dtype's precision, `out` alone tells the slope.
-    is_smooth = threshold >= -math.log(np.finfo(array.dtype).eps / 4)
-    if beta != 1 or not is_smooth:
-        out = xp.where(scaled > threshold, array, out / beta)
+    # Where the curve has met its line within the dtype's precision, the result alone tells the slope.
+    is_smooth = threshold >= _straight_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
-        return apply(RULES["softplus"], lambda _: out, (x,), beta=beta)
-    return apply(RULES["softplus_with_bend"], lambda _: out, (x,), beta=beta, threshold=threshold)
+        return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
+    rule = RULES["softplus_with_bend"]
+    return apply(rule, lambda a: _softplus(a, beta, threshold), (x,), beta=beta, threshold=threshold)
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
@@ -114,25 +105,53 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
-    array = _operand("gelu", x)
     rule = RULES["gelu" if approximate == "none" else "gelu_by_tanh"]
-    # Powers may overflow where the result has long been `x` or 0.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if approximate == "none":
-            gate = special.erf(array * (1 / _ROOT_2)) + 1
-        else:
-            gate = np.tanh(array * (_ROOT_2_OVER_PI + _ROOT_2_OVER_PI * 0.044715 * (array * array))) + 1
-        out = array * (0.5 * gate)
-    return apply(rule, lambda _: out, (x,))
+    return apply(rule, _gelu if approximate == "none" else _gelu_by_tanh, (x,))
 
 
-def _operand(name: str, x: object) -> Array:
+def _values(name: str, x: object) -> Array:
     given = operand(x)
     if given is NotImplemented:
         raise foreign(name, x)
-    array = special.floating(given if isinstance(given, np.ndarray) else as_data(given, None))
+    return given if isinstance(given, np.ndarray) else as_data(given, None)
+
+
+def _real(name: str, x: Any) -> Array:
+    array = special.floating(x)
     if array.dtype.kind == "c":
         raise TypeError(
             f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"
         )
-    return array  # type: ignore[no-any-return]  # as good as an array
+    return array  # type: ignore[no-any-return]
+
+
+def _leaky_relu(x: Array, slope: float) -> Any:
+    return xp.where(x > 0, x, x * slope)
+
+
+def _elu(x: Array, alpha: float) -> Any:
+    return xp.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _softplus(x: Any, beta: float, threshold: float) -> Any:
+    x = _real("softplus", x)
+    scaled = x if beta == 1 else x * beta
+    out = special.softplus(scaled)
+    return out if beta == 1 and threshold >= _straight_from(x) else xp.where(scaled > threshold, x, out / beta)
+
+
+def _straight_from(x: Array) -> float:
+    """Return from where on the softplus of `x` is `x` itself, within the precision of its dtype."""
+    return -math.log(np.finfo(x.dtype).eps / 4)
+
+
+def _gelu(x: Any) -> Any:
+    x = _real("gelu", x)
+    return x * (0.5 * (special.erf(x * (1 / _ROOT_2)) + 1))
+
+
+def _gelu_by_tanh(x: Any) -> Any:
+    # Powers may overflow where the result has long been `x` or 0.
+    x = _real("gelu", x)
+    gate = np.tanh(x * (_ROOT_2_OVER_PI + _ROOT_2_OVER_PI * 0.044715 * (x * x))) + 1
+    return x * (0.5 * gate)

@@ -22,7 +22,8 @@ from tensor._dtypes import (
     int64,
     require_supported,
 )
-from tensor.core.tensor import TensorCore, share_of, wrap_share
+from tensor.core.tensor import TensorCore, wrap
+from tensor.memory.allocator import copy, is_worth_pooling
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -82,7 +83,8 @@ def as_data(data: object, dtype: DtypeLike | None) -> Array:
 def new_array(data: object, dtype: DtypeLike | None) -> Array:
     """Return an array of its own with a copy of `data`."""
     array = as_data(data, dtype)
-    if type(data) not in _HELD_BY_NOBODY or array.nbytes >= pool.min_pooled:
+    # What NumPy made of numbers and lists is nobody else's; from the pool if it is large.
+    if type(data) not in _HELD_BY_NOBODY or is_worth_pooling(array.nbytes):
         array = copy(array)
     return array
 
@@ -92,7 +94,7 @@ def as_tensor(x: object) -> Tensor:
     if isinstance(x, TensorCore):
         return x  # type: ignore[return-value]  # every core made is a Tensor
     array = new_array(x, None)
-    return wrap_with(array, None, hold_for(array))
+    return wrap(array)  # type: ignore[return-value]
 
 
 def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:

@@ -1,5 +1,7 @@
 """The one road from a call to a new tensor. For `cimport`."""
 
+cimport numpy as cnp
+
 from tensor.core.tensor cimport TensorCore
 from tensor.tape.nodes cimport Rule
 
@@ -20,3 +22,8 @@ cdef class BinaryOp:
     cdef object on_threads
     cdef Py_ssize_t threads_from
     cdef object run(self, object x1, object x2, bint is_operator)
+
+
+# A tensor over `out`, found in the array of `x`: a view of it, or a copy that NumPy needed. `rule` derives it, None where
+# nothing shall, and asks for what is `saved`, none of which is an array.
+cpdef TensorCore over(TensorCore x, cnp.ndarray out, Rule rule, tuple saved=*)

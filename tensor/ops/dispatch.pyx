@@ -31,8 +31,10 @@ from tensor._dtypes import require_supported
 from tensor.core.tensor import relatives
 from tensor.kernels.splitting import least
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
-from tensor.ops.messages import explain, foreign
-from tensor.ops.messages import require_writable_history
+from tensor.ops.data import as_data
+from tensor.ops.messages import explain, foreign, require_writable_history
+from tensor.ops.overlay import overlay
+from tensor.tape.hooks import continue_with
 
 cnp.import_array()
 
@@ -345,6 +347,12 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray out, Rule rule, tuple saved=()):
     return y
 
 
+def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
+    """Return the new tensor `y` with the history of being what `rule` makes of `x`; nothing is saved for it."""
+    y._node = record_view(rule, x, y.array, ())
+    return y
+
+
 def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **parameters) -> TensorCore:
     """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
 
@@ -363,7 +371,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
         # What the derivative needs of the old values is claimed before the write, which then copies.
         node = record(rule, inputs, x.array, parameters)
     if node is not None and node.plan.saves_out:
-        node.save_output(None, None)
+        node.save_output(None, None)  # what was read of it was the old value
     buffer = begin_write(x)
     context = enter(True)
     try:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from string import ascii_letters
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.tensor import claim, wrap
+from tensor.core.tensor import wrap
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
 from tensor.ops.messages import Operand, explain
-from tensor.tape.recording import record
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules.linalg import einsum_of
 
 if TYPE_CHECKING:
@@ -55,15 +56,21 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
     for x in tensors:
         x._raise_if_disposed()
     terms, result = _parse(equation, [x.shape for x in tensors])
-    arrays = [claim(x) for x in tensors]
+    arrays = [x._array for x in tensors]
     try:
-        out = as_array(np.einsum(f"{','.join(terms)}->{result}", *arrays, optimize=len(arrays) > 1))
+        out = as_array(run_kernel(_einsum, f"{','.join(terms)}->{result}", *arrays))
     except (TypeError, ValueError) as error:
         raise explain("einsum", error, arrays) from None
     if not any(x._node is not None for x in tensors):
         return wrap(out)
     rule = einsum_of(len(tensors))
-    return wrap(out, record(rule, tensors, out, {"terms": terms, "result": result}))
+    return wrap_recorded(out, record(rule, tensors, out, {"terms": terms, "result": result}))
+
+
+def _einsum(equation: str, *arrays: Any) -> Any:
+    out = np.einsum(equation, *arrays, optimize=len(arrays) > 1)
+    # NumPy gives a view where it can, as of a diagonal.
+    return out if isinstance(out, np.ndarray) and out.base is None else np.array(out)
 
 
 def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate
 
 import numpy as np
 
-from tensor.core.tensor import wrap
+from tensor.kernels.context import run_kernel
+from tensor.kernels.powers import integer_power
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.splitting import least
+from tensor.kernels.splitting import on_threads
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, as_array, function_of, operand
+from tensor.ops.dispatch import BinaryOp, UnaryOp, apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import deliver, run_into
-from tensor.tape.recording import record
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     Binary = Callable[Concatenate[Operand, Operand, ...], Tensor]
 
 
+# All elementwise ops with one kernel, by name.
+OPS: dict[str, UnaryOp | BinaryOp] = {}
+
 _INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
 
 
@@ -33,12 +38,19 @@ def _example(call: str, result: str) -> str:
     return f"\n\nExamples\n--------\n>>> import tensor\n>>> tensor.{call}.tolist()\n{result}\n"
 
 
+def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what runs `kernel` on several threads, and let NumPy's function of that name on tensors be ours."""
+    return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
+
+
 def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, result: str) -> Unary:
-    run = unary(RULES[name], kernel)
+    run = OPS[name] = UnaryOp(RULES[name], kernel, _on_threads(kernel))
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
 
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, run)
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = f"{summary}\n\n{_INTO}" + _example(f"{name}(tensor.tensor({data}))", result)
@@ -48,11 +60,13 @@ def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, res
 def _binary(
     name: str, kernel: Callable[[Any, Any], Any], summary: str, x1: str, x2: str, result: str
 ) -> Binary:
-    run = binary(RULES[name], kernel, operator=False)
+    run = OPS[name] = BinaryOp(RULES[name], kernel, _on_threads(kernel))
 
     def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
 
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, run)
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = (
@@ -68,11 +82,21 @@ def reciprocal_root(x: Any) -> Any:
 
 
 def power(x1: Any, x2: Any) -> Any:
-    """Return ``x1 ** x2``: by a product for a square, four times as quick as np.power."""
-    x = x1 if type(x1) is np.ndarray else x2
-    if type(x) is np.ndarray and x.nbytes >= least[np.power]:
-        return x1 ** x2 if x is x1 else x1 ** x2
+    """Return ``x1 ** x2``: integer powers of floats by products, a tenth of np.power's time and less."""
+    if (
+        isinstance(x2, (int, float))
+        and -_MOST_PRODUCTS <= x2 <= _MOST_PRODUCTS
+        and x2 == int(x2)
+        and type(x1) is np.ndarray
+        and x1.dtype.char in "fd"
+        and type(x2) is not np.float64  # which has a dtype of its own
+    ):
+        return integer_power(x1, int(x2))
     return x1**x2
+
+
+# Up to this exponent products are as exact as `integer_power` says.
+_MOST_PRODUCTS = 64
 
 
 # Arithmetic
@@ -206,20 +230,21 @@ def clip(
     >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    array = _number_or_array("clip", x)
-    try:
-        # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
-        if min is not None:
-            array = np.maximum(array, _number_or_array("clip", min))
-        if max is not None:
-            array = np.minimum(array, _number_or_array("clip", max))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise explain("clip", error, [operand(a) for a in (x, min, max) if a is not None]) from None
+    given = [None if x is None else _number_or_array("clip", x) for x in (x, min, max)]
     if min is None and max is None:
         return positive(x, out=out)
-    array = as_array(array)
-    result = wrap(array, record(RULES["clip"], (x, min, max), array, {}))
+    try:
+        array = as_array(run_kernel(_clip, *given))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain("clip", error, [a for a in given if a is not None]) from None
+    result = wrap_recorded(array, record(RULES["clip"], (x, min, max), array, {}))
     return result if out is None else deliver("clip", (x, min, max), result, out)
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
+    raised = x if low is None else np.maximum(x, low)
+    return raised if high is None else np.minimum(raised, high)
 
 
 def _number_or_array(name: str, x: object) -> Any:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tensor._tensor import Tensor
+    from tensor.memory.buffer import Share
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]
@@ -30,13 +31,13 @@ _BOUNDS = frozenset({int, type(None)})
 class Key(tuple[Any, ...]):
     """An index that nodes keep, one for all of them: with it goes what counts its arrays as live memory."""
 
-    holds: tuple[Hold, ...]
+    holds: tuple[Share, ...]
 
     @classmethod
     def of(cls, parts: Iterable[Any]) -> Key:
         """Return the key of `parts`, whose arrays are nobody else's."""
         key = cls(parts)
-        key.holds = tuple([hold_for(part) for part in key if isinstance(part, np.ndarray)])
+        key.holds = tuple([share_of(part) for part in key if isinstance(part, np.ndarray)])
         return key
 
 
@@ -45,31 +46,11 @@ class Indexing(TensorCore):
 
     __slots__ = ()
 
-    def __getitem__(self, key: object) -> Tensor:
-        """Return the elements that `key` names: a view for integers, slices, None and ``...``, else a copy.
-
-        `key` may hold integers, slices, None, ``...``, and boolean masks and integer tensors, arrays and
-        lists, mixed as NumPy mixes them.
-
-        Raises
-        ------
-        IndexError
-            If an index is out of range, there are too many, or a mask does not fit.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.tensor([[1, 2, 3], [4, 5, 6]])
-        >>> x[1, :2].tolist(), x[:, [0, 2]].tolist(), x[x > 4].tolist()
-        ([4, 5], [[1, 3], [4, 6]], [5, 6])
-        """
-        where: tuple[Any, ...]
-        if type(key) is int or (type(key) is slice and _is_plain(key)):
-            where = key, ...  # as numpy_key() has it, 300 ns sooner
-        else:
-            where, picks = numpy_key(key, copying=self._node is not None)
-            if picks:
-                return apply(_GETITEM, lambda array: _picked(array, where), (self,), key=where)
+    def _index(self, key: object) -> Tensor:
+        """Return what ``x[key]`` is for a key that `Operators.__getitem__` leaves to this."""
+        where, picks = numpy_key(key, copying=self._node is not None)
+        if picks:
+            return apply(_GETITEM, lambda array: _picked(array, where), (self,), key=where)
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -200,7 +181,7 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
         # With an ellipsis NumPy gives an array without dimensions where it would give a scalar.
         return (given if ... in given else (*given, ...)), False
     parts: list[Any] = []
-    holds: list[Hold] = []
+    holds: list[Share] = []
     picks = has_ellipsis = False
     for part in given:
         kind = type(part)
@@ -216,8 +197,7 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
             if not isinstance(found, int):
                 picks = True
                 if copying:
-                    is_shared = isinstance(part, TensorCore) and part._array is found
-                    holds.append(shared_hold(part) if is_shared else hold_for(found))
+                    holds.append(share_of(found))
             parts.append(found)
     if not picks and not has_ellipsis:
         parts.append(Ellipsis)

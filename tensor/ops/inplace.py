@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor.core.tensor import writing
 from tensor.kernels import special
 from tensor.kernels.special import relu_of
 from tensor.kernels.splitting import split_in_place
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import operand, overwrite
+from tensor.ops.dispatch import operand, overwrite, write_plainly
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.writing import Writing, become, of_other_dtype
 from tensor.tape.rules import RULES
@@ -74,7 +73,7 @@ def _binary(name: str, ufunc: np.ufunc, *, operator: bool = False) -> Callable[[
 
         del given  # a reference to an array would look like somebody who wants the old values
         if self._node is None and node is None:
-            write(writable(self))
+            write_plainly(self, write)
             return self
         return overwrite(rule, self, write, (self, other))
 
@@ -117,7 +116,7 @@ def _unary(name: str, kernel: Callable[..., Any], summary: str, x: str, result: 
         if self._array is None:
             self._raise_disposed()
         if self._node is None:
-            write(writable(self))
+            write_plainly(self, write)
             return self
         return overwrite(rule, self, write, (self,))
 

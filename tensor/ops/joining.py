@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tensor.ops.outputs import deliver
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tensor._tensor import Tensor
 
@@ -61,7 +61,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
         ends.append(ends[-1] + shape[place])
     result = apply(
         _CONCAT,
-        lambda *given: _joined(np.concatenate, concatenate, given, place),
+        lambda *given: np.concatenate(given, place),
         xs,
         axis=place,
         ends=tuple(ends),
@@ -105,14 +105,8 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
                 f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
             )
     place = dim_of("stack", axis, len(first) + 1)
-    result = apply(_STACK, lambda *given: _joined(np.stack, _stack, given, place), xs, axis=place)
+    result = apply(_STACK, lambda *given: np.stack(given, place), xs, axis=place)
     return result if out is None else deliver("stack", xs, result, out)
-
-
-def _joined(small: Callable[..., Any], large: Callable[..., Any], given: Sequence[Any], axis: int) -> Any:
-    # Below that the result is small in any dtype.
-    is_small = sum([x.size for x in given]) * 16 < pool.min_pooled
-    return small(given, axis) if is_small else large(given, axis)
 
 
 def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:

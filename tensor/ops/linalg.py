@@ -10,7 +10,8 @@ import numpy as np
 from tensor.core.dims import dim_of, dims_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.elementwise import conj, multiply
+from tensor.ops.dispatch import BinaryOp
+from tensor.ops.elementwise import OPS, conj, multiply
 from tensor.ops.expanding import broadcast_tensors
 from tensor.ops.messages import Operand
 from tensor.ops.outputs import run_into
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-_matmul = binary(RULES["matmul"], np.matmul, operator=False)
+_matmul = BinaryOp(RULES["matmul"], np.matmul)
+OPS["matmul"] = _matmul
 
 
 def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:

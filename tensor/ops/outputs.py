@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.core.tensor import TensorCore, claim, writing
+from tensor.kernels.context import run_kernel
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign
 from tensor.tape.modes import is_recording
@@ -37,15 +38,15 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     except ValueError as error:
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
-    target = writable(out)
-    # The operands only now: making room for the write may have moved them.
-    arrays = [operand(x) for x in operands]
-    try:
-        kernel(*arrays, out=target)
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(found := getattr(error, "from_", None), np.dtype):
-            raise _of_other_dtype(name, found, target.dtype) from None
-        raise explain(name, error, arrays) from None
+    with writing(out) as target:
+        # The operands only now: making room for the write may have moved them.
+        arrays = [operand(x) for x in operands]
+        try:
+            run_kernel(kernel, *arrays, out=target)
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(found := getattr(error, "from_", None), np.dtype):
+                raise _of_other_dtype(name, found, target.dtype) from None
+            raise explain(name, error, arrays) from None
     return out
 
 
@@ -63,7 +64,8 @@ def _put(name: str, result: Array, out: Tensor) -> Tensor:
     _require_shape(name, result.shape, out)
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise _of_other_dtype(name, result.dtype, out.dtype)
-    np.copyto(writable(out), result, casting="same_kind")
+    with writing(out) as target:
+        run_kernel(np.copyto, target, result, casting="same_kind")
     return out
 
 
@@ -86,9 +88,15 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
 def _run(name: str, kernel: Callable[..., Any], operands: Sequence[Any]) -> Array:
     arrays = [operand(x) for x in operands]
     try:
-        return as_array(kernel(*arrays))
+        return as_array(run_kernel(kernel, *arrays))
     except (TypeError, ValueError, OverflowError) as error:
         raise explain(name, error, arrays) from None
+
+
+def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a product of matrices, vectors or batches; the inner sizes are NumPy's to check."""
+    batch = np.broadcast_shapes(first[:-2], second[:-2])
+    return batch + first[-2:-1] + (second[-1:] if len(second) > 1 else ())
 
 
 def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:

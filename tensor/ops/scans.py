@@ -10,11 +10,12 @@ import numpy as np
 from tensor._dtypes import Dtype, as_dtype, float16, float32
 from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.messages import explain
 from tensor.ops.outputs import deliver
 from tensor.ops.reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
-from tensor.tape.recording import record
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -37,14 +38,15 @@ def _along(
     place = axis_of(name, axis, array.ndim)
     try:
         if isinstance(place, int):
-            out = kernel(array if dtype is None else array.astype(dtype, copy=False), place)
+            out = run_kernel(kernel, array if dtype is None else array.astype(dtype, copy=False), place)
         else:
-            out = kernel(array.reshape(1).astype(dtype or array.dtype, copy=False), 0).reshape(())
+            line = array.reshape(1).astype(dtype or array.dtype, copy=False)
+            out = run_kernel(kernel, line, 0).reshape(())
     except (TypeError, ValueError) as error:
         raise explain(name, error, (array,)) from None
     if x._node is None:
         return wrap(out)
-    return wrap(out, record(RULES[name], (x,), out, {"axis": place}))
+    return wrap_recorded(out, record(RULES[name], (x,), out, {"axis": place}))
 
 
 def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
@@ -95,16 +97,15 @@ def cumulative_prod(
 
 
 def _running_sum(a: Array, axis: int) -> Array:
-    return running(np.add, a, axis)
+    return np.cumsum(a, axis)
 
 
 def _running_product(a: Array, axis: int) -> Array:
-    return running(np.multiply, a, axis)
+    return np.cumprod(a, axis)
 
 
 def _floating(a: Array) -> Any:
     """Return what to compute exponentials of `a` in: float32 for integers and float16."""
-    a = a
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 

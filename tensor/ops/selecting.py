@@ -9,6 +9,7 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.expanding import broadcast_arrays
@@ -49,7 +50,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
     where = _indices("take", indices, shape[place], place)
-    return apply(_TAKE, lambda a: _take(a, where, place), (x,), indices=where, axis=place, shape=shape)
+    return apply(_TAKE, lambda a: a.take(where, place), (x,), indices=where, axis=place, shape=shape)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -90,7 +91,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     array = _array("nonzero", x)
     if array.ndim == 0:
         raise ValueError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
-    return tuple([wrap(places) for places in np.nonzero(array)])
+    return tuple([wrap(places.copy()) for places in np.nonzero(array)])
 
 
 def argwhere(x: Tensor, /) -> Tensor:
@@ -102,7 +103,7 @@ def argwhere(x: Tensor, /) -> Tensor:
     >>> tensor.argwhere(tensor.tensor([[0, 5], [6, 0]])).tolist()
     [[0, 1], [1, 0]]
     """
-    return wrap(np.argwhere(_array("argwhere", x)))
+    return wrap(run_kernel(np.argwhere, _array("argwhere", x)).copy())
 
 
 class Selecting(TensorCore):
@@ -337,7 +338,7 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
                 f"{op}: index {high if high >= size else low} is out of range for dimension {place} of size "
                 f"{size}"
             )
-    return astype(array, np.intp)
+    return array.astype(np.intp)
 
 
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:

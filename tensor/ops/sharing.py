@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scopes import DisposeScope
-from tensor.core.tensor import TensorCore, wrap_share
-from tensor.ops.dispatch import over
-from tensor.ops.views import recorded
+from tensor.core.tensor import TensorCore, detached, donate, wrap_claim
+from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ class Sharing(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array.view(), _ALIAS)
+        return over(self, array, _ALIAS)
 
     def clone(self) -> Tensor:
         """Return a tensor with the same values and storage of its own. O(1): the first write copies.
@@ -59,8 +57,7 @@ class Sharing(TensorCore):
         [0.0, 0.0]
         """
         self._raise_if_disposed()
-        array, hold = claim_for_tensor(self)
-        return wrap_with(array, recorded(_CLONE, self, array), hold)
+        return with_history(wrap_claim(self), _CLONE, self)
 
     def detach(self) -> Tensor:
         """Return a new leaf on the same storage, without gradient history.
@@ -72,12 +69,8 @@ class Sharing(TensorCore):
         >>> (x * 2).detach().requires_grad
         False
         """
-        array = self._array
-        if array is None:
-            self._raise_disposed()
-        x = over(self, array.view(), None)
-        x._seat = Seat(x._seat.storage, new_family())  # type: ignore[union-attr]  # over() has given it one
-        return x
+        self._raise_if_disposed()
+        return detached(self)  # type: ignore[return-value]
 
     def donate(self) -> Tensor:
         """Hand the memory to a new tensor, whose block the next op may use for its result.
@@ -100,10 +93,4 @@ class Sharing(TensorCore):
         >>> x.is_invalid
         True
         """
-        self._raise_if_disposed()
-        node, self._node = self._node, None
-        handle = self._move_handle("its memory was donated by donate()")
-        donated = object.__new__(plain.donated)
-        donated._take_over(handle)
-        donated._node = node
-        return DisposeScope.replace_with(self, donated)
+        return donate(self)  # type: ignore[return-value]

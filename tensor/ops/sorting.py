@@ -9,6 +9,7 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.selecting import take_along_axis
 
@@ -61,7 +62,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     array = _array_of(x)
     if array.ndim == 0:
         return wrap(np.zeros((), np.int64))
-    return wrap(_order(array, dim_of("argsort", axis, array.ndim), descending))
+    return wrap(run_kernel(_order, array, dim_of("argsort", axis, array.ndim), descending))
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -103,7 +104,7 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
     order = None if sorter is None else _array_of(sorter)
-    return wrap(np.asarray(np.searchsorted(line, _array_of(x2), side, order)))
+    return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
 
 
 def unique_values(x: Tensor, /) -> Tensor:
@@ -156,7 +157,8 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     [1, 0]
     """
     array = _array_of(x)
-    values, indices, inverse, counts = np.unique(array, True, True, True, equal_nan=False)
+    found = run_kernel(np.unique, array, True, True, True, equal_nan=False)
+    values, indices, inverse, counts = found
     return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(array.shape)), wrap(counts))
 
 
@@ -205,8 +207,7 @@ class Sorting(TensorCore):
         size = x.shape[place]
         if not 0 <= k <= size:
             raise ValueError(f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}")
-        order = _order(_array_of(x), place, largest)
-        indices = wrap(order[(*[slice(None)] * place, slice(k))].copy())
+        indices = wrap(run_kernel(_first_of_order, _array_of(x), place, largest, k))
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
@@ -245,6 +246,10 @@ def _order(array: Array, place: int, descending: bool) -> Array:
     order = np.argsort(np.flip(array, place), place, kind="stable")
     last = np.intp(array.shape[place] - 1)
     return np.asarray(last - np.flip(order, place))
+
+
+def _first_of_order(array: Array, place: int, descending: bool, k: int) -> Array:
+    return _order(array, place, descending)[(*[slice(None)] * place, slice(k))].copy()
 
 
 def _array_of(x: object) -> Array:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tensor.core.tensor import TensorCore, writing
+from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import operand, overwrite
+from tensor.ops.dispatch import operand, overwrite, write_plainly
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.tape.rules import RULES
 
@@ -70,14 +70,13 @@ class Writing(TensorCore):
 
         def write(array: Array) -> None:
             try:
-                with np.errstate(invalid="ignore"):
-                    array.fill(given)
+                array.fill(given)
             except (TypeError, ValueError, OverflowError) as error:
                 raise explain("fill_", error, (array, given)) from None
 
         if self._node is None:
             self._raise_if_disposed()
-            write(writable(self))
+            write_plainly(self, write)
         else:
             overwrite(RULES["fill"], as_tensor(self), write, (self,))
         return self
@@ -119,8 +118,7 @@ class Writing(TensorCore):
         del array, given
 
         def write(target: Array) -> None:
-            with np.errstate(invalid="ignore"):
-                np.copyto(target, operand(source), casting="unsafe")
+            np.copyto(target, operand(source), casting="unsafe")
 
         overwrite(RULES["copy"], as_tensor(self), write, (self, source))
         return self

@@ -1,4 +1,4 @@
-"""Operators, and the elementwise methods with PyTorch's names."""
+"""The elementwise methods, with PyTorch's names."""
 
 from __future__ import annotations
 
@@ -9,55 +9,9 @@ import numpy as np
 from tensor.core.tensor import TensorCore
 from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
-from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-
-class Operators(TensorCore):
-    """Python's operators: elementwise, with NumPy's promotion and broadcasting."""
-
-    __slots__ = ()
-
-    __hash__ = object.__hash__
-
-    __add__ = binary(RULES["add"], np.add)
-    __radd__ = binary(RULES["add"], np.add, swapped=True)
-    __sub__ = binary(RULES["subtract"], np.subtract)
-    __rsub__ = binary(RULES["subtract"], np.subtract, swapped=True)
-    __mul__ = binary(RULES["multiply"], np.multiply)
-    __rmul__ = binary(RULES["multiply"], np.multiply, swapped=True)
-    __truediv__ = binary(RULES["divide"], np.divide)
-    __rtruediv__ = binary(RULES["divide"], np.divide, swapped=True)
-    __floordiv__ = binary(RULES["floor_divide"], np.floor_divide)
-    __rfloordiv__ = binary(RULES["floor_divide"], np.floor_divide, swapped=True)
-    __mod__ = binary(RULES["remainder"], np.remainder)
-    __rmod__ = binary(RULES["remainder"], np.remainder, swapped=True)
-    __pow__ = binary(RULES["pow"], f.power)
-    __rpow__ = binary(RULES["pow"], f.power, swapped=True)
-    __matmul__ = binary(RULES["matmul"], np.matmul)
-    __rmatmul__ = binary(RULES["matmul"], np.matmul, swapped=True)
-    __and__ = binary(RULES["bitwise_and"], np.bitwise_and)
-    __rand__ = binary(RULES["bitwise_and"], np.bitwise_and, swapped=True)
-    __or__ = binary(RULES["bitwise_or"], np.bitwise_or)
-    __ror__ = binary(RULES["bitwise_or"], np.bitwise_or, swapped=True)
-    __xor__ = binary(RULES["bitwise_xor"], np.bitwise_xor)
-    __rxor__ = binary(RULES["bitwise_xor"], np.bitwise_xor, swapped=True)
-    __lshift__ = binary(RULES["bitwise_left_shift"], np.left_shift)
-    __rlshift__ = binary(RULES["bitwise_left_shift"], np.left_shift, swapped=True)
-    __rshift__ = binary(RULES["bitwise_right_shift"], np.right_shift)
-    __rrshift__ = binary(RULES["bitwise_right_shift"], np.right_shift, swapped=True)
-    __eq__ = cast("Any", binary(RULES["equal"], np.equal))
-    __ne__ = cast("Any", binary(RULES["not_equal"], np.not_equal))
-    __lt__ = binary(RULES["less"], np.less)
-    __le__ = binary(RULES["less_equal"], np.less_equal)
-    __gt__ = binary(RULES["greater"], np.greater)
-    __ge__ = binary(RULES["greater_equal"], np.greater_equal)
-    __neg__ = f.negative
-    __pos__ = f.positive
-    __abs__ = f.abs
-    __invert__ = f.bitwise_invert
 
 
 class ElementwiseMethods(TensorCore):

@@ -1,0 +1,80 @@
+"""What ops say when they can't do what they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor.core.tensor import TensorCore
+from tensor.tape.nodes import Leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor.core.tensor import StorageReference
+
+# What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
+Operand = TensorCore | np.ndarray[Any, Any] | np.generic | complex
+
+LEAF_WRITE = (
+    "a leaf tensor that requires grad can't be written in place while gradients are recorded: its gradient "
+    "would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
+)
+SHARED_WRITE = (
+    "this tensor shares memory with one of another dtype (a view of its real or imaginary parts, or what "
+    "it is "
+    "such a view of), whose history would miss this recorded write. Write to x.clone(), or inside "
+    "`with tensor.no_grad():`, or dispose the other one first"
+)
+INTEGER_WRITE = (
+    "values that require grad can't be written into a tensor of integers or bools: only floating and complex "
+    "tensors carry gradients. Write value.detach(), or convert the tensor first (x.float())"
+)
+
+
+def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageReference]) -> None:
+    """Raise when a recorded write to `x` would leave some gradient history untrue."""
+    if any(isinstance(holder._node, Leaf) for holder in (x, *others)):
+        raise RuntimeError(f"{name}: {LEAF_WRITE}")
+    dtype = x.dtype
+    if dtype.kind not in "fc":
+        raise RuntimeError(f"{name}: {INTEGER_WRITE}")
+    if any(holder._array.dtype != dtype for holder in others):
+        raise RuntimeError(f"{name}: {SHARED_WRITE}")
+
+
+def foreign(name: str, x: object) -> TypeError:
+    """Return the error to raise for an operand that is neither tensor nor array nor number."""
+    return TypeError(
+        f"{name} takes tensors, arrays and numbers, not {type(x).__name__}: write tensor.tensor(data) first"
+    )
+
+
+def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
+    """Return the error to raise when the kernel of `name` failed on `arrays`: what, why, what instead."""
+    text = str(error)
+    shapes = " and ".join(
+        f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__ for x in arrays
+    )
+    if "broadcast" in text:
+        return ValueError(
+            f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must be "
+            "equal or 1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
+        )
+    if "not have enough dimensions" in text:
+        return ValueError(f"{name} takes vectors and matrices, not numbers: {shapes}. Write x * y to scale")
+    if "matmul" in text or "mismatch in its core dimension" in text:
+        return ValueError(
+            f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the "
+            "second to last of the second; transpose one of them (x.mT)"
+        )
+    if "negative integer powers" in text:
+        return ValueError(
+            f"{name}: integers have no negative integer powers: {shapes}. Convert one of them with x.float()"
+        )
+    if isinstance(error, OverflowError):
+        return OverflowError(f"{name} of {shapes}: {text}. Convert the tensor with x.to(dtype)")
+    if isinstance(error, TypeError):
+        return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
+    return ValueError(f"{name} of {shapes}: {text}")

@@ -1,0 +1,27 @@
+"""The history of views that share memory with one that was written to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor.tape.hooks import continue_with
+from tensor.tape.recording import record
+from tensor.tape.rules import RULES
+from tensor.tape.rules.overlay import Places
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import TensorCore
+
+
+def overlay(whole: TensorCore, part: TensorCore) -> None:
+    """Give `whole` the history of its elements in `part` having been written."""
+    array, written = whole._array, part._array
+    if array is None or written is None or not np.may_share_memory(array, written):
+        return
+    start = whole._buffer.root.__array_interface__["data"][0]
+    places = {"whole_places": Places(array, start), "part_places": Places(written, start)}
+    node = record(RULES["overlay"], (whole, part), array, places)
+    if node is not None:
+        continue_with(whole, node)
