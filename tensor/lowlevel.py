@@ -1,29 +1,32 @@
 """For libraries that build on tensors: what ``nn`` itself stands on.
 
-Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned``), ops of one's own
-(``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
-them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
+Arrays in and out of tensors (``claim``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own (``apply``,
+``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with them. Read the
+array from ``claim``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
-from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
+from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import Array, claim, writable
-from tensor.core.tensor_core import (
+from tensor.core.tensor import (
     TensorCore,
-    gradient_of,
+    claim,
     wrap,
     wrap_claim,
     wrap_claim_unowned,
     wrap_unowned,
+    writing,
 )
 from tensor.creation.random import default_generator, numbers_of
+from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
-from tensor.memory.books import owner_of
-from tensor.ops.dispatch import apply, explain, overwrite, record, record_after
+from tensor.memory.buffer import owner_of
+from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
+from tensor.ops.messages import explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
-from tensor.tape.nodes import Leaf
+from tensor.tape.nodes import Leaf, become_leaf
+from tensor.tape.recording import record, record_after, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -39,12 +42,12 @@ __all__ = [
     "TensorCore",
     "apply",
     "as_dtype",
+    "become_leaf",
     "claim",
     "configure_threads",
     "default_generator",
     "define",
     "explain",
-    "gradient_of",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -54,9 +57,11 @@ __all__ = [
     "record",
     "record_after",
     "require_supported",
+    "run_kernel",
     "wrap",
     "wrap_claim",
     "wrap_claim_unowned",
     "wrap_unowned",
-    "writable",
+    "wrap_recorded",
+    "writing",
 ]

@@ -1,29 +1,24 @@
 """For kernels of one's own: NumPy's functions, whose large results lie in the memory pool.
 
-``empty``, ``zeros`` and ``copy`` give plain arrays, as do NumPy's own functions under their names. A kernel
-that is written in operators gets its operands by ``enter``, and its result is what ``leave`` gives back: all
-that is large between the two lies in the pool. ``xp`` is NumPy for plain arrays and for what ``enter`` gave.
-``in_pieces`` computes on several threads.
+Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing of
+overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as derivatives
+see it. ``in_pieces`` computes on several threads.
 """
 
+from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.kernels.special import relu_of, sigmoid
 from tensor.kernels.threads import in_pieces
-from tensor.memory.allocator import empty, zeros
+from tensor.memory.allocator import copy, empty, zeros
 
 __all__ = [
-    "astype",
     "copy",
     "empty",
-    "enter",
+    "in_kernels",
     "in_pieces",
-    "laid_out",
-    "leave",
-    "matmul",
-    "of_two",
     "relu_of",
+    "run_kernel",
     "sigmoid",
-    "take",
     "xp",
     "zeros",
 ]

@@ -8,17 +8,14 @@ never waits for a worker that has not begun: it calls that one off.
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from _queue import SimpleQueue
 from _thread import allocate_lock, start_new_thread
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 # Measured were two cores. Memory has little more to give to many threads, and each takes its turn at the
 # interpreter between two pieces.
@@ -28,7 +25,7 @@ _AT_MOST = 8
 class Threads:
     """How many threads work, and the workers among them."""
 
-    __slots__ = ("count", "hiring", "queue", "workers")
+    __slots__ = ("count", "starting", "queue", "workers")
 
     def __init__(self) -> None:
         self.count = _default_count()
@@ -37,12 +34,12 @@ class Threads:
     def start_anew(self) -> None:
         """Forget the workers: a forked child has none."""
         self.workers: list[_Worker] = []
-        self.hiring = allocate_lock()
+        self.starting = allocate_lock()
         self.queue: SimpleQueue[_Share | None] = SimpleQueue()
 
-    def hire(self) -> None:
+    def start(self) -> None:
         """Start the workers that are missing, as far as the system lets us."""
-        with self.hiring:
+        with self.starting:
             while len(self.workers) < self.count - 1:
                 worker = _Worker(self.queue)
                 try:
@@ -51,9 +48,9 @@ class Threads:
                     return  # a limit of the system, or the interpreter shuts down
                 self.workers.append(worker)
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """Let the workers end, before a fork: Python warns of forks while threads run."""
-        with self.hiring:
+        with self.starting:
             queue, gone = self.queue, self.workers
             self.queue, self.workers = SimpleQueue(), []
         for _ in gone:
@@ -62,19 +59,10 @@ class Threads:
             worker.ended.acquire(timeout=0.05)  # who is busy ends later
 
 
-class _Reports(dict[str, None]):
-    """What NumPy has to say of floating-point numbers, once each, in the form of its logs."""
-
-    __slots__ = ()
-
-    def write(self, text: str) -> None:
-        self[text] = None
-
-
 class _Share:
     """What one worker is asked to do. Whoever enters itself in `owner` first does it, or calls it off."""
 
-    __slots__ = ("done", "error", "is_done", "owner", "reports", "run", "size", "starts", "step")
+    __slots__ = ("done", "error", "is_done", "owner", "run", "size", "starts", "step")
 
     def __init__(
         self, run: Callable[[int, int], object], starts: Iterator[int], size: int, step: int
@@ -89,7 +77,6 @@ class _Share:
         self.done.acquire()
         self.is_done = False
         self.error: BaseException | None = None
-        self.reports: Sequence[str] = ()
 
     def finish(self) -> None:
         """Call the share off, or wait until it is done; to be called again where that is interrupted."""
@@ -116,8 +103,8 @@ class _Worker:
 
     def live(self) -> None:
         """Do share after share."""
-        queue, sign, reports = self.queue, self.sign, _Reports()
-        with np.errstate(all="log", call=reports):
+        queue, sign = self.queue, self.sign
+        with np.errstate(all="ignore"):
             while True:
                 sign[0] = 0
                 share = queue.get()
@@ -130,9 +117,6 @@ class _Worker:
                     except BaseException as error:  # noqa: BLE001  # the caller raises it
                         # Without its frames, which hold arrays.
                         share.error = error.with_traceback(None)
-                    if reports:
-                        share.reports = list(reports)
-                        reports.clear()
                     share.is_done = True
                     share.done.release()
                 del share
@@ -164,11 +148,6 @@ def _do(run: Any, starts: Iterator[int], size: int, step: int) -> None:
         raise
 
 
-def _do_reporting(reports: _Reports, run: Any, starts: Iterator[int], size: int, step: int) -> None:
-    with np.errstate(all="log", call=reports):
-        _do(run, starts, size, step)
-
-
 def _use_up(starts: Iterator[int]) -> None:
     for _ in starts:
         pass
@@ -177,9 +156,8 @@ def _use_up(starts: Iterator[int]) -> None:
 def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     """Call ``run(start, end)`` for all of ``range(size)`` in pieces of `step`, on several threads at once.
 
-    In which order, and by whom, is open; when this returns, or raises, nobody runs any more. What NumPy has
-    to say of floating-point numbers (``np.errstate``) the caller hears, once, when all is done. An error of
-    one piece leaves others undone. `run` computes on plain arrays, and no piece waits for another.
+    In which order, and by whom, is open; when this returns, or raises, nobody runs any more. Workers say
+    nothing of overflow or division by zero. An error of one piece leaves others undone. `run` computes on plain arrays, and no piece waits for another.
 
     Examples
     --------
@@ -196,14 +174,12 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
         _do(run, starts, size, step)
         return
     if len(threads.workers) < threads.count - 1:
-        threads.hire()
+        threads.start()
     shares = [_Share(run, starts, size, step) for _ in range(helpers)]
-    reports = _Reports()
     try:
         for share in shares:
             threads.queue.put(share)
-        # In a context of its own: it ends in one step, where an interrupted `errstate` would stay as it is.
-        copy_context().run(_do_reporting, reports, run, starts, size, step)
+        _do(run, starts, size, step)
     finally:
         # Whatever interrupts, nobody computes when this ends. (An interrupt is the exception of a signal's
         # handler, and may come after any call.)
@@ -221,39 +197,6 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     for share in shares:
         if share.error is not None:
             raise share.error
-        reports.update(dict.fromkeys(share.reports))
-    if reports:
-        _report(reports)
-
-
-# NumPy's words, its names of them, and its bits, in the order in which it looks.
-_KINDS = (
-    ("divide by zero", "divide", 1),
-    ("overflow", "over", 2),
-    ("underflow", "under", 4),
-    ("invalid value", "invalid", 8),
-)
-
-
-def _report(reports: _Reports) -> None:
-    """Tell the caller what NumPy said, as NumPy does after one call."""
-    handling: Any = np.geterr()
-    flags = sum([bit for words, _, bit in _KINDS if any(f" {words} " in text for text in reports)])
-    for words, kind, _ in _KINDS:
-        how = handling[kind]
-        for text in reports:
-            if f" {words} " not in text or how == "ignore":
-                continue
-            message = text.removeprefix("Warning: ").rstrip()
-            if how == "raise":
-                raise FloatingPointError(message)
-            if how == "warn":
-                warnings.warn(message, RuntimeWarning, stacklevel=3)
-            elif how == "print":
-                sys.stderr.write(text)
-            else:
-                listener: Any = np.geterrcall()
-                listener(words, flags) if how == "call" else listener.write(text)
 
 
 def _default_count() -> int:
@@ -270,4 +213,4 @@ def _default_count() -> int:
 threads = Threads()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=threads.dismiss, after_in_child=threads.start_anew)
+    os.register_at_fork(before=threads.stop, after_in_child=threads.start_anew)
