@@ -44,16 +44,18 @@ cdef class Handle(StorageReference):
 cpdef TensorCore wrap(cnp.ndarray array)
 # The same, owned by no scope: a gradient, an optimizer's state.
 cpdef TensorCore wrap_unowned(cnp.ndarray array)
-# A new tensor over `array`, whose values are those of `share`.
-cpdef TensorCore wrap_share(cnp.ndarray array, Share share)
-cpdef TensorCore wrap_share_unowned(cnp.ndarray array, Share share)
+# A new tensor with the values of `share`.
+cpdef TensorCore wrap_share(Share share)
+cpdef TensorCore wrap_share_unowned(Share share)
 # A new tensor over `out`, found by NumPy in the array of `x`: on the same storage, or a copy that NumPy needed.
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray out)
-# The values that `x` has now, whatever is written later: an array, and a share of its buffer. O(1) unless outsiders look.
-cdef Share claim_share(StorageReference x, cnp.ndarray* array)
+# The values that `x` has now, whatever is written later. O(1) unless outsiders look.
+cdef Share claim_share(StorageReference x)
 # Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept
 # Whether `x` alone looks at its memory, all of it.
 cdef bint is_unshared(StorageReference x) noexcept
 cdef bint is_expanded(cnp.ndarray array) noexcept
+# Count the new `array` as live for as long as the result lives.
+cpdef Share share_of(cnp.ndarray array)

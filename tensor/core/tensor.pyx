@@ -10,7 +10,6 @@ Where memory is copied in between, which lets other threads run, what was read b
 
 cimport cython
 cimport numpy as cnp
-from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 
@@ -44,9 +43,13 @@ from tensor._errors import TensorDisposedError
 
 cnp.import_array()
 
-cdef extern from "scopes/core/try_incref.hpp":
+cdef extern from "scopes/core/try_incref.h":
     # False for an object whose deallocation has begun.
-    bint try_incref(PyObject* x) noexcept
+    bint try_incref "scopes_try_incref" (PyObject* x) noexcept
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_new)(PyTypeObject* kind, object arguments, PyObject* names)
 
 cdef object _uint8 = np.dtype(np.uint8)
 # The class of the tensors that operations make.
@@ -311,7 +314,7 @@ def use_tensor_type(kind: type) -> None:
 
 cdef inline TensorCore _new_tensor():
     # Tensor's own __new__ tells users what to write instead.
-    return (<PyTypeObject*>TensorCore).tp_new(<type>_tensor_type, (), NULL)
+    return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>_tensor_type, (), NULL)
 
 
 cdef inline void _lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
@@ -340,18 +343,18 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
     return x
 
 
-cpdef TensorCore wrap_share(cnp.ndarray array, Share share):
-    """Return a new tensor over `array`, which holds the values of `share`."""
+cpdef TensorCore wrap_share(Share share):
+    """Return a new tensor with the values of `share`."""
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, share.buffer)
+    _lay(x, share.array, share.buffer)
     register_new(x)
     return x
 
 
-cpdef TensorCore wrap_share_unowned(cnp.ndarray array, Share share):
+cpdef TensorCore wrap_share_unowned(Share share):
     """Return what ``wrap_share`` does, owned by no scope."""
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, share.buffer)
+    _lay(x, share.array, share.buffer)
     register_unowned(x)
     return x
 
@@ -369,16 +372,12 @@ def wrap_borrowed(cnp.ndarray array, cnp.ndarray root, Py_ssize_t nbytes) -> Ten
 
 def wrap_claim(TensorCore x not None) -> TensorCore:
     """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
-    cdef cnp.ndarray array
-    cdef Share share = _claim_for_writing(x, &array)
-    return wrap_share(array, share)
+    return wrap_share(_claim_for_writing(x))
 
 
 def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
     """Return what ``wrap_claim`` does, owned by no scope."""
-    cdef cnp.ndarray array
-    cdef Share share = _claim_for_writing(x, &array)
-    return wrap_share_unowned(array, share)
+    return wrap_share_unowned(_claim_for_writing(x))
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray out):
@@ -432,32 +431,25 @@ cdef bint is_expanded(cnp.ndarray array) noexcept:
     return False
 
 
-cdef Share claim_share(StorageReference x, cnp.ndarray* array):
+cdef Share claim_share(StorageReference x):
     cdef Buffer buffer
     if x.array is None:
         x._raise_disposed()
     buffer = <Buffer>x.buffer
-    array[0] = x.array
     if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
-        array[0] = copy_array(array[0])
-        buffer = new_buffer(array[0])
-    return new_share(buffer)
+        return share_of(copy_array(x.array))
+    return new_share(buffer, x.array)
 
 
-cdef Share _claim_for_writing(StorageReference x, cnp.ndarray* array):
+cdef Share _claim_for_writing(StorageReference x):
     """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
-    cdef Share share = claim_share(x, array)
-    if is_expanded(array[0]):
-        array[0] = copy_array(array[0])
-        share = new_share(new_buffer(array[0]))
-    return share
+    cdef Share share = claim_share(x)
+    return share_of(copy_array(share.array)) if is_expanded(share.array) else share
 
 
-def claim_and_share(StorageReference x not None):
-    """Return the values that `x` has now as an array, and the `Share` that keeps them so."""
-    cdef cnp.ndarray array
-    cdef Share share = claim_share(x, &array)
-    return array, share
+def claim_shared(StorageReference x not None) -> Share:
+    """Return the values that `x` has now, as ``.array`` of what keeps them so."""
+    return claim_share(x)
 
 
 def claim(StorageReference x not None) -> cnp.ndarray:
@@ -465,21 +457,19 @@ def claim(StorageReference x not None) -> cnp.ndarray:
 
     O(1), unless outsiders look at the memory: then it is a copy.
     """
-    cdef cnp.ndarray array
-    cdef Share share = claim_share(x, &array)
-    return shared_array(share, array)
+    return shared_array(claim_share(x))
 
 
-def share_of(cnp.ndarray array not None) -> Share:
+cpdef Share share_of(cnp.ndarray array):
     """Count the new `array` as live for as long as the result lives."""
-    return new_share(new_buffer(array))
+    return new_share(new_buffer(array), array)
 
 
 def storage_share(StorageReference x not None) -> Share:
     """Return a share of the buffer of `x` as it is."""
     if x.array is None:
         x._raise_disposed()
-    return new_share(<Buffer>x.buffer)
+    return new_share(<Buffer>x.buffer, x.array)
 
 
 def export(StorageReference x not None) -> cnp.ndarray:
@@ -508,7 +498,7 @@ cdef Buffer begin_write(StorageReference x):
             x._raise_disposed()
         if is_expanded(x.array):
             raise RuntimeError(
-                f"can't write to this expanded view of shape {x.array.shape}: several of its elements are one place in "
+                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its elements are one place in "
                 "memory. Write to x.clone() instead, or to the tensor that was expanded"
             )
         buffer = <Buffer>x.buffer

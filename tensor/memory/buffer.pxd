@@ -35,18 +35,20 @@ cdef class Buffer:
 cdef class Share:
     # A claim on the values of a buffer: as long as it lives, whoever writes there copies first.
     cdef readonly Buffer buffer
+    # The values that are claimed: an array over the buffer.
+    cdef readonly cnp.ndarray array
 
 
 # Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the limit.
 cdef Buffer new_buffer(cnp.ndarray array)
 # The same for memory of others.
 cdef Buffer new_borrowed(cnp.ndarray root, Py_ssize_t nbytes)
-cdef Share new_share(Buffer buffer)
+cdef Share new_share(Buffer buffer, cnp.ndarray array)
 # The array that owns the memory of `array`, or the last one before somebody else's.
-cdef cnp.ndarray root_of(cnp.ndarray array) noexcept
+cdef cnp.ndarray root_of(cnp.ndarray array)
 # A new array as `like`, `offset` bytes from the start of `root`, which it keeps alive.
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 # A new array over the memory of `array` for outsiders, by which the buffer is pinned.
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable)
 # A new read-only array over the memory of `array` that holds a share of its values.
-cdef cnp.ndarray shared_array(Share share, cnp.ndarray array)
+cdef cnp.ndarray shared_array(Share share)

@@ -150,9 +150,10 @@ cdef class Share:
             self.buffer.release()
 
 
-cdef Share new_share(Buffer buffer):
+cdef Share new_share(Buffer buffer, cnp.ndarray array):
     cdef Share share = Share.__new__(Share)
     share.buffer = buffer
+    share.array = array
     buffer.sharers += 1
     return share
 
@@ -181,8 +182,8 @@ cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable):
     return out
 
 
-cdef cnp.ndarray shared_array(Share share, cnp.ndarray array):
-    cdef cnp.ndarray out = _over(array, <char*>cnp.PyArray_DATA(array), share)
+cdef cnp.ndarray shared_array(Share share):
+    cdef cnp.ndarray out = _over(share.array, <char*>cnp.PyArray_DATA(share.array), share)
     cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     return out
 
@@ -193,15 +194,16 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 
 cdef extern from "numpy/arrayobject.h":
     cnp.ndarray PyArray_NewFromDescr(
-        PyObject* subtype, cnp.dtype descr, int nd, const cnp.npy_intp* dims, const cnp.npy_intp* strides, void* data,
+        PyObject* subtype, object descr, int nd, const cnp.npy_intp* dims, const cnp.npy_intp* strides, void* data,
         int flags, PyObject* obj,
     )
     PyObject PyArray_Type
+    PyObject* PyArray_DESCR(cnp.ndarray array)
 
 
 cdef cnp.ndarray _over(cnp.ndarray like, char* data, object base):
     """Return an array of the layout of `like` at `data`, in memory that `base` keeps."""
-    cdef cnp.dtype descr = cnp.PyArray_DESCR(like)
+    cdef object descr = <object>PyArray_DESCR(like)
     cdef cnp.ndarray out
     Py_INCREF(descr)  # PyArray_NewFromDescr takes over a reference
     out = PyArray_NewFromDescr(
@@ -213,7 +215,7 @@ cdef cnp.ndarray _over(cnp.ndarray like, char* data, object base):
     return out
 
 
-cdef cnp.ndarray root_of(cnp.ndarray array) noexcept:
+cdef cnp.ndarray root_of(cnp.ndarray array):
     cdef PyObject* base = <PyObject*>cnp.PyArray_BASE(array)
     while base != NULL and cnp.PyArray_Check(<object>base):
         array = <cnp.ndarray>base

@@ -239,7 +239,7 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     cdef TensorCore y = view_of(donor, out)
     if node is not None:
         if node.plan.saves_out:
-            node.save_output(out, new_share(<Buffer>y.buffer))
+            node.save_output(out, new_share(<Buffer>y.buffer, out))
         y._node = node
     donor.is_donated = False
     count_donation(True)
@@ -385,10 +385,9 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
 
 
 cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
-    cdef cnp.ndarray array
     if node.plan.saves_out:
-        share = claim_share(x, &array)
-        node.save_output(array, share)
+        share = claim_share(x)
+        node.save_output(share.array, share)
     continue_with(x, node)
     for other in others:
         overlay(other, x)

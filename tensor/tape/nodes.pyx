@@ -163,8 +163,9 @@ cdef class Leaf(Node):
     """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
 
     def __init__(self, StorageReference x not None):
-        self.shape = x.array.shape
-        self.dtype = x.array.dtype
+        array = <object>x.array
+        self.shape = array.shape
+        self.dtype = array.dtype
         self.home = ref(x)
 
     def tensor(self):

@@ -3,9 +3,9 @@
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.tensor cimport TensorCore, claim_share, wrap
+from tensor.core.tensor cimport TensorCore, claim_share, share_of, wrap
 from tensor.memory.allocator cimport copy as copy_array
-from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
+from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
 
 from tensor.tape.growth import look_closer
@@ -15,6 +15,9 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
+
+cdef extern from "numpy/arrayobject.h":
+    PyObject* PyArray_DESCR(cnp.ndarray array)
 
 cdef object _grad_enabled = grad_enabled
 
@@ -35,21 +38,20 @@ cdef inline bint _is_inexact(cnp.ndarray array):
     return cnp.PyArray_ISFLOAT(array) or cnp.PyArray_ISCOMPLEX(array)
 
 
-cdef object _claimed(object x, object array, list saved, list holds):
+cdef int _claimed(object x, object array, list saved, list holds) except -1:
     """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
-    cdef cnp.ndarray kept
-    cdef Share share = None
+    cdef Share share
     if isinstance(x, TensorCore):
-        share = claim_share(<TensorCore>x, &kept)
-        saved.append(kept)
+        share = claim_share(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
-        # The user's own array, who may write to it.
-        kept = copy_array(<cnp.ndarray>array)
-        share = new_share(new_buffer(kept))
-        saved.append(kept)
+        share = share_of(copy_array(<cnp.ndarray>array))  # the user's own, who may write to it
     else:
         saved.append(array)
+        holds.append(None)
+        return 0
+    saved.append(share.array)
     holds.append(share)
+    return 0
 
 
 cdef Node _new_node(Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object answer):
@@ -64,8 +66,8 @@ cdef Node _new_node(Rule rule, Plan plan, tuple nexts, list saved, list holds, c
 
 
 cdef Node _complete(Node node, cnp.ndarray out, object answer):
-    node.shape = out.shape
-    node.dtype = cnp.PyArray_DESCR(out)
+    node.shape = (<object>out).shape
+    node.dtype = <object>PyArray_DESCR(out)
     ticks.left -= 1
     if ticks.left < 0:
         look_closer(node)
@@ -109,7 +111,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
                 _claimed(value, None, saved, holds)
             else:
                 saved.append(value)
-                holds.append(new_share(new_buffer(<cnp.ndarray>value)) if isinstance(value, cnp.ndarray) else None)
+                holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
         elif source == count:
             saved.append(out)  # whoever wraps it counts it
             holds.append(None)
@@ -208,6 +210,6 @@ cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     cdef TensorCore x = wrap(out)
     if node is not None:
         if node.plan.saves_out:
-            node.save_output(out, new_share(<Buffer>x.buffer))
+            node.save_output(out, new_share(<Buffer>x.buffer, out))
         x._node = node
     return x
