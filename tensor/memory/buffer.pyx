@@ -192,24 +192,24 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
     return _over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
 
 
-cdef extern from "numpy/arrayobject.h":
-    cnp.ndarray PyArray_NewFromDescr(
-        PyObject* subtype, object descr, int nd, const cnp.npy_intp* dims, const cnp.npy_intp* strides, void* data,
-        int flags, PyObject* obj,
-    )
-    PyObject PyArray_Type
-    PyObject* PyArray_DESCR(cnp.ndarray array)
+cdef extern from *:
+    """
+    /* NumPy's own, with objects for dtypes. */
+    static inline PyObject *array_like(PyArrayObject *like, void *data)
+    {
+        PyArray_Descr *descr = PyArray_DESCR(like);
+        Py_INCREF(descr);
+        return PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(like), PyArray_DIMS(like),
+                                    PyArray_STRIDES(like), data,
+                                    PyArray_FLAGS(like) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED), NULL);
+    }
+    """
+    object array_like(cnp.ndarray like, void* data)
 
 
 cdef cnp.ndarray _over(cnp.ndarray like, char* data, object base):
     """Return an array of the layout of `like` at `data`, in memory that `base` keeps."""
-    cdef object descr = <object>PyArray_DESCR(like)
-    cdef cnp.ndarray out
-    Py_INCREF(descr)  # PyArray_NewFromDescr takes over a reference
-    out = PyArray_NewFromDescr(
-        &PyArray_Type, descr, cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like), cnp.PyArray_STRIDES(like), data,
-        cnp.PyArray_FLAGS(like) & (cnp.NPY_ARRAY_WRITEABLE | cnp.NPY_ARRAY_ALIGNED), NULL,
-    )
+    cdef cnp.ndarray out = array_like(like, data)
     cnp.PyArray_UpdateFlags(out, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_F_CONTIGUOUS)
     cnp.set_array_base(out, base)
     return out

@@ -16,9 +16,6 @@ cnp.import_array()
 cdef extern from "Python.h":
     int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
 
-cdef extern from "numpy/arrayobject.h":
-    PyObject* PyArray_DESCR(cnp.ndarray array)
-
 cdef object _grad_enabled = grad_enabled
 
 
@@ -67,7 +64,7 @@ cdef Node _new_node(Rule rule, Plan plan, tuple nexts, list saved, list holds, c
 
 cdef Node _complete(Node node, cnp.ndarray out, object answer):
     node.shape = (<object>out).shape
-    node.dtype = <object>PyArray_DESCR(out)
+    node.dtype = (<object>out).dtype
     ticks.left -= 1
     if ticks.left < 0:
         look_closer(node)
