@@ -1,65 +1,15 @@
-"""The limit of memory, and the error that says who holds it."""
+"""The error for memory that was refused, which says who holds it."""
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
 from scopes.lowlevel import format_bytes
-from tensor.memory.accounting import look_at_each, set_floor, take_stock
+from tensor.memory import allocator
 from tensor.memory.holders import holdings
-from tensor.memory.leases import books, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-# By whoever set them; the smallest counts.
-_limits: dict[object, int] = {}
-
-
-def set_limit(who: object, nbytes: int | None) -> None:
-    """Let `who` limit memory to `nbytes`; None takes the limit of `who` away."""
-    if nbytes is None:
-        _limits.pop(who, None)
-    else:
-        _limits[who] = nbytes
-    while True:
-        books.version += 1
-        version = books.version
-        limit = min(list(_limits.values()), default=None)
-        if books.version == version:
-            books.limit = limit
-            break
-    set_floor()
-    take_stock()
-
-
-def limit_of(who: object) -> int | None:
-    """Return the limit that `who` has set."""
-    return _limits.get(who)
-
-
-def make_room(asked: int, trim: Callable[[int], int]) -> None:
-    """See to it that `asked` bytes more stay within the limit: trim the pool, then collect garbage.
-
-    Raises
-    ------
-    OutOfMemoryError
-        When that is not enough.
-    """
-    for collect in (False, True):
-        if collect:
-            gc.collect()
-        taken = take_stock() + pinned() + asked
-        limit = books.limit
-        if limit is None or taken + books.cached <= limit:
-            return
-        trim(max(limit - taken, 0))
-        if taken + books.cached <= limit:
-            return
-    look_at_each()
-    # From None: the KeyErrors and IndexErrors on the way here are nobody's business.
-    raise OutOfMemoryError(asked, taken - asked, books.cached, limit) from None
+    from collections.abc import Iterator
 
 
 class OutOfMemoryError(MemoryError):
@@ -70,8 +20,7 @@ class OutOfMemoryError(MemoryError):
     Attributes
     ----------
     asked : int
-        The bytes that were asked for; 0 when memory that NumPy took or many small buffers went over the
-        limit.
+        The bytes that were asked for; 0 when it was not the pool that was asked, and nobody knows how many.
     live : int
         The bytes that were live, pinned ones included.
     cached : int
@@ -88,12 +37,12 @@ class OutOfMemoryError(MemoryError):
         self.cached = cached
         self.limit = limit
         self.holders = tuple(_largest_holders())
-        wanted = f"asked for {format_bytes(asked)} more" if asked else "small buffers grew beyond it"
         taken = f"{format_bytes(live)} live and {format_bytes(cached)} in the pool"
         if limit is None:
-            reason = f"the system has no {format_bytes(asked)} more to give, with {taken}"
+            wanted = format_bytes(asked) if asked else "memory"
+            reason = f"the system has no {wanted} more to give, with {taken}"
         else:
-            reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
+            reason = f"the limit of memory is {format_bytes(limit)}: asked for {format_bytes(asked)} more, with {taken}"
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
         super().__init__(
             f"{reason}.{held} Dispose what is not needed (a scope does at its end), use smaller batches, "
@@ -110,11 +59,23 @@ class OutOfMemoryError(MemoryError):
         return error
 
 
+def out_of_memory(asked: int = 0) -> OutOfMemoryError:
+    """Return the error for what this thread was refused just now; `asked` bytes, if the allocator knows of nothing.
+
+    To be raised where a kernel raised ``MemoryError`` or ``count_small`` said no. ``raise out_of_memory() from None``:
+    what NumPy says of it is no help.
+    """
+    refusal = allocator.take_refusal()
+    if refusal is None:
+        _, live = allocator.live_or_pinned()
+        refusal = asked, live, allocator.cached_bytes(), None
+    return OutOfMemoryError(*refusal)
+
+
 def _largest_holders() -> Iterator[str]:
-    found, unnamed = holdings()
+    found, count, nbytes = holdings()
     yield from map(str, found[:5])
-    rest = [(holding.count, holding.nbytes) for holding in found[5:]]
-    rest += [(count, n * count) for n, count in unnamed.items()]
-    count, nbytes = (sum(figures) for figures in zip((0, 0), *rest, strict=True))
-    if nbytes:
+    count += sum(holding.count for holding in found[5:])
+    nbytes += sum(holding.nbytes for holding in found[5:])
+    if count and nbytes:
         yield f"{count} smaller buffer{'s' * (count > 1)}, {format_bytes(nbytes)}"

@@ -6,14 +6,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from scopes.lowlevel import format_bytes, measure_peaks_by, parse_size
-from tensor.memory import accounting, leases
-from tensor.memory.limits import set_limit
-from tensor.memory.pool import trim_to_limit
+from tensor.memory.allocator import Bound, Watch, live_and_allocated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tensor.memory.books import Peak
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -41,30 +37,31 @@ class measure:  # noqa: N801  # it is called like a function
     True
     """
 
-    __slots__ = ("_allocated", "_live", "_peak", "_results")
+    __slots__ = ("_allocated", "_live", "_results", "_watch")
 
     def __init__(self) -> None:
         # While it runs, the peak and where the figures began; afterwards (peak, its change, allocated, live).
-        self._peak: Peak | None = None
+        self._watch: Watch | None = None
         self._live = 0
         self._allocated = 0
         self._results: tuple[int, int, int, int] | None = None
 
     def __enter__(self) -> Self:
-        if self._peak is not None:
+        if self._watch is not None:
             raise RuntimeError("this measure is already running: write memory.measure() for each block")
         self._results = None
-        self._peak = accounting.watch()
-        self._allocated = _allocated()
-        self._live = accounting.take_stock()
+        watch = Watch()
+        watch.start()
+        self._live, self._allocated = live_and_allocated()
+        self._watch = watch
         return self
 
     def __exit__(self, *error: object) -> None:
-        peak = self._peak
-        if peak is not None:
+        watch = self._watch
+        if watch is not None:
             self._results = self._figures()
-            self._peak = None
-            accounting.unwatch(peak)
+            self._watch = None
+            watch.stop()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """Return `function`, measured at each call; an ``async def`` until it ends."""
@@ -97,14 +94,15 @@ class measure:  # noqa: N801  # it is called like a function
     def _figures(self) -> tuple[int, int, int, int]:
         if self._results is not None:
             return self._results
-        peak = self._peak
-        if peak is None:
+        watch = self._watch
+        if watch is None:
             raise RuntimeError("nothing was measured yet: read the figures in the `with` block or after it")
-        live = accounting.take_stock()
-        return peak.nbytes, peak.nbytes - self._live, _allocated() - self._allocated, live - self._live
+        live, allocated = live_and_allocated()
+        peak = watch.nbytes
+        return peak, peak - self._live, allocated - self._allocated, live - self._live
 
     def __repr__(self) -> str:
-        if self._peak is None and self._results is None:
+        if self._watch is None and self._results is None:
             return "<measure: not begun>"
         peak, change, allocated, live = self._figures()
         return (
@@ -125,10 +123,6 @@ class _Reporting(measure):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._to._results = self._results
-
-
-def _allocated() -> int:
-    return accounting.made()[1] + leases.books.leased
 
 
 _IS_GENERATOR = 0x20 | 0x200
@@ -188,17 +182,16 @@ class limit:  # noqa: N801  # it is called like a function
 
     def __init__(self, nbytes: int | str) -> None:
         self.nbytes = parse_size(nbytes, "limit")
-        self._entered: list[object] = []
+        self._entered: list[Bound] = []
 
     def __enter__(self) -> Self:
-        key = object()
-        self._entered.append(key)
-        set_limit(key, self.nbytes)
-        trim_to_limit()
+        bound = Bound(self.nbytes)
+        bound.set()
+        self._entered.append(bound)
         return self
 
     def __exit__(self, *error: object) -> None:
-        set_limit(self._entered.pop(), None)
+        self._entered.pop().lift()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """Return `function`, limited at each call; an ``async def`` until it ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes, parse_size
-from tensor.memory import accounting, heap, leases, limits, pool
+from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings
 
 
@@ -22,14 +22,13 @@ class MemoryStatistics(NamedTuple):
 
     #: Under tensors and under the graph.
     bytes_live: int
-    #: The most that was live at once since the start, or since ``reset_peak()``. Exact from the first look
-    #: on; of the time before anybody looked it may be 1/64 too low.
+    #: The most that was live at once since the start, or since ``reset_peak()``.
     bytes_peak: int
     #: All that ever was live.
     bytes_allocated: int
     #: All that is neither live nor pinned any more.
     bytes_freed: int
-    #: Kept by the pool for the next tensors.
+    #: Kept by the pool for the next tensors, in the memory that this really takes.
     bytes_cached: int
     #: Borrowed from others, a file that is mapped for example.
     bytes_external: int
@@ -45,6 +44,9 @@ class MemoryStatistics(NamedTuple):
     donation_reuse_count: int
     #: How many could not.
     donation_miss_count: int
+    #: What is taken beside: by the objects themselves (tensors, buffers, the graph's nodes), and by blocks of the pool
+    #: beyond what was asked for.
+    bytes_overhead: int = 0
 
     def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
         return MemoryStatistics(*[mine - its for mine, its in zip(self, other, strict=True)])
@@ -68,26 +70,7 @@ def statistics() -> MemoryStatistics:
     >>> figures.bytes_peak >= figures.bytes_live
     True
     """
-    # What ends is read before what begins, so that other threads at work can't make bytes_freed negative.
-    pinned = leases.pinned()
-    live = accounting.look()
-    books = leases.books
-    count, nbytes = accounting.made()
-    allocated = nbytes + books.leased
-    return MemoryStatistics(
-        bytes_live=live,
-        bytes_peak=accounting.process_peak.nbytes,
-        bytes_allocated=allocated,
-        bytes_freed=allocated - live - pinned,
-        bytes_cached=books.cached,
-        bytes_external=books.external,
-        bytes_pinned=pinned,
-        allocation_count=count + books.reuse + books.miss + books.leased_small,
-        reuse_count=books.reuse,
-        reuse_miss_count=books.miss,
-        donation_reuse_count=books.donation_reuse,
-        donation_miss_count=books.donation_miss,
-    )
+    return MemoryStatistics(*allocator.figures())
 
 
 def reset_peak() -> None:
@@ -101,8 +84,7 @@ def reset_peak() -> None:
     >>> figures.bytes_peak == figures.bytes_live
     True
     """
-    accounting.look()
-    accounting.restart(accounting.process_peak)
+    allocator.reset_peak()
 
 
 class Configuration(NamedTuple):
@@ -130,14 +112,15 @@ def configuration() -> Configuration:
     Examples
     --------
     >>> from tensor import memory
-    >>> memory.configuration().min_pooled_bytes
-    524288
+    >>> memory.configuration().max_cached_bytes
+    1073741824
     """
-    own = limits.limit_of(_CONFIGURED)
-    return Configuration(pool.pool.max_cached, pool.pool.min_pooled, own, pool.pool.fill)
+    max_cached, min_pooled, fill = allocator.settings()
+    return Configuration(max_cached, min_pooled, _bound.nbytes if _bound is not None else None, fill)
 
 
-_CONFIGURED = "configure"
+# The limit that ``configure`` has set.
+_bound: allocator.Bound | None = None
 
 
 def configure(
@@ -154,8 +137,8 @@ def configure(
     max_cached_bytes
         How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
     min_pooled_bytes
-        From which size on blocks come from the pool; 512 KiB at the start, for below the C library's own
-        cache is quicker. Zero pools everything.
+        From which size on blocks come from the pool; 8 KiB at the start, for below the C library's own cache is
+        quicker. Zero pools everything.
     limit_bytes
         How much may be live, pinned and cached together; None, as at the start, for no limit.
     fill
@@ -184,21 +167,28 @@ def configure(
     if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
         raise ValueError(f"fill is {fill!r}, which is no byte: write a whole number from 0 to 255, or None")
     if not isinstance(fill, _Given):
-        pool.pool.fill = fill
+        allocator.set_fill(-1 if fill is None else fill)
     if not isinstance(min_pooled_bytes, _Given):
-        pool.pool_from(min_pooled_bytes)
+        allocator.set_min_pooled(min_pooled_bytes)
     if not isinstance(max_cached_bytes, _Given):
-        pool.pool.max_cached = max_cached_bytes
-        pool.trim(max_cached_bytes)
+        allocator.set_max_cached(max_cached_bytes)
     if not isinstance(limit_bytes, _Given):
-        limits.set_limit(_CONFIGURED, limit_bytes)
-        pool.trim_to_limit()
+        _set_bound(limit_bytes)
+
+
+def _set_bound(nbytes: int | None) -> None:
+    global _bound
+    new = None if nbytes is None else allocator.Bound(nbytes)
+    if new is not None:
+        new.set()
+    # The one before is lifted when it goes.
+    _bound = new
 
 
 def trim(to_bytes: int | str = 0) -> int:
     """Give the pool's memory back to the system until at most `to_bytes` are cached.
 
-    Blocks of sizes that nobody has asked for the longest time go first.
+    Those go first that nobody has used for the longest time. The C library gives back what it can spare, too.
 
     Returns
     -------
@@ -216,11 +206,7 @@ def trim(to_bytes: int | str = 0) -> int:
     >>> memory.statistics().bytes_cached
     0
     """
-    most = parse_size(to_bytes, "to_bytes")
-    leases.drain()
-    gone = pool.trim(most)
-    heap.give_back()
-    return gone
+    return allocator.trim(parse_size(to_bytes, "to_bytes"), heap=True)
 
 
 def report() -> str:
@@ -233,21 +219,22 @@ def report() -> str:
     memory: ... live, peak ...
     """
     now = statistics()
-    most = leases.books.limit
+    most = allocator.current_limit()
     bound = "no limit" if most is None else f"limit {format_bytes(most)}"
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
-    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(pool.pool.max_cached)}"
+    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(configuration().max_cached_bytes)}"
     fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
     lines = [
         f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",
         f"{pinned}, {cached}",
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
-    found, unnamed = holdings()
+    found, count, nbytes = holdings()
+    others = [(nbytes, count, "smaller buffers")] if count else []
     for title, rows in (
         ("held", [(holding.nbytes, holding.count, _with_holders(holding)) for holding in found]),
-        ("small", [(n * count, count, f"{n} bytes") for n, count in unnamed.items()]),
-        ("cached", [(n * count, count, f"{n} bytes") for n, count in pool.cached().items()]),
+        ("held", others),
+        ("cached", [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()]),
     ):
         rows.sort(reverse=True)
         lines += [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:10]]

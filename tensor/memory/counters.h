@@ -1,0 +1,156 @@
+// Counters of bytes, exact at every moment and from any thread, with or without the GIL.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+
+namespace disposescope::memory {
+
+using Bytes = std::int64_t;
+
+constexpr Bytes no_limit = std::numeric_limits<Bytes>::max();
+
+// A member of a list of its own kind. Lists of pointers to what others own need no memory, so joining can't fail.
+template <typename T>
+struct Link {
+    T* previous = nullptr;
+    T* next = nullptr;
+};
+
+template <typename T>
+class List {
+   public:
+    T* first = nullptr;
+
+    void add(T* item) noexcept {
+        item->next = first;
+        if (first != nullptr) first->previous = item;
+        first = item;
+    }
+
+    void remove(T* item) noexcept {
+        (item->previous == nullptr ? first : item->previous->next) = item->next;
+        if (item->next != nullptr) item->next->previous = item->previous;
+        item->previous = item->next = nullptr;
+    }
+};
+
+// The most that was live at once since it was started. Owned by who started it, until `stop`.
+struct Peak : Link<Peak> {
+    std::atomic<Bytes> nbytes{0};
+};
+
+// One limit; of several the smallest counts. Owned by who set it, until `lift`.
+struct Limit : Link<Limit> {
+    Bytes nbytes = no_limit;
+};
+
+struct Counters {
+    // Under arrays, in the bytes that were asked for. Those that only outsiders see are in `pinned` instead.
+    std::atomic<Bytes> live{0};
+    std::atomic<Bytes> pinned{0};
+    // In blocks that wait for the next array, in the memory that they really take.
+    std::atomic<Bytes> cached{0};
+    // What live blocks take beyond what was asked: headers, the rest of the last page.
+    std::atomic<Bytes> slack{0};
+    std::atomic<Bytes> external{0};
+    // All that was ever live.
+    std::atomic<Bytes> allocated{0};
+    // Buffers that ever were live, and those that are gone.
+    std::atomic<std::int64_t> allocations{0};
+    std::atomic<std::int64_t> frees{0};
+    std::atomic<std::int64_t> reuses{0};
+    std::atomic<std::int64_t> misses{0};
+    std::atomic<std::int64_t> donation_reuses{0};
+    std::atomic<std::int64_t> donation_misses{0};
+
+    void add_live(Bytes n) noexcept {
+        const Bytes now = live.fetch_add(n) + n;
+        // Nearly always false: a peak that was reached once is reached again unseen.
+        if (now > lowest_peak.load()) raise_peaks(now);
+    }
+
+    void count_new(Bytes n) noexcept {
+        allocated.fetch_add(n, std::memory_order_relaxed);
+        allocations.fetch_add(1, std::memory_order_relaxed);
+        add_live(n);
+    }
+
+    void count_gone(Bytes n, bool is_pinned) noexcept {
+        frees.fetch_add(1, std::memory_order_relaxed);
+        remove(n, is_pinned);
+    }
+
+    void remove(Bytes n, bool is_pinned) noexcept { (is_pinned ? pinned : live).fetch_sub(n); }
+
+    // `pinned` rises first and falls last, so that nobody sees too little of both together.
+    void pin(Bytes n) noexcept {
+        pinned.fetch_add(n);
+        live.fetch_sub(n);
+    }
+
+    void unpin(Bytes n) noexcept {
+        add_live(n);
+        pinned.fetch_sub(n);
+    }
+
+    void start(Peak* peak) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        peaks.add(peak);
+        restart_held(peak);
+    }
+
+    void restart(Peak* peak) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        restart_held(peak);
+    }
+
+    void stop(Peak* peak) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        peaks.remove(peak);
+        find_lowest_peak();
+    }
+
+    // What is live now; every peak is at least that.
+    Bytes look() noexcept {
+        const Bytes now = live.load();
+        if (now > lowest_peak.load()) raise_peaks(now);
+        return now;
+    }
+
+    Peak process_peak;
+    std::mutex mutex;
+
+   private:
+    List<Peak> peaks;
+    std::atomic<Bytes> lowest_peak{no_limit};
+
+    void raise_peaks(Bytes now) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        for (Peak* peak = peaks.first; peak != nullptr; peak = peak->next) {
+            if (now > peak->nbytes.load()) peak->nbytes.store(now);
+        }
+        find_lowest_peak();
+    }
+
+    void restart_held(Peak* peak) noexcept {
+        // A thread that allocates adds first and looks at `lowest_peak` then. So either it sees this and waits for
+        // the mutex, or what it added is seen below.
+        lowest_peak.store(-1);
+        peak->nbytes.store(live.load());
+        find_lowest_peak();
+    }
+
+    void find_lowest_peak() noexcept {
+        Bytes found = no_limit;
+        for (Peak* peak = peaks.first; peak != nullptr; peak = peak->next) {
+            const Bytes nbytes = peak->nbytes.load();
+            if (nbytes < found) found = nbytes;
+        }
+        lowest_peak.store(found);
+    }
+};
+
+}  // namespace disposescope::memory
