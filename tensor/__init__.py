@@ -1,23 +1,5 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
-from tensor._activations import elu, erf, erfc, gelu, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus
-from tensor._blobs import from_address, from_blob
-from tensor._casts import astype
-from tensor._creation import (
-    asarray,
-    empty,
-    empty_like,
-    from_numpy,
-    from_slice,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
-from tensor._donation import Donated as _Donated  # noqa: F401  # imported, it is there for donate()
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
     can_cast,
@@ -39,8 +21,39 @@ from tensor._dtypes import (
     uint32,
     uint64,
 )
-from tensor._einsum import einsum
-from tensor._elementwise import (
+from tensor._errors import TensorDisposedError
+from tensor.core.donation import Donated as _Donated  # noqa: F401  # imported, it is there for donate()
+from tensor.core.handle import Handle
+from tensor.core.tensor import Tensor
+from tensor.core.tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
+from tensor.creation.external_memory import from_address, from_blob
+from tensor.creation.from_data import (
+    asarray,
+    empty,
+    empty_like,
+    from_numpy,
+    from_slice,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
+from tensor.creation.ranges import arange, eye, linspace
+from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
+from tensor.io.dlpack import from_dlpack
+from tensor.io.files import load_file, save_file
+from tensor.io.printing import get_printoptions, set_printoptions
+from tensor.io.safetensors import SafetensorsError
+from tensor.kernels.splitting import get_num_threads, set_num_threads
+from tensor.memory import OutOfMemoryError
+from tensor.ops.activations import elu, erf, erfc, gelu, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus
+from tensor.ops.casts import astype
+from tensor.ops.einsum import einsum
+from tensor.ops.elementwise import (
     abs,
     acos,
     acosh,
@@ -113,9 +126,7 @@ from tensor._elementwise import (
     trunc,
     where,
 )
-from tensor._errors import TensorDisposedError
-from tensor._exchange import from_dlpack
-from tensor._expanding import (
+from tensor.ops.expanding import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_tensors,
@@ -123,17 +134,10 @@ from tensor._expanding import (
     repeat,
     tile,
 )
-from tensor._files import load_file, save_file
-from tensor._handle import Handle
-from tensor._joining import cat, concat, meshgrid, stack, unstack
-from tensor._linalg import cross, matmul, outer, tensordot, trace, vecdot
-from tensor._modes import enable_grad, inference_mode, is_inference_mode_enabled, no_grad, set_grad_enabled
-from tensor._modes import is_recording as is_grad_enabled
-from tensor._moving import flip, roll, tril, triu
-from tensor._printing import get_printoptions, set_printoptions
-from tensor._random import Generator, manual_seed, rand, rand_like, randn, randn_like
-from tensor._ranges import arange, eye, linspace
-from tensor._reductions import (
+from tensor.ops.joining import cat, concat, meshgrid, stack, unstack
+from tensor.ops.linalg import cross, matmul, outer, tensordot, trace, vecdot
+from tensor.ops.moving import flip, roll, tril, triu
+from tensor.ops.reductions import (
     all,
     any,
     argmax,
@@ -147,9 +151,7 @@ from tensor._reductions import (
     sum,
     var,
 )
-from tensor._safetensors import SafetensorsError
-from tensor._sampling import bernoulli, multinomial, normal, randint, randperm
-from tensor._scans import (
+from tensor.ops.scans import (
     cumulative_prod,
     cumulative_sum,
     log_softmax,
@@ -157,9 +159,9 @@ from tensor._scans import (
     softmax,
     vector_norm,
 )
-from tensor._selecting import argwhere, nonzero, take, take_along_axis
-from tensor._shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
-from tensor._sorting import (
+from tensor.ops.selecting import argwhere, nonzero, take, take_along_axis
+from tensor.ops.shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
+from tensor.ops.sorting import (
     argsort,
     searchsorted,
     sort,
@@ -168,10 +170,14 @@ from tensor._sorting import (
     unique_inverse,
     unique_values,
 )
-from tensor._splitting import get_num_threads, set_num_threads
-from tensor._tensor import Tensor
-from tensor._tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
-from tensor.memory import OutOfMemoryError
+from tensor.tape.modes import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from tensor.tape.modes import is_recording as is_grad_enabled
 
 __all__ = [
     "Generator",

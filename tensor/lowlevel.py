@@ -5,20 +5,27 @@ Arrays in and out of tensors (``claim``, ``writable``, ``wrap``, ``wrap_unowned`
 them. Read the array from ``claim``, write the one from ``writable``, and let go of both.
 """
 
-from tensor._books import owner_of
-from tensor._checkpoint import is_recomputing
-from tensor._core import TensorCore, gradient_of, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
-from tensor._derivatives import RULES
-from tensor._derivatives._table import define
-from tensor._dispatch import apply, explain, overwrite, record, record_after
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
-from tensor._graph import Leaf
-from tensor._hooks import HookTable, RemovableHandle
-from tensor._indexing import Key
-from tensor._modes import is_recording
-from tensor._random import default_generator, numbers_of
-from tensor._splitting import configure_threads
-from tensor._storage import Array, claim, writable
+from tensor.autograd.checkpointing import is_recomputing
+from tensor.core.storage import Array, claim, writable
+from tensor.core.tensor_core import (
+    TensorCore,
+    gradient_of,
+    wrap,
+    wrap_claim,
+    wrap_claim_unowned,
+    wrap_unowned,
+)
+from tensor.creation.random import default_generator, numbers_of
+from tensor.kernels.splitting import configure_threads
+from tensor.memory.books import owner_of
+from tensor.ops.dispatch import apply, explain, overwrite, record, record_after
+from tensor.ops.indexing import Key
+from tensor.tape.hooks import HookTable, RemovableHandle
+from tensor.tape.modes import is_recording
+from tensor.tape.nodes import Leaf
+from tensor.tape.rules import RULES
+from tensor.tape.rules.table import define
 
 __all__ = [
     "RULES",

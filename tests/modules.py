@@ -10,6 +10,11 @@ PACKAGES = ("scopes", "tensor", "nn")
 INNER = {
     "scopes.core",
     "scopes.tracking",
+    "tensor.core",
+    "tensor.creation",
+    "tensor.io",
+    "tensor.ops",
+    "tensor.tape",
 }
 # Modules inside of folders that users import.
 IN_FOLDERS = {"nn.optim.lr_scheduler", "scopes.testing.plugin"}

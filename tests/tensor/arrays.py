@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tensor._books import block_of
+from tensor.memory.books import block_of
 
 Array = np.ndarray[Any, Any]
 

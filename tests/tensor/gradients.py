@@ -10,9 +10,9 @@ import pytest
 
 import tensor
 from tensor import Tensor
-from tensor._derivatives import RULES
-from tensor._graph import Node, Rule
 from tensor.autograd import gradcheck, gradgradcheck
+from tensor.tape.nodes import Node, Rule
+from tensor.tape.rules import RULES
 
 Function = Callable[..., Tensor]
 Array = np.ndarray[Any, Any]

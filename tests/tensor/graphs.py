@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import tensor
 from scopes import statistics
 from tensor import Tensor, memory
-from tensor._graph import Node
+from tensor.tape.nodes import Node
 
 
 def leaf(*values: float) -> Tensor:

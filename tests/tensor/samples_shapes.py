@@ -11,7 +11,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor
-from tensor._namespace import Functions
+from tensor.autograd.recorded_functions import Functions
 
 Sample = tuple[str, Callable[..., Tensor], tuple[tuple[int, ...], ...]]
 

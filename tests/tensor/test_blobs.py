@@ -17,7 +17,9 @@ import pytest
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import _blobs, _loans, memory
+from tensor import memory
+from tensor.core import loans
+from tensor.creation import external_memory
 
 
 class Calls:
@@ -351,7 +353,7 @@ def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("where", "step"), [(_blobs, "array_in"), (_blobs, "wrap_borrowed"), (_loans, "Storage")]
+    ("where", "step"), [(external_memory, "array_in"), (external_memory, "wrap_borrowed"), (loans, "Storage")]
 )
 def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, where, step):
     def fail(*_):
@@ -367,7 +369,7 @@ def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypat
     assert caught.value.__traceback__ is not None
 
 
-@pytest.mark.parametrize(("where", "step"), [(_blobs, "wrap_borrowed"), (_loans, "Storage")])
+@pytest.mark.parametrize(("where", "step"), [(external_memory, "wrap_borrowed"), (loans, "Storage")])
 def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypatch, where, step):
     def fail(*_):
         raise MemoryError

@@ -23,8 +23,9 @@ from hypothesis.extra import numpy as hnp
 import nn
 import tensor
 from scopes import current_dispose_scope, new_dispose_scope
-from tensor import _files as files
-from tensor import _safetensors, memory
+from tensor import memory
+from tensor.io import files
+from tensor.io import safetensors as _safetensors
 from tests.tensor.headers import entry, with_header
 
 DTYPES = (
@@ -301,7 +302,7 @@ def test_a_failing_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.Monk
 
 STOPS_HALF_WAY = """
 import sys, time, numpy, tensor
-from tensor import _files
+from tensor.io import files as _files
 
 write = _files._write
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import Tensor, autograd, memory
-from tensor._graph import Rule
 from tensor.autograd import GradcheckError, gradcheck, gradgradcheck
 from tensor.lowlevel import apply
+from tensor.tape.nodes import Rule
 
 BOTH = pytest.mark.parametrize("checker", [gradcheck, gradgradcheck])
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
-from tensor._graph import Deferred
+from tensor.tape.nodes import Deferred
 
 N = 1000
 BYTES = 4 * N

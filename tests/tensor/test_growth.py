@@ -13,8 +13,8 @@ import pytest
 import nn
 import tensor
 from tensor import Tensor, autograd
-from tensor import _growth as growth
 from tensor.autograd import GraphGrowthWarning
+from tensor.tape import growth
 
 
 @pytest.fixture(autouse=True)

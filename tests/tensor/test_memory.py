@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from scopes.lowlevel import format_bytes, parse_size
-from tensor import _pool, memory
+from tensor import memory
+from tensor.memory import pool as _pool
 from tests.tensor.test_pool import Held
 
 N = 80_000  # bytes, large enough for the pool
@@ -408,7 +409,7 @@ def test_a_limit_decorates_functions_and_may_be_entered_again() -> None:
 
 
 def test_pinned_memory_counts_toward_the_limit() -> None:
-    from tensor import _leases as leases
+    from tensor.memory import leases
     from tests.tensor.test_pool import Storage
 
     start = live()
@@ -493,7 +494,8 @@ def test_memory_that_was_trimmed_is_the_systems_again() -> None:
 import numpy as np
 import nn
 import tensor
-from tensor import _pool, memory
+from tensor import memory
+from tensor.memory import pool as _pool
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096

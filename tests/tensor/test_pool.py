@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tensor import _accounting as accounting
-from tensor import _leases as leases
-from tensor import _pool, memory
-from tensor._accounting import charge, sizes
-from tensor._books import Block
-from tensor._leases import books
-from tensor._pool import capacity_for, empty, hold_of, pool, zeros
+from tensor import memory
+from tensor.kernels import copy
+from tensor.memory import accounting, leases
+from tensor.memory import pool as _pool
+from tensor.memory.accounting import charge, sizes
+from tensor.memory.books import Block
+from tensor.memory.leases import books
+from tensor.memory.pool import capacity_for, empty, hold_of, pool, zeros
 from tests.tensor.arrays import Array, is_pooled
 from tests.threads import run_at_once
 
@@ -87,7 +88,7 @@ def test_a_large_array_is_aligned_and_the_owner_of_its_memory(shape: tuple[int, 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (64, 63), (0, LARGE)])
 def test_a_small_array_is_numpys_own(shape: tuple[int, ...]) -> None:
     before = live()
-    for array in (empty(shape, np.float64), zeros(shape, np.float64), _pool.copy(np.ones(shape))):
+    for array in (empty(shape, np.float64), zeros(shape, np.float64), copy(np.ones(shape))):
         assert array.shape == shape
         assert array.base is None
         assert not is_pooled(array)
@@ -121,7 +122,7 @@ def test_memory_order_follows_the_array_that_it_is_like(
 )
 def test_a_copy_has_the_values_and_numpys_memory_order(make) -> None:
     source = make(np.arange(60_000.0).reshape(300, 200))
-    out = _pool.copy(source)
+    out = copy(source)
     np.testing.assert_array_equal(out, source)
     assert out.strides == source.copy(order="K").strides
     assert is_pooled(out)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import memory
-from tensor._pooled import Pooled, enter, leave, xp
+from tensor.kernels.pooled import Pooled, enter, leave, xp
 from tests.tensor.arrays import COMPLEX, FLOATING, Array, filled, is_pooled, pairs, scalars
 from tests.tensor.gradients import LAYOUTS, Sample, values
 from tests.tensor.test_derivatives import COMPLEX as COMPLEX_SAMPLES

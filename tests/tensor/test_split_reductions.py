@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tensor import _split_reductions, _sums
+from tensor.kernels import split_reductions, sums
 from tests.tensor.cutting import three_threads_for_all
 
 
 @pytest.fixture(autouse=True)
 def all_is_cut(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_split_reductions, "_LONGEST", 300)
-    monkeypatch.setattr(_sums, "_LEAST", {})  # products, which have tests of their own
+    monkeypatch.setattr(split_reductions, "_LONGEST", 300)
+    monkeypatch.setattr(sums, "_LEAST", {})  # products, which have tests of their own
     with three_threads_for_all():
         yield
 

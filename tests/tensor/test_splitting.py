@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import tensor
 from scopes import new_dispose_scope
-from tensor import _splitting, memory
-from tensor._placing import astype, of_one, of_two, where, where_nonzero
+from tensor import memory
+from tensor.kernels import splitting
+from tensor.kernels.placing import astype, of_one, of_two, where, where_nonzero
 from tensor.lowlevel import configure_threads
 from tests.tensor.arrays import filled
 from tests.tensor.cutting import three_threads_for_all
@@ -37,7 +38,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(size)
         run(0, size)
 
-    monkeypatch.setattr(_splitting, "in_pieces", in_pieces)
+    monkeypatch.setattr(splitting, "in_pieces", in_pieces)
     return sizes
 
 

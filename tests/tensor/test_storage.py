@@ -277,9 +277,9 @@ def test_nbytes_of_a_scope_counts_shared_memory_once():
 
 def test_values_are_claimed_by_reference_so_the_baselines_hold_on_this_interpreter():
     x = tensor.zeros((2,))
-    assert tensor._storage._is_sole(x)
+    assert tensor.core.storage._is_sole(x)
     holder = x._array
-    assert not tensor._storage._is_sole(x)
+    assert not tensor.core.storage._is_sole(x)
     del holder
-    assert tensor._storage._is_sole(x)
+    assert tensor.core.storage._is_sole(x)
     assert sys.getrefcount(x) >= 1

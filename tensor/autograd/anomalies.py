@@ -1,0 +1,109 @@
+"""Anomaly detection: which line of the forward pass has a gradient that is not a number."""
+
+from __future__ import annotations
+
+import linecache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scopes.lowlevel import callers
+from tensor.tape.modes import Block, Recorder, Recording, innermost_recorder
+
+if TYPE_CHECKING:
+    from tensor.tape.nodes import Node
+
+_DEPTH = 8
+
+
+class Anomalies(Recorder):
+    """Notes for each op by which of the user's lines it was recorded, and looks at gradients."""
+
+    __slots__ = ("check_nan",)
+
+    def __init__(self, check_nan: bool) -> None:
+        super().__init__()
+        self.check_nan = check_nan
+
+    def show(self, node: Node) -> None:
+        """Note the lines."""
+        node.site = _lines()
+        super().show(node)
+
+    def look(self, g: Any, node: Node, i: int) -> None:
+        """Raise when `g`, the gradient of the input `i` of an op, has elements that are not a number."""
+        array = g if isinstance(g, np.ndarray) else g._array
+        if self.check_nan and bool(np.isnan(array).any()):
+            raise RuntimeError(f"{node.name()} has a gradient of nan for its input {i}. {recorded_at(node)}")
+
+
+def anomalies() -> Anomalies | None:
+    """Return what looks for anomalies here, if anything does."""
+    recorder = innermost_recorder()
+    while recorder is not None and not isinstance(recorder, Anomalies):
+        recorder = recorder.outer
+    return recorder
+
+
+def recorded_at(node: Node) -> str:
+    """Say by which lines the op of `node` was recorded."""
+    site = getattr(node, "site", None)
+    if site is None:
+        return "For the line that recorded it run the forward pass in `with autograd.detect_anomaly():` too"
+    return f"It was recorded by\n{site}"
+
+
+def _lines() -> str:
+    """Return the innermost of the user's lines that led here, the outermost first."""
+    found: list[str] = []
+    for frame in islice(callers(), _DEPTH):
+        code, number = frame.f_code, frame.f_lineno
+        line = linecache.getline(code.co_filename, number, frame.f_globals).strip()
+        found.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n    {line}')
+    return "\n".join(reversed(found))
+
+
+class Detection(Block):
+    """Looks for anomalies in a block or a function: ``detect_anomaly``."""
+
+    __slots__ = ("_check_nan",)
+
+    def __init__(self, check_nan: bool) -> None:
+        self._check_nan = check_nan
+
+    def _switch(self) -> None:
+        Recording(Anomalies(self._check_nan))._switch()
+
+
+def detect_anomaly(check_nan: bool = True) -> Detection:
+    """Find the line of the forward pass whose gradient goes wrong, in the block or the decorated function.
+
+    Each op that is recorded notes the user's lines that led to it, and backward raises at the first gradient
+    that holds nan, naming the op and these lines; to other errors in backward they are added as a note. Run
+    both passes inside. For finding errors only: an op costs ten times as much.
+
+    Parameters
+    ----------
+    check_nan
+        False: only errors are looked for, not nan.
+
+    Raises
+    ------
+    RuntimeError
+        By backward, at a gradient with nan.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.zeros((1,), requires_grad=True)
+    >>> with autograd.detect_anomaly():
+    ...     y = (x.sqrt() * 0).sum()
+    ...     y.backward()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: SqrtBackward has a gradient of nan for its input 0. It was recorded by
+    ...
+    """
+    return Detection(bool(check_nan))

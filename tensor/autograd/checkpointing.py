@@ -1,0 +1,329 @@
+"""Checkpoints: what a part of the forward pass would save is computed again when backward comes there.
+
+The part's nodes are recorded as ever, so gradients, hooks and errors are those of any graph; but instead of
+saved values each has the `Segment`, which keeps the part's inputs. Run again, the function records the same
+ops in the same order: their saved values go to the nodes that wait for them.
+
+A checkpoint inside a checkpoint does nothing in the outer one's first run, whose nodes belong to the outer
+one; in the second run it is a checkpoint of its own. So of nested ones just the innermost that backward is in
+has saved values.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from weakref import ref
+
+from scopes import new_dispose_scope
+from tensor.core.storage import claim_and_hold, family_of, join, share
+from tensor.core.tensor_core import TensorCore, wrap_with
+from tensor.creation.random import default_generator
+from tensor.memory.books import owner_of, run
+from tensor.tape.modes import (
+    Recorder,
+    Recording,
+    grad_enabled,
+    innermost_recorder,
+    is_recording,
+    recomputing,
+    when_enabled,
+)
+from tensor.tape.nodes import Deferred, Leaf, Node
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.core.storage import Array, Hold, Storage
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ANSWERS: tuple[ContextVar[Any], ...] = (recomputing, grad_enabled, when_enabled)
+
+
+def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return ``function(*args, **kwargs)``; what its ops save is freed, and computed again by backward.
+
+    Memory for time: of the whole call only the tensors among its arguments are kept (shared, copied when
+    they are written to), and backward runs `function` once more, with random numbers as the first time. The
+    gradients are the same to the last bit.
+
+    Parameters
+    ----------
+    function
+        Runs twice: it must do the same the second time. Tensors that it does not get as arguments, as a
+        module's parameters, must be as they were. Running figures of ``batch_norm`` move once.
+    *args, **kwargs
+        For `function`; tensors may stand in lists, tuples and dicts. PyTorch's ``use_reentrant`` is taken and
+        makes no difference: there is one kind of checkpoint.
+
+    Raises
+    ------
+    RuntimeError
+        By backward, if `function` records other ops the second time. Errors that it raises itself then leave
+        backward too, with a note.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.ones((1000,), requires_grad=True)
+    >>> y = autograd.checkpoint(lambda x: (x * 0).cos().exp(), x)  # saves x, in place of three results
+    >>> y.sum().backward()
+    >>> x.grad.abs().sum().item()
+    0.0
+    """
+    kwargs.pop("use_reentrant", None)
+    if not is_recording() or _is_in_first_run():
+        return function(*args, **kwargs)
+    segment = Segment(function, args, kwargs)
+    with Recording(_Forgetful(segment)):
+        result = function(*args, **kwargs)
+    segment.end()
+    return result
+
+
+class Segment(Deferred):
+    """A part of the forward pass that can be run again: the function, its inputs, the random state."""
+
+    __slots__ = ("function", "inputs", "is_complete", "nodes", "random_end", "random_state", "rules")
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.function = function
+        self.inputs = _kept((args, kwargs))
+        self.random_state = default_generator.get_state()
+        self.nodes: list[ref[Node]] = []
+        self.rules: list[Any] = []
+        # False while the function runs for the first time, and perhaps derives something itself.
+        self.is_complete = False
+        self.random_end: dict[str, Any] = {}
+
+    def end(self) -> None:
+        """Take note that the first run has come to its end."""
+        self.random_end = default_generator.get_state()
+        self.is_complete = True
+
+    def add(self, node: Node) -> None:
+        """Let `node` wait for its values."""
+        node.saved = self
+        node.holds = ()
+        node.plan = node.plan.bare()
+        self.nodes.append(ref(node))
+        self.rules.append(node.rule)
+
+    def restore(self, node: Node) -> None:
+        """Run the function again, and give all nodes that wait their values."""
+        made = self._run_again()
+        rules = [each.rule for each in made]
+        if rules[: None if self.is_complete else len(self.rules)] != self.rules:
+            raise RuntimeError(
+                f"{node.name()}: the function of this checkpoint has recorded {len(self.rules)} ops in the "
+                f"forward pass, and now {_difference(self.rules, rules)}. It must do the same each "
+                "time: it may not depend on what has changed since, as on a counter"
+            )
+        given: dict[Node, ref[Node]] = {}
+        for waiting, each in zip(self.nodes, made, strict=False):
+            target = waiting()
+            if target is not None and target.saved is self:
+                target.plan, target.saved, target.holds = each.plan, each.saved, each.holds
+                given[each] = waiting
+        for inner in {each.saved for each in given if isinstance(each.saved, Segment)}:
+            inner._wait_in(given)
+
+    def _run_again(self) -> list[Node]:
+        """Return the nodes that the function records when it runs as it did the first time."""
+        stream = default_generator.get_state()
+        before = [answer.get() for answer in _ANSWERS]
+        try:
+            recomputing.set(recomputing.get() + 1)
+            default_generator.set_state(self.random_state)
+            again = _Collecting()
+            grad_enabled.set(again)
+            when_enabled.set(again)
+            with new_dispose_scope("checkpoint"):
+                args, kwargs = _given(self.inputs)
+                self.function(*args, **kwargs)
+            self._require_the_same_draws(default_generator.get_state())
+            return again.nodes
+        except Exception as error:
+            error.add_note(
+                "Raised as backward ran the function of a checkpoint again, to compute what was not saved. "
+                "All that it uses must be as it was in the forward pass"
+            )
+            raise
+        finally:
+            # In one call: no interrupt comes between two of them.
+            run(map(ContextVar.set, _ANSWERS, before))  # type: ignore[arg-type]  # tokens are not kept
+            default_generator.set_state(stream)
+
+    def _require_the_same_draws(self, random_end: dict[str, Any]) -> None:
+        """Raise when the second run has drawn random numbers, and come out elsewhere than the first."""
+        if self.is_complete and random_end not in (self.random_state, self.random_end):
+            raise RuntimeError(
+                "the function of this checkpoint has drawn other random numbers than in the forward pass: it "
+                "drew more or fewer, or another thread drew from the default generator meanwhile. It must do "
+                "the same each time; let other threads draw from a tensor.Generator() of their own"
+            )
+
+    def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
+        """Let others wait for the values in place of those nodes that they are given for."""
+        nodes = [waiting() for waiting in self.nodes]
+        self.nodes = [
+            waiting if node is None else others.get(node, waiting)
+            for node, waiting in zip(nodes, self.nodes, strict=True)
+        ]
+
+    def arrays(self) -> list[Array]:
+        """Return the arrays that are kept for the second run."""
+        return [kept.array for kept in _all_kept(self.inputs)]
+
+
+def _difference(before: list[Any], now: list[Any]) -> str:
+    for i, (rule, other) in enumerate(zip(before, now, strict=False)):
+        if rule is not other:
+            return f"{other.name!r} in place of {rule.name!r} as number {i}"
+    return f"{len(now)}"
+
+
+class _Forgetful(Recorder):
+    """Gives each node that is recorded to a segment, which takes its saved values away."""
+
+    __slots__ = ("depth", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__()
+        self.segment = segment
+        # In a second run that the segment's own function asks for, nothing is the segment's.
+        self.depth = recomputing.get()
+
+    def show(self, node: Node) -> None:
+        if recomputing.get() == self.depth:
+            self.segment.add(node)
+        super().show(node)
+
+
+class _Collecting(Recorder):
+    """Keeps the nodes that are recorded."""
+
+    __slots__ = ("depth", "nodes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+        self.depth = recomputing.get()
+
+    def show(self, node: Node) -> None:
+        if recomputing.get() == self.depth:
+            self.nodes.append(node)
+        super().show(node)
+
+
+def _is_in_first_run() -> bool:
+    """Tell whether the nodes that are recorded here belong to a checkpoint already."""
+    depth, recorder = recomputing.get(), innermost_recorder()
+    while recorder is not None:
+        if isinstance(recorder, _Forgetful) and recorder.depth == depth:
+            return True
+        recorder = recorder.outer
+    return False
+
+
+def is_recomputing() -> bool:
+    """Tell whether the function of a checkpoint is running for the second time: effects have been had."""
+    return recomputing.get() > 0
+
+
+class _Kept:
+    """The values of a tensor argument, whatever is written to it later."""
+
+    __slots__ = ("array", "family", "hold", "is_leaf", "requires_grad", "storage")
+
+    def __init__(self, x: TensorCore) -> None:
+        self.array: Array
+        self.hold: Hold
+        self.array, self.hold = claim_and_hold(x)
+        self.requires_grad = x._node is not None
+        self.is_leaf = isinstance(x._node, Leaf)
+        # A number for the memory that it shares with others of the arguments.
+        self.storage = 0 if x._seat is None else id(x._seat.storage)
+        self.family = family_of(x)
+
+    def tensor(self, storages: dict[int, Storage]) -> TensorCore:
+        """Return a tensor with the values, by which is recorded what was recorded by the argument."""
+        x = wrap_with(self.array, None, self.hold)
+        if self.storage:
+            storage = storages.get(self.storage)
+            if storage is not None and storage.block is owner_of(self.array):
+                x._array = self.array.view()
+                join(storage, x, self.family)
+            else:
+                storages[self.storage] = share(x)
+                x._seat.family = self.family  # type: ignore[union-attr]  # share() has given it one
+        if self.requires_grad:
+            x._become_leaf()
+            if not self.is_leaf:
+                x._node = _computed(x._node)
+        return x
+
+
+def _computed(leaf: Node | None) -> Node:
+    """Return a node for what stands for a computed tensor, which may be written to in place."""
+    node = object.__new__(Node)
+    node.rule = RULES["clone"]
+    node.plan = node.rule.plan((True,))
+    node.next = (leaf,)
+    node.saved = ()
+    node.holds = ()
+    node.hooks = None
+    node.shape = cast("Node", leaf).shape
+    node.dtype = cast("Node", leaf).dtype
+    return node
+
+
+def _mapped(x: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `x` with all in its lists, tuples and dicts changed."""
+    kind = type(x)
+    if kind is list or kind is tuple:
+        return kind([_mapped(item, change) for item in x])
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return kind(*[_mapped(item, change) for item in x])
+    if kind is dict:
+        return {key: _mapped(item, change) for key, item in x.items()}
+    return change(x)
+
+
+def _kept(x: Any) -> Any:
+    """Return `x` with its tensors kept: each once, however often it stands there."""
+    known: dict[int, _Kept] = {}
+
+    def keep(item: Any) -> Any:
+        if not isinstance(item, TensorCore):
+            return item
+        if id(item) not in known:
+            known[id(item)] = _Kept(item)
+        return known[id(item)]
+
+    return _mapped(x, keep)
+
+
+def _given(x: Any) -> Any:
+    """Return what ``_kept`` was given, with other tensors, which share what those shared."""
+    made: dict[int, TensorCore] = {}
+    storages: dict[int, Storage] = {}
+
+    def give(item: Any) -> Any:
+        if not isinstance(item, _Kept):
+            return item
+        if id(item) not in made:
+            made[id(item)] = item.tensor(storages)
+        return made[id(item)]
+
+    return _mapped(x, give)
+
+
+def _all_kept(x: Any) -> list[_Kept]:
+    found: dict[_Kept, None] = {}
+    _mapped(x, lambda item: found.setdefault(item) if isinstance(item, _Kept) else None)
+    return list(found)

@@ -1,0 +1,242 @@
+"""Gradients by backward and by central differences, compared number by number.
+
+A complex output counts as two real ones. The gradient of a real number by a complex one is its slope along
+the real axis plus 1j times its slope along the imaginary axis (the conjugate Wirtinger derivative, as in
+PyTorch). Backward gives that of the real part for a weight of 1, and that of the imaginary part for 1j.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tensor._dtypes import is_inexact
+from tensor.autograd.gradients import grad
+from tensor.core.storage import Array, claim, writable
+from tensor.core.tensor_core import is_tensor, wrap
+from tensor.tape.rules.overlay import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tensor.core.tensor import Tensor
+
+
+class GradcheckError(RuntimeError):
+    """A gradient is not what differences say; the text names output, input, element and both values."""
+
+
+class _Row(NamedTuple):
+    """One real number among the outputs: an element, or for `unit` 1j the imaginary part of one."""
+
+    output: int
+    place: tuple[int, ...]
+    unit: complex
+    has_history: bool
+
+
+@dataclass
+class Comparison:
+    """The derivatives of `func` by those `arguments` that require grad, and their central differences.
+
+    `names` are those of the arguments, `results` those of the outputs. Outputs are gone before an input is
+    moved: nothing shares its values then.
+    """
+
+    name: str
+    func: Callable[..., Tensor | Sequence[Tensor]]
+    arguments: tuple[object, ...]
+    names: list[str]
+    eps: float
+    atol: float
+    rtol: float
+    results: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        named = zip(self.names, self.arguments, strict=True)
+        self.tensors = [(name, x) for name, x in named if is_tensor(x)]
+        # What is derived by.
+        self.by = [(name, x) for name, x in self.tensors if x.requires_grad]
+
+    def run(self) -> None:
+        """Raise unless all derivatives are what differences say; inputs are as before whatever happens."""
+        self._require_inputs()
+        self._require_the_same_twice()
+        outputs = self._outputs()
+        rows = list(_rows(outputs))
+        analytic = self._by_backward(outputs, rows)
+        del outputs
+        for (name, x), gradients in zip(self.by, analytic, strict=True):
+            numeric = self._by_differences(x, len(rows))
+            self._compare(name, x.shape, rows, gradients, numeric)
+        self._require_nothing_of_nothing()
+
+    def _require_inputs(self) -> None:
+        for name, x in self.by:
+            if _shares_with_itself(claim(x)):
+                raise ValueError(
+                    f"{self.name}: elements of {name} share memory: none can be moved alone. Pass its clone()"
+                )
+            writable(x)  # what it shared with clones is its own now
+        for (first, x), (second, y) in combinations(self.tensors, 2):
+            if x is y or not (x.requires_grad or y.requires_grad):
+                continue
+            if np.shares_memory(claim(x), claim(y)):
+                raise ValueError(
+                    f"{self.name}: {first} and {second} share memory: none can be moved alone. Clone one"
+                )
+        rough = [f"{name} ({x.dtype})" for name, x in self.by if x.dtype not in (np.float64, np.complex128)]
+        if rough:
+            warnings.warn(
+                f"{self.name} compares with differences, which need double precision: {', '.join(rough)} "
+                "will likely fail. Convert with x.double(), complex ones with x.to(tensor.complex128)",
+                stacklevel=7,
+            )
+
+    def _outputs(self) -> list[Tensor]:
+        return floating(self.name, self.func(*self.arguments))
+
+    def _gradients(self, ends: list[Tensor], weights: list[Array], retain_graph: bool) -> list[Array]:
+        """Return the gradient by each input of the `ends`, multiplied by `weights` and added up."""
+        by = [x for _, x in self.by]
+        given = [wrap(weight) for weight in weights]
+        found = grad(ends, by, given, retain_graph=retain_graph, create_graph=False, allow_unused=True)
+        return [np.zeros(x.shape) if g is None else claim(g) for x, g in zip(by, found, strict=True)]
+
+    def _by_backward(self, outputs: list[Tensor], rows: list[_Row]) -> list[Array]:
+        """Return for each input its gradients, shape ``(rows, elements)``."""
+        found = [np.zeros((len(rows), x.numel()), _double(claim(x))) for _, x in self.by]
+        for r, (k, place, unit, has_history) in enumerate(rows):
+            if has_history:
+                end = outputs[k]
+                weight = np.zeros(end.shape, end.dtype)
+                weight[place] = unit
+                for whole, g in zip(found, self._gradients([end], [weight], True), strict=True):
+                    whole[r] = g.reshape(-1)
+        return found
+
+    def _by_differences(self, x: Tensor, count: int) -> Array:
+        """Return for one input what `_by_backward` does."""
+        before = claim(x).copy()
+        columns: Array = np.zeros((before.size, count), _double(before))
+        for column, place in zip(columns, np.ndindex(before.shape), strict=True):
+            for unit in _units(before):
+                step = self.eps * unit
+                try:
+                    writable(x)[place] = before[place] + step
+                    ahead = self._numbers(count)
+                    writable(x)[place] = before[place] - step
+                    behind = self._numbers(count)
+                finally:
+                    writable(x)[place] = before[place]
+                with np.errstate(all="ignore"):
+                    column += (ahead - behind) / (2 * self.eps) * unit
+        return columns.T
+
+    def _numbers(self, count: int) -> Array:
+        """Return all outputs as real numbers, in the order of `_rows`."""
+        flat = [claim(x).reshape(-1) for x in self._outputs()]
+        numbers = np.concatenate([np.ascontiguousarray(x, _double(x)).view(np.float64) for x in flat])
+        if numbers.size != count:
+            raise GradcheckError(
+                f"{self.name}: the outputs have {count} elements in all, and {numbers.size} when an input "
+                f"moves by {self.eps}: their shapes must not depend on values"
+            )
+        return numbers
+
+    def _require_the_same_twice(self) -> None:
+        for (name, _), a, b in zip(self.by, self._together(1), self._together(1), strict=True):
+            if not np.array_equal(a, b, equal_nan=True):
+                raise GradcheckError(
+                    f"{self.name}: called twice, the function and backward gave two gradients of {name}. "
+                    "Seed what is random in each call"
+                )
+
+    def _require_nothing_of_nothing(self) -> None:
+        for (name, _), zeros in zip(self.by, self._together(0), strict=True):
+            if zeros.any():
+                raise GradcheckError(
+                    f"{self.name}: a gradient of zeros came back as {zeros[zeros != 0].flat[0]} in the "
+                    f"gradient of {name}: a derivative does not multiply by the gradient that it is given"
+                )
+
+    def _together(self, weight: int) -> list[Array]:
+        """Return the gradients of all outputs at once, each element with the same weight."""
+        ends = [x for x in self._outputs() if x.requires_grad]
+        if not ends:
+            return [np.zeros(x.shape) for _, x in self.by]
+        return self._gradients(ends, [np.full(x.shape, weight, x.dtype) for x in ends], False)
+
+    def _compare(
+        self, name: str, shape: tuple[int, ...], rows: list[_Row], analytic: Array, numeric: Array
+    ) -> None:
+        with np.errstate(all="ignore"):
+            excess = np.abs(analytic - numeric) / (self.atol + self.rtol * np.abs(numeric))
+        # An infinity equals itself; nan equals nothing.
+        excess = np.where(analytic == numeric, 0, np.nan_to_num(excess, nan=np.inf))
+        if not (excess > 1).any():
+            return
+        r, j = divmod(int(np.argmax(excess)), analytic.shape[1])
+        k, place, unit, has_history = rows[r]
+        result = self.results[k] if self.results else f"outputs[{k}]"
+        part = "the imaginary part of " if unit == 1j else ""
+        element = tuple(int(n) for n in np.unravel_index(j, shape))
+        raise GradcheckError(
+            f"{self.name}: the derivative of {result} by {name} is not what differences say, at "
+            f"{np.sum(excess > 1)} of {excess.size} places. Furthest off is that of {part}"
+            f"{_at(result, place)} by {_at(name, element)}: backward says {analytic[r, j]:.6g}, and "
+            f"differences {numeric[r, j]:.6g}. "
+            + (
+                f"Either a derivative is wrong, or there is a kink or a jump within {self.eps} of the "
+                "inputs: then check elsewhere"
+                if has_history
+                else "The former has no gradient history (was it detached?), and counts as a constant"
+            )
+        )
+
+
+def as_tuple(inputs: object) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+
+
+def _at(name: str, place: tuple[int, ...]) -> str:
+    return f"{name} at {list(place)}" if place else name
+
+
+def floating(name: str, returned: object) -> list[Tensor]:
+    """Return those outputs that can have gradients."""
+    outputs = as_tuple(returned)
+    for k, x in enumerate(outputs):
+        if not is_tensor(x):
+            raise TypeError(
+                f"{name}: the function returns a tensor or a tuple of tensors, and outputs[{k}] is a "
+                f"{type(x).__name__}"
+            )
+    found = [x for x in outputs if is_inexact(x.dtype)]
+    if not found:
+        raise ValueError(f"{name}: the function returned no floating or complex tensor: nothing to derive")
+    return found
+
+
+def _rows(outputs: list[Tensor]) -> Iterator[_Row]:
+    for k, x in enumerate(outputs):
+        for place in np.ndindex(x.shape):
+            for unit in _units(claim(x)):
+                yield _Row(k, place, unit, x.requires_grad)
+
+
+def _units(array: Array) -> tuple[complex, ...]:
+    return (1, 1j) if array.dtype.kind == "c" else (1,)
+
+
+def _double(array: Array) -> type[np.complex128] | type[np.float64]:
+    return np.complex128 if array.dtype.kind == "c" else np.float64
+
+
+def _shares_with_itself(array: Array) -> bool:
+    places = Places(array, array.__array_interface__["data"][0]).indices()
+    return np.unique(places).size < array.size

@@ -1,0 +1,313 @@
+"""``autograd.Function``: the user's own ops, with their own derivatives."""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import getattr_static
+from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import ref
+
+from scopes.lowlevel import clear_library_frames
+from tensor._dtypes import is_inexact
+from tensor.autograd.function_context import Call, FunctionCtx, holds
+from tensor.autograd.function_nodes import Applied, Refusal
+from tensor.core.storage import relatives
+from tensor.core.tensor_core import TensorCore, wrap_claim
+from tensor.ops.dispatch import _overlay
+from tensor.tape.growth import look_closer, ticks
+from tensor.tape.hooks import continue_with
+from tensor.tape.modes import GradMode, grad_enabled, is_recording
+from tensor.tape.nodes import Node, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor.autograd.function_context import Claim
+
+
+class Function:
+    """An op of your own: a class with the static methods ``forward`` and ``backward``, called by ``apply``.
+
+    ``forward(ctx, *args)`` returns a tensor, or a tuple in which are tensors. It gets the caller's own
+    tensors, and nothing in it is recorded. ``backward(ctx, *grads)`` gets the gradient of each output, zeros
+    where there is none, and returns one for each argument: a tensor, or None. Gradients may have a shape
+    to which the argument's broadcasts; they are summed. With ``create_graph=True`` backward is recorded, so
+    that what it does with tensors can be derived again.
+
+    Alternatively ``forward(*args)`` gets no `ctx`, and ``setup_context(ctx, inputs, output)`` fills it.
+
+    Tensors in lists and other containers are not seen, neither as arguments nor as results. An argument that
+    is returned as it is comes out as an ``alias()``. `ctx` is a `FunctionCtx`: see there how to save values,
+    write to arguments, and mark outputs that have no gradient.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> class Exp(autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         y = x.exp()
+    ...         ctx.save_for_backward(y)
+    ...         return y
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (y,) = ctx.saved_tensors
+    ...         return grad * y
+    >>> x = tensor.zeros((2,), requires_grad=True)
+    >>> y = Exp.apply(x)
+    >>> y.grad_fn
+    <ExpBackward>
+    >>> y.sum().backward()
+    >>> x.grad.tolist()
+    [1.0, 1.0]
+    """
+
+    # By it a checkpoint knows the function again when it runs a second time.
+    __rule = Rule("Function", {})
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
+        raise TypeError(
+            f"{cls.__name__} has no objects, for its methods are static: write {cls.__name__}.apply(...)"
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("forward", "setup_context", "backward"):
+            if not isinstance(getattr_static(cls, name), staticmethod):
+                raise TypeError(f"{cls.__name__}.{name} is no static method: write @staticmethod above it")
+        cls.__rule = Rule(cls.__name__, {})
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context``."""
+        raise NotImplementedError(
+            "this autograd.Function has no forward: give the class a static method forward(ctx, *args)"
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save what backward needs of the arguments, and of the output of a ``forward`` without `ctx`."""
+        raise NotImplementedError("setup_context is not called unless a class has its own")
+
+    @staticmethod
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the gradient of each argument: ``backward(ctx, *grads)``."""
+        raise NotImplementedError(
+            "this autograd.Function has no backward, and a gradient was asked for: give the class a static "
+            "method backward(ctx, *grads)"
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return what ``forward`` returns for `args`, with ``backward`` for its history.
+
+        Raises
+        ------
+        TypeError
+            For keyword arguments, which have no place in the order of gradients.
+        RuntimeError
+            If an argument that was written to is not returned, or must not be written to.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Scale(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(x, factor):
+        ...         return x * factor
+        ...
+        ...     @staticmethod
+        ...     def setup_context(ctx, inputs, output):
+        ...         ctx.factor = inputs[1]
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * ctx.factor, None
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> Scale.apply(x, 3).sum().backward()
+        >>> x.grad.tolist()
+        [3.0, 3.0]
+        """
+        if kwargs:
+            raise TypeError(
+                f"{cls.__name__}.apply takes no keyword arguments ({', '.join(kwargs)}), for backward "
+                "returns gradients in the order of arguments: pass them in the order of forward"
+            )
+        try:
+            return _apply(cls, cls.__rule, args)
+        except BaseException as error:
+            # Who stores the error stores no memory of ours.
+            clear_library_frames(error)
+            del args
+            raise
+
+
+def _apply(function: type[Function], rule: Rule, args: tuple[Any, ...]) -> Any:
+    for x in args:
+        if isinstance(x, TensorCore):
+            x._raise_if_disposed()
+    nodes = tuple([x._node if isinstance(x, TensorCore) else None for x in args])
+    recorder = grad_enabled.get()
+    call = Call(function.__name__, args, is_recorded=bool(recorder) and any(nodes))
+    ctx = FunctionCtx(call, tuple([bool(recorder) and node is not None for node in nodes]))
+    try:
+        with GradMode(False):
+            if function.setup_context is Function.setup_context:
+                returned = function.forward(ctx, *args)
+            else:
+                returned = function.forward(*args)
+                function.setup_context(ctx, args, returned)
+            found = returned if isinstance(returned, tuple) else (returned,)
+            _require_outputs(call, found)
+            outputs = [_output(call, found, place) for place in range(len(found))]
+        if call.is_recorded:
+            applied = Applied(function, rule, ctx, args, outputs)
+            applied.next = nodes
+            applied.save(call.saved, [_source(call, claim, found) for claim in call.saved])
+            call.node = ref(applied)
+            left = ticks.left = ticks.left - 1
+            if left < 0:
+                look_closer(applied)
+            _connect(call, applied, found, outputs)
+            if not isinstance(recorder, bool):
+                recorder.show(applied)
+    finally:
+        call.end_forward()
+    return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
+
+
+def _require_outputs(call: Call, found: Sequence[object]) -> None:
+    x: object
+    for x in found:
+        if isinstance(x, TensorCore):
+            x._raise_if_disposed()
+        elif isinstance(x, (list, dict)) and _holds_tensors(x):
+            raise TypeError(
+                f"{call.name}.forward has returned a {type(x).__name__} with tensors, which would have no "
+                "history: return a tensor, or a tuple of tensors"
+            )
+    if not all(holds(found, x) for x in call.dirty):
+        raise RuntimeError(
+            f"{call.name}: forward has marked an argument as dirty and not returned it: return each that it "
+            "writes to, for the value that it has now comes from this op"
+        )
+
+
+def _holds_tensors(x: list[Any] | dict[Any, Any]) -> bool:
+    return any(isinstance(item, TensorCore) for item in (x.values() if isinstance(x, dict) else x))
+
+
+def _is_differentiable(call: Call, x: object) -> bool:
+    return (
+        call.is_recorded
+        and isinstance(x, TensorCore)
+        and x._array is not None
+        and is_inexact(x._array.dtype)
+        and not holds(call.non_differentiable, x)
+    )
+
+
+def _output(call: Call, found: Sequence[Any], place: int) -> Any:
+    """Return what the caller gets for one of the things that forward has returned."""
+    x = found[place]
+    if not isinstance(x, TensorCore):
+        return x
+    is_first = not holds(found[:place], x)
+    if is_first and holds(call.dirty, x):
+        return x
+    if is_first and x._node is None and not holds(call.inputs, x):
+        return x
+    # It has a history that stays its own: whoever has this tensor sees no change.
+    same: Any = x
+    return same.alias()
+
+
+def _source(call: Call, claim: Claim | None, found: Sequence[object]) -> int | Node | None:
+    """Return where the history of a saved value is: the place of the output that it is, or a node."""
+    if claim is None:
+        return None
+    if not holds(call.inputs, claim.x) or holds(call.dirty, claim.x):
+        for place, x in enumerate(found):
+            if x is claim.x and _is_differentiable(call, x) and claim.is_current():
+                return place
+    return claim.node
+
+
+def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Sequence[Any]) -> None:
+    """Give the outputs their history, all of them or on an error none."""
+    written = [x for x in call.dirty if _is_differentiable(call, x)]
+    seen = [[other for other in relatives(x) if not holds(outputs, other)] for x in written]
+    for x, others in zip(written, seen, strict=True):
+        call.require_writable(x, others)
+    for place, y in enumerate(outputs):
+        if _is_differentiable(call, found[place]):
+            continue_with(y, applied.output(place))
+    for x in call.dirty:
+        if x._node is not None and not _is_differentiable(call, x):
+            x._forget_history()
+    for x, others in zip(written, seen, strict=True):
+        for other in others:
+            _overlay(cast("TensorCore", other), x)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a ``backward`` that can't be derived itself: one that leaves tensors, as for NumPy.
+
+    Nothing in it is recorded, and the gradients that it gets have no history. With ``create_graph=True`` its
+    results say so when they are derived again, where PyTorch may take them for constants. It stands below
+    ``@staticmethod``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> class Sinc(autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return tensor.from_numpy(np.sinc(x.detach().numpy()))
+    ...
+    ...     @staticmethod
+    ...     @autograd.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         a = ctx.saved_tensors[0].detach().numpy()
+    ...         return tensor.from_numpy(grad.numpy() * (np.cos(np.pi * a) - np.sinc(a)) / a)
+    >>> x = tensor.tensor([0.5], dtype=tensor.float64, requires_grad=True)
+    >>> autograd.gradcheck(Sinc.apply, x)
+    True
+    >>> (dx,) = autograd.grad(Sinc.apply(x), x, create_graph=True)
+    >>> dx.backward()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Sinc.backward is marked @once_differentiable...
+    """
+    if isinstance(backward, staticmethod):
+        raise TypeError("once_differentiable marks a function: write @staticmethod above it, not below")
+
+    @wraps(backward)
+    def once(ctx: Any, *grads: Any) -> Any:
+        if not is_recording():
+            return backward(ctx, *grads)
+        with GradMode(False):
+            returned = backward(ctx, *[wrap_claim(g) if isinstance(g, TensorCore) else g for g in grads])
+        applied: Applied = ctx._call.applied()
+        after = (*[g._node for g in grads if isinstance(g, TensorCore)], *applied.next)
+        if isinstance(returned, tuple):
+            return tuple([_refusing(applied, after, x) for x in returned])
+        return _refusing(applied, after, returned)
+
+    return once
+
+
+def _refusing(applied: Applied, after: tuple[Node | None, ...], x: Any) -> Any:
+    """Return the values of `x` with a history that says that there is none."""
+    if not isinstance(x, TensorCore) or x.is_invalid:
+        return x
+    y = wrap_claim(x)
+    if is_inexact(y.dtype):
+        y._node = Refusal(applied, after, y.shape, y.dtype)
+    return y

@@ -1,0 +1,308 @@
+"""What a user's own op says while it runs: ``ctx``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tensor._dtypes import is_inexact
+from tensor.core.storage import Array, Hold, claim_and_hold, relatives
+from tensor.core.tensor_core import TensorCore
+from tensor.memory.books import Size
+from tensor.ops.dispatch import require_writable_history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from weakref import ref
+
+    from tensor.autograd.function_nodes import Applied
+    from tensor.core.tensor import Tensor
+    from tensor.tape.nodes import Node
+
+
+class Claim(NamedTuple):
+    """A tensor that is saved, with the values and the history that it had when it was."""
+
+    x: TensorCore
+    array: Array
+    hold: Hold
+    node: Node | None
+
+    def is_current(self) -> bool:
+        """Tell whether the tensor still has these values: it was not written to since."""
+        array = self.x._array
+        # Values that an array outside may change are copied at once.
+        return array is self.array or (
+            array is not None and np.array_equal(array, self.array, equal_nan=True)
+        )
+
+
+def _claim(x: TensorCore) -> Claim:
+    array, hold = claim_and_hold(x)
+    if hold.__class__ is Size:
+        hold = (hold,)
+    return Claim(x, array, hold, x._node)
+
+
+class Call:
+    """One call of a function: who calls, with what; and what its forward pass says, until it ends."""
+
+    __slots__ = (
+        "dirty",
+        "inputs",
+        "is_recorded",
+        "is_running",
+        "materialize",
+        "name",
+        "node",
+        "non_differentiable",
+        "saved",
+    )
+
+    def __init__(self, name: str, inputs: Sequence[object], is_recorded: bool) -> None:
+        self.name = name
+        self.inputs = [x for x in inputs if isinstance(x, TensorCore)]
+        self.is_recorded = is_recorded
+        self.is_running = True
+        self.dirty: list[TensorCore] = []
+        self.non_differentiable: list[TensorCore] = []
+        self.saved: list[Claim | None] = []
+        self.materialize = True
+        # Weakly, for the node holds the context.
+        self.node: ref[Applied] | None = None
+
+    def end_forward(self) -> None:
+        """Hold no tensor any more."""
+        self.is_running = False
+        self.inputs = []
+        self.dirty = []
+        self.non_differentiable = []
+        self.saved = []
+
+    def applied(self) -> Applied:
+        """Return the recorded op."""
+        node = None if self.node is None else self.node()
+        if node is None:
+            why = "its graph is gone" if self.node is not None else "it is not recorded"
+            raise RuntimeError(
+                f"{self.name}: this ctx belongs to a call that has no history: {why}. Saved tensors are for "
+                "backward; whoever reads them elsewhere keeps an output, which keeps the graph"
+            )
+        return node
+
+    def require_writable(self, x: TensorCore, others: Sequence[Any]) -> None:
+        """Raise when a history for `x`, written in place, would leave another untrue."""
+        if self.is_recorded and x._array is not None and is_inexact(x._array.dtype):
+            require_writable_history(f"{self.name}: mark_dirty", x, others)
+
+
+def holds(tensors: Sequence[object], x: object) -> bool:
+    """Tell whether `x` itself is one of `tensors`."""
+    return any(one is x for one in tensors)
+
+
+class FunctionCtx:
+    """What ``forward`` and ``backward`` of an `autograd.Function` share.
+
+    Beside the methods it takes any attributes: ``ctx.n = n``. A tensor is better given to
+    ``save_for_backward``, for an output kept as an attribute makes a cycle, and no attribute is freed by
+    backward.
+
+    Attributes
+    ----------
+    needs_input_grad : tuple of bool
+        For each argument whether backward is asked for its gradient: False for all under ``no_grad``.
+    """
+
+    __slots__ = ("__dict__", "_call", "needs_input_grad")
+
+    def __init__(self, call: Call, needs_input_grad: tuple[bool, ...]) -> None:
+        self._call = call
+        self.needs_input_grad = needs_input_grad
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: object) -> None: ...
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep the values that `tensors` have now for ``ctx.saved_tensors``, whatever is written later.
+
+        Shared, not copied. They may be disposed, and are no output or input but by being the same objects:
+        those come back with their history. A second call takes the place of the first.
+
+        Raises
+        ------
+        TypeError
+            If one is neither a tensor nor None.
+        RuntimeError
+            Outside of forward.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Cube(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return grad * 3 * x * x
+        >>> x = tensor.tensor([2.0], requires_grad=True)
+        >>> Cube.apply(x).backward()
+        >>> x.grad.tolist()
+        [12.0]
+        """
+        call = self._in_forward("save_for_backward")
+        _require_tensors(call, "save_for_backward", [x for x in tensors if x is not None])
+        for x in tensors:
+            if x is not None:
+                x._raise_if_disposed()
+        if call.is_recorded:
+            call.saved = [None if x is None else _claim(x) for x in tensors]
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say that forward writes to these arguments in place. Each must be returned.
+
+        Best called before the write, for it refuses what can't be written to.
+
+        Raises
+        ------
+        RuntimeError
+            If one is a leaf that requires grad, while gradients are recorded; outside of forward.
+        ValueError
+            If one is no argument of forward.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Double(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.mark_dirty(x)
+        ...         return x.mul_(2)
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = tensor.tensor([2.0], requires_grad=True)
+        >>> y = x.clone()
+        >>> Double.apply(y) is y
+        True
+        >>> y.backward()
+        >>> y.tolist(), x.grad.tolist()
+        ([4.0], [2.0])
+        """
+        call = self._in_forward("mark_dirty")
+        _require_tensors(call, "mark_dirty", tensors)
+        for x in tensors:
+            if not holds(call.inputs, x):
+                raise ValueError(
+                    f"{call.name}: mark_dirty takes arguments of forward, to which it writes; this tensor is "
+                    "none: pass the argument itself; what forward has made need not be marked"
+                )
+            call.require_writable(x, relatives(x))
+        call.dirty = list(tensors)
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these outputs have no gradient. Those of integers and bools never have one.
+
+        Backward is given zeros for them.
+
+        Raises
+        ------
+        TypeError
+            If one is no tensor.
+        RuntimeError
+            Outside of forward.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Split(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         whole = x.floor()
+        ...         ctx.mark_non_differentiable(whole)
+        ...         return whole, x - whole
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, _, grad):
+        ...         return grad
+        >>> whole, rest = Split.apply(tensor.tensor([2.5], requires_grad=True))
+        >>> whole.requires_grad, rest.requires_grad
+        (False, True)
+        """
+        call = self._in_forward("mark_non_differentiable")
+        _require_tensors(call, "mark_non_differentiable", tensors)
+        call.non_differentiable = list(tensors)
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether backward is given zeros (from the start), or None, for outputs without a gradient.
+
+        Raises
+        ------
+        RuntimeError
+            Outside of forward.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from tensor import autograd
+        >>> class Ends(autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.set_materialize_grads(False)
+        ...         return x - 1, x + 1
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, low, high):
+        ...         return low if high is None else high
+        >>> x = tensor.ones((1,), requires_grad=True)
+        >>> low, high = Ends.apply(x)
+        >>> (low * 5).backward()
+        >>> x.grad.tolist()
+        [5.0]
+        """
+        self._in_forward("set_materialize_grads").materialize = bool(value)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved, as new tensors: inputs and outputs with their history.
+
+        Raises
+        ------
+        RuntimeError
+            In forward; and after a backward without ``retain_graph``, which has freed them.
+        """
+        call = self._call
+        if call.is_running:
+            raise RuntimeError(
+                f"{call.name}: ctx.saved_tensors is for backward. In forward use the tensors themselves"
+            )
+        return call.applied().saved_tensors()
+
+    def _in_forward(self, what: str) -> Call:
+        call = self._call
+        if not call.is_running:
+            raise RuntimeError(
+                f"{call.name}: ctx.{what}() is for forward and setup_context, which are over. Call it there"
+            )
+        return call
+
+
+def _require_tensors(call: Call, what: str, tensors: Sequence[object]) -> None:
+    for x in tensors:
+        if not isinstance(x, TensorCore):
+            raise TypeError(
+                f"{call.name}: {what} takes tensors, not {type(x).__name__}. Keep other values as "
+                "attributes: ctx.n = n"
+            )

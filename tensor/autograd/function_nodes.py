@@ -1,0 +1,246 @@
+"""The nodes of a user's own op: one for the call, and one for each of its outputs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from tensor.autograd.array_gradients import fit, saved_by
+from tensor.autograd.tensor_gradients import TensorGradients, fit_tensor
+from tensor.core.storage import claim
+from tensor.core.tensor_core import TensorCore, wrap, wrap_with
+from tensor.memory import pool
+from tensor.tape.nodes import Node, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._dtypes import Dtype
+    from tensor.autograd.array_gradients import ArrayGradients
+    from tensor.autograd.function_context import Claim, FunctionCtx
+    from tensor.core.tensor import Tensor
+
+# No rule saves anything here, and none derives.
+_PLAN = Rule("function", {}).plan(())
+
+
+class Slot(NamedTuple):
+    """What the gradient of one output looks like."""
+
+    shape: tuple[int, ...]
+    dtype: Dtype
+
+
+def _slot_for(x: Any) -> Slot:
+    return Slot(x.shape, x.dtype)
+
+
+class Applied(Node):
+    """One call of a function. What arrives here is a list: the gradient of each output, None for some.
+
+    It has neither shape nor dtype, which are those of its outputs.
+    """
+
+    __slots__ = ("are_tensors", "ctx", "function", "outputs", "slots", "sources")
+
+    def __init__(
+        self,
+        function: type[Any],
+        rule: Rule,
+        ctx: FunctionCtx,
+        inputs: Sequence[object],
+        outputs: Sequence[Any],
+    ) -> None:
+        self.function = function
+        self.rule = rule
+        self.plan = _PLAN
+        self.ctx = ctx
+        self.hooks = None
+        self.are_tensors = [isinstance(x, TensorCore) for x in inputs]
+        # None for what is no tensor.
+        self.slots = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
+        # Their nodes, weakly: those refer to this one.
+        self.outputs: list[ref[Output] | None] = [None] * len(self.slots)
+
+    def save(self, claims: Sequence[Claim | None], sources: Sequence[int | Node | None]) -> None:
+        """Keep the values of `claims`; `sources` are the nodes, or places of outputs, that they come from."""
+        self.saved = tuple([None if claim is None else claim.array for claim in claims])
+        self.holds = tuple([None if claim is None else claim.hold for claim in claims])
+        self.sources = sources
+
+    def name(self) -> str:
+        """Return the function's name, as in ``SquareBackward``."""
+        return f"{self.function.__name__}Backward"
+
+    def output(self, place: int) -> Output:
+        """Return the node of one output."""
+        known = self.outputs[place]
+        node = None if known is None else known()
+        if node is None:
+            node = Output(self, place)
+            self.outputs[place] = ref(node)
+        return node
+
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """Return new tensors over what is saved, with its history."""
+        arrays = saved_by(self)
+        return tuple(
+            [
+                None if array is None else wrap_with(array, self._history(source), hold)  # type: ignore[arg-type]
+                for array, hold, source in zip(arrays, self.holds, self.sources, strict=True)
+            ]
+        )
+
+    def _history(self, source: int | Node | None) -> Node | None:
+        return self.output(source) if isinstance(source, int) else source
+
+    def step(self, arrived: list[Any], gradients: ArrayGradients) -> None:
+        """Pass on what the user's backward makes of the gradients in `arrived`, and free what is saved."""
+        is_recorded = isinstance(gradients, TensorGradients)
+        returned = self.function.backward(
+            self.ctx, *[self._given(arrived, place, is_recorded) for place in range(len(arrived))]
+        )
+        results = self._results(returned)
+        del returned
+        for i, after in enumerate(self.next):
+            # Each is let go of before the next one: gradients are added in place where nobody else looks.
+            x, results[i] = results[i], None
+            if x is None or after is None:
+                continue
+            if is_recorded:
+                gradients.add(after, fit_tensor(x, after), self, i)
+            else:
+                gradients.add(after, fit(claim(x), after), self, i)
+        if not gradients.retain_graph and self.saved:
+            self.saved = None
+            self.holds = ()
+
+    def _given(self, arrived: list[Any], place: int, is_recorded: bool) -> Tensor | None:
+        """Return the gradient of one output as a tensor; nobody else is left holding it."""
+        g, arrived[place] = arrived[place], None
+        if g is not None:
+            return g if is_recorded else wrap(g)
+        slot = self.slots[place]
+        if slot is None or not self.ctx._call.materialize:
+            return None
+        return wrap(pool.zeros(slot.shape, slot.dtype))
+
+    def _results(self, returned: object) -> list[Any]:
+        """Return what backward has returned, one for each argument; errors say what is wrong with it."""
+        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        count = len(self.next)
+        if all(x is None for x in results[count:]):
+            del results[count:]
+        if len(results) != count:
+            raise RuntimeError(
+                f"{self.function.__name__}.backward has returned {_counted('gradient', len(results))}, and "
+                f"forward takes {_counted('argument', count)}: return a tuple with one for each, None where "
+                "there is none"
+            )
+        for i, x in enumerate(results):
+            if x is not None:
+                self._require_gradient(i, x)
+        return results
+
+    def _require_gradient(self, i: int, x: object) -> None:
+        if not isinstance(x, TensorCore):
+            raise TypeError(
+                f"{self._gradient_of(i)} is a {type(x).__name__}: return tensors, or None where there is "
+                "none; several in a tuple"
+            )
+        if not self.are_tensors[i]:
+            raise TypeError(
+                f"{self._gradient_of(i)} is a tensor, and the argument was none: return None for it"
+            )
+        x._raise_if_disposed()
+        after, array = self.next[i], x._array
+        if after is None or array is None or array.shape == after.shape:
+            return
+        try:
+            fits = np.broadcast_shapes(after.shape, array.shape) == array.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"{self._gradient_of(i)} has shape {array.shape}, and the argument {after.shape}: return one "
+                "of the argument's shape, or of one to which that broadcasts, which is summed"
+            )
+
+    def _gradient_of(self, i: int) -> str:
+        # In the form with setup_context forward takes no ctx.
+        names = list(inspect.signature(self.function.forward).parameters)
+        names = names[-len(self.next) :] if len(names) in (len(self.next), len(self.next) + 1) else []
+        named = f" ({names[i]!r})" if names else ""
+        return f"{self.function.__name__}.backward: the gradient of argument {i}{named}"
+
+
+def _counted(what: str, count: int) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+class Output(Node):
+    """One output of a call: the history of the tensor, and where its gradient comes in."""
+
+    __slots__ = ("applied", "place")
+
+    is_op = False
+
+    def __init__(self, applied: Applied, place: int) -> None:
+        slot = applied.slots[place]
+        if slot is None:
+            raise ValueError("what is no tensor has no history")
+        self.rule = applied.rule
+        self.plan = _PLAN
+        self.applied = applied
+        self.next = (applied,)
+        self.saved = ()
+        self.holds = ()
+        self.hooks = None
+        self.shape, self.dtype = slot
+        self.place = place
+
+    def name(self) -> str:
+        """Return the name of the call's node."""
+        return self.applied.name()
+
+    def step(self, g: Any, gradients: ArrayGradients) -> None:
+        """Put `g` in its place among those of the call's outputs."""
+        applied = self.applied
+        places: list[Any] = gradients.arrived.setdefault(applied, [None] * len(applied.slots))
+        before = places[self.place]
+        # Two threads that ask for the output of one call at once may have made two nodes of it.
+        places[self.place] = g if before is None else before + g
+
+
+class Refusal(Node):
+    """The history of a gradient that must not be derived again; it leads to all that it depends on."""
+
+    __slots__ = ("of",)
+
+    def __init__(
+        self, of: Applied, after: tuple[Node | None, ...], shape: tuple[int, ...], dtype: Dtype
+    ) -> None:
+        self.of = of.function.__name__
+        self.rule = of.rule
+        self.plan = _PLAN
+        self.next = after
+        self.saved = ()
+        self.holds = ()
+        self.hooks = None
+        self.shape = shape
+        self.dtype = dtype
+
+    def name(self) -> str:
+        """Return the name of what was derived once."""
+        return f"{self.of}BackwardBackward"
+
+    def step(self, _g: Any, _gradients: ArrayGradients) -> None:
+        """Raise."""
+        raise RuntimeError(
+            f"{self.of}.backward is marked @once_differentiable, so a gradient that it has computed can't be "
+            "derived. Leave create_graph=True away, or write backward in tensor functions alone and take the "
+            "mark away"
+        )

@@ -1,0 +1,194 @@
+"""``gradcheck`` and ``gradgradcheck``: first and second derivatives held against differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scopes.lowlevel import clear_library_frames
+from tensor.autograd.differences import Comparison, GradcheckError, as_tuple, floating
+from tensor.autograd.gradients import grad
+from tensor.core.tensor_core import is_tensor, wrap
+from tensor.creation.from_data import zeros_like
+from tensor.tape.modes import enable_grad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor.core.tensor import Tensor
+
+    Function = Callable[..., Tensor | Sequence[Tensor]]
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+def gradcheck(
+    func: Function,
+    inputs: Tensor | Sequence[object],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Hold the gradients of `func` against central differences, each output element by each input element.
+
+    Backward must also give the same twice, and zeros for a gradient of zeros. The inputs are what `func` is
+    called with: they are changed in place by `eps`, one element at a time, and are as before in the end, so
+    that `func` may reach them in other ways too (``lambda x, *_: model(x)`` with the model's parameters as
+    further inputs). Their ``grad`` does not change.
+
+    Parameters
+    ----------
+    func
+        Takes `inputs` and returns a tensor or several in a tuple, the same whenever it is called. Outputs of
+        integers and bools are passed over. One without gradient history is a constant: its derivative is 0.
+    inputs
+        A tensor, or a tuple of arguments. Derived is by the tensors that require grad, which should be of
+        double precision; all else is constant.
+    eps
+        How far an element is moved to either side.
+    atol, rtol
+        A gradient may differ from the differences by ``atol + rtol * abs(differences)``.
+    raise_exception
+        Without it False is returned in place of a `GradcheckError`.
+
+    Raises
+    ------
+    GradcheckError
+        If a gradient is not what differences say.
+    ValueError
+        If no input requires grad, or if elements of inputs share memory: one could not be moved alone.
+    TypeError
+        If `func` returns something else than tensors.
+
+    Warns
+    -----
+    UserWarning
+        If an input that requires grad is of less than double precision, in which differences tell little.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.tensor([0.5, 2.0], dtype=tensor.float64, requires_grad=True)
+    >>> autograd.gradcheck(lambda x: (x * x).sum(), x)
+    True
+    >>> autograd.gradcheck(lambda x: x * x.detach(), x, raise_exception=False)
+    False
+    """
+    return _passes(lambda: _compare_first(func, inputs, (eps, atol, rtol)), raise_exception)
+
+
+def gradgradcheck(
+    func: Function,
+    inputs: Tensor | Sequence[object],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Hold the second derivatives of `func` against differences of the first ones.
+
+    It is ``gradcheck`` of the function that takes `inputs` and `grad_outputs` and returns the gradients by
+    the inputs, made by ``autograd.grad(..., create_graph=True)``.
+
+    Parameters
+    ----------
+    func, inputs, eps, atol, rtol, raise_exception
+        As in ``gradcheck``.
+    grad_outputs
+        The gradient of each floating or complex output, in its shape and dtype; derived is by those that
+        require grad. Left out, they are random numbers from -1 to 1, the same in each call, and require it.
+
+    Raises
+    ------
+    GradcheckError, ValueError, TypeError
+        As in ``gradcheck``. `ValueError` also if no output of `func` has gradient history.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import autograd
+    >>> x = tensor.tensor([0.5, 2.0], dtype=tensor.float64, requires_grad=True)
+    >>> autograd.gradgradcheck(lambda x: x.sin() * x, x)
+    True
+    """
+    tolerances = (eps, atol, rtol)
+    return _passes(lambda: _compare_second(func, inputs, grad_outputs, tolerances), raise_exception)
+
+
+def _passes(compare: Callable[[], None], raise_exception: bool) -> bool:
+    try:
+        with enable_grad():
+            compare()
+    except BaseException as error:
+        # Who stores the error stores no memory of ours.
+        clear_library_frames(error)
+        if isinstance(error, GradcheckError) and not raise_exception:
+            return False
+        raise
+    return True
+
+
+def _compare_first(func: Function, inputs: object, tolerances: tuple[float, float, float]) -> None:
+    name = "gradcheck"
+    arguments = as_tuple(inputs)
+    _wanted(name, arguments)
+    Comparison(name, func, arguments, _named("inputs", arguments), *tolerances).run()
+
+
+def _compare_second(
+    func: Function, inputs: object, grad_outputs: object, tolerances: tuple[float, float, float]
+) -> None:
+    name = "gradgradcheck"
+    arguments = as_tuple(inputs)
+    count = len(arguments)
+    wanted = _wanted(name, arguments)
+    outputs = floating(name, func(*arguments))
+    given = _random_like(outputs) if grad_outputs is None else as_tuple(grad_outputs)
+    if len(given) != len(outputs):
+        raise ValueError(f"{name}: {len(outputs)} outputs need as many grad_outputs, not {len(given)}")
+    if not any(x.requires_grad for x in outputs):
+        raise ValueError(f"{name}: no output of the function has gradient history, so none can be derived")
+    del outputs
+
+    def gradients(*both: Any) -> list[Tensor]:
+        by = [both[i] for i in wanted]
+        pairs = zip(floating(name, func(*both[:count])), both[count:], strict=True)
+        ends, weights = zip(*[(x, g) for x, g in pairs if x.requires_grad], strict=True)
+        found = grad(ends, by, weights, retain_graph=True, create_graph=True, allow_unused=True)
+        return [zeros_like(x) if g is None else g for x, g in zip(by, found, strict=True)]
+
+    names = [*_named("inputs", arguments), *_named("grad_outputs", given)]
+    results = [f"the gradient by {names[i]}" for i in wanted]
+    Comparison(name, gradients, (*arguments, *given), names, *tolerances, results).run()
+
+
+def _named(what: str, arguments: tuple[object, ...]) -> list[str]:
+    return [f"{what}[{i}]" for i in range(len(arguments))]
+
+
+def _wanted(name: str, inputs: tuple[object, ...]) -> list[int]:
+    """Return the places of the inputs that are derived by."""
+    wanted = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad]
+    if not wanted:
+        raise ValueError(
+            f"{name}: none of the inputs requires grad, so there is nothing to check. Make them with "
+            "requires_grad=True"
+        )
+    return wanted
+
+
+def _random_like(outputs: list[Tensor]) -> tuple[Tensor, ...]:
+    numbers = np.random.default_rng(0)
+    found = []
+    for x in outputs:
+        array = numbers.uniform(-1, 1, x.shape)
+        if x.dtype.kind == "c":
+            array = array + 1j * numbers.uniform(-1, 1, x.shape)
+        found.append(wrap(np.asarray(array, x.dtype)).requires_grad_())
+    return tuple(found)

@@ -1,0 +1,110 @@
+"""The functions that derivatives call while they are recorded themselves: tensor's, under NumPy's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
+from tensor.creation.ranges import arange, eye
+from tensor.kernels.pooled import leave
+from tensor.kernels.scatter_add import spread
+from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
+from tensor.ops.activations import erf, sigmoid
+from tensor.ops.casts import astype
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import apply
+from tensor.ops.einsum import einsum
+from tensor.ops.expanding import broadcast_to
+from tensor.ops.joining import concat, stack
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+
+def _asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    made = as_tensor(x)
+    if dtype is not None and made.dtype != dtype:
+        return astype(made, dtype)
+    return made.clone() if copy else made
+
+
+def _einsum(equation: str, *factors: Any, optimize: bool = False) -> Tensor:
+    del optimize  # of tensors the best order is always looked for
+    return einsum(equation, *factors)
+
+
+def _real(x: Any) -> Any:
+    return x.real if x.dtype.kind == "c" else x
+
+
+def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
+    return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
+
+
+def _where_nonzero(x: Any, by: Any) -> Any:
+    return x * (by != 0)
+
+
+class Functions:
+    """What derivatives ask for of the array API standard, and the little that it does not name."""
+
+    is_recorded = True
+
+    abs = elementwise.abs
+    any = reductions.any
+    arange = arange
+    asarray = _asarray
+    astype = astype
+    broadcast_to = broadcast_to
+    concat = concat
+    conj = elementwise.conj
+    copysign = elementwise.copysign
+    cos = elementwise.cos
+    cosh = elementwise.cosh
+    cumulative_prod = scans.cumulative_prod
+    cumulative_sum = scans.cumulative_sum
+    einsum = _einsum
+    erf = erf
+    exp = elementwise.exp
+    expand_dims = shapes.expand_dims
+    expm1 = elementwise.expm1
+    eye = eye
+    flip = moving.flip
+    floor_divide = elementwise.floor_divide
+    int64 = np.int64
+    log = elementwise.log
+    log1p = elementwise.log1p
+    logaddexp = elementwise.logaddexp
+    matmul = linalg.matmul
+    matrix_transpose = shapes.matrix_transpose
+    max = reductions.max
+    maximum = elementwise.maximum
+    mean = reductions.mean
+    min = reductions.min
+    minimum = elementwise.minimum
+    ones = ones
+    ones_like = ones_like
+    permute_dims = shapes.permute_dims
+    prod = reductions.prod
+    real = _real
+    reshape = shapes.reshape
+    roll = moving.roll
+    sigmoid = sigmoid
+    sign = elementwise.sign
+    sin = elementwise.sin
+    sinh = elementwise.sinh
+    spread = _spread
+    sqrt = elementwise.sqrt
+    square = elementwise.square
+    stack = stack
+    sum = reductions.sum
+    tanh = elementwise.tanh
+    tril = moving.tril
+    triu = moving.triu
+    where = elementwise.where
+    where_nonzero = _where_nonzero
+    zeros = zeros
+    zeros_like = zeros_like

@@ -1,0 +1,1 @@
+"""Tensors: storage and copy-on-write, the tensor itself, views, the handle."""

@@ -1,0 +1,158 @@
+"""What a tensor says about its elements' number, size and place in memory."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from tensor.core.dims import dim_of
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore
+
+
+class Layout(TensorCore):
+    """Sizes, strides, addresses."""
+
+    __slots__ = ()
+
+    @overload
+    def size(self) -> tuple[int, ...]: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Return the shape, or the size of dimension `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)
+        ((2, 3), 3)
+        """
+        shape: tuple[int, ...] = self._whole().shape
+        return shape if dim is None else shape[dim_of("size", dim, len(shape))]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._whole().ndim
+
+    def dim(self) -> int:
+        """Return the number of dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).dim()
+        2
+        """
+        return self._whole().ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).numel()
+        6
+        """
+        return self._whole().size
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self._whole().itemsize
+
+    def element_size(self) -> int:
+        """Return the bytes of one element.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).element_size()
+        4
+        """
+        return self._whole().itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements; views and clones may share them."""
+        return self._whole().nbytes
+
+    @property
+    def device(self) -> str:
+        """Where the memory is: ``"cpu"``."""
+        self._raise_if_disposed()
+        return "cpu"
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element; a write may move it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 3))
+        >>> x[1].data_ptr() - x.data_ptr()
+        12
+        """
+        address: int = self._whole().__array_interface__["data"][0]
+        return address
+
+    @overload
+    def stride(self) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Return how many elements lie between neighbours along each dimension, or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()
+        ((3, 1), (1, 3))
+        """
+        array = self._whole()
+        strides = tuple([n // array.itemsize for n in array.strides])
+        return strides if dim is None else strides[dim_of("stride", dim, array.ndim)]
+
+    def is_contiguous(self) -> bool:
+        """Tell whether the elements lie in memory in their order, without gaps.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()
+        (True, False)
+        """
+        return self._whole().flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Tell whether the elements are floating numbers.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_floating_point()
+        True
+        """
+        return self._whole().dtype.kind == "f"
+
+    def is_complex(self) -> bool:
+        """Tell whether the elements are complex numbers.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_complex()
+        False
+        """
+        return self._whole().dtype.kind == "c"
+
+    def _whole(self) -> Array:
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return array

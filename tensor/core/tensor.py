@@ -1,0 +1,102 @@
+"""The tensor: the core and all its operations in one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scopes.lowlevel import accounts_of, clear_frames_of
+from tensor._dtypes import Dtype
+from tensor.autograd.gradients import Gradients
+from tensor.core.layout import Layout
+from tensor.core.plain import plain
+from tensor.core.tensor_core import TensorCore
+from tensor.io.conversion import Conversion
+from tensor.io.dlpack import Exchange
+from tensor.io.numpy import Interop
+from tensor.io.pickling import Pickling
+from tensor.io.printing import Printing
+from tensor.ops.casts import Casts
+from tensor.ops.expanding import Expanding
+from tensor.ops.indexing import Indexing
+from tensor.ops.inplace import InPlace
+from tensor.ops.joining import Joining
+from tensor.ops.linalg import LinearAlgebra
+from tensor.ops.moving import Moving
+from tensor.ops.operators import ElementwiseMethods, Operators
+from tensor.ops.reducing import Reductions
+from tensor.ops.selecting import Selecting
+from tensor.ops.shapes import Shapes
+from tensor.ops.sharing import Sharing
+from tensor.ops.sorting import Sorting
+
+clear_frames_of("tensor")
+
+
+class Tensor(
+    Casts,
+    Conversion,
+    ElementwiseMethods,
+    Exchange,
+    Expanding,
+    Gradients,
+    InPlace,
+    Indexing,
+    Interop,
+    Joining,
+    Layout,
+    LinearAlgebra,
+    Moving,
+    Operators,
+    Pickling,
+    Printing,
+    Reductions,
+    Selecting,
+    Shapes,
+    Sharing,
+    Sorting,
+    TensorCore,
+):
+    """A multi-dimensional array whose lifetime a scope decides.
+
+    Make one with ``tensor.tensor(data)`` and the other functions of the namespace.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import new_dispose_scope
+    >>> with new_dispose_scope():
+    ...     x = tensor.tensor([1.0, 2.0])
+    ...     (x + x).tolist()
+    [2.0, 4.0]
+    >>> x.is_invalid
+    True
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Tensor:
+        raise TypeError(
+            "Tensor is not called directly: write tensor.tensor(data), tensor.zeros(shape), "
+            "tensor.from_numpy(array)"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        shape: tuple[int, ...] = array.shape
+        return shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The type of the elements."""
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return array.dtype
+
+
+plain.kind = Tensor
+plain.accounts = accounts_of(Tensor)

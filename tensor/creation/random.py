@@ -1,0 +1,264 @@
+"""Random tensors, in PyTorch's dialect, from NumPy's generators."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._dtypes import DtypeLike, as_dtype, float32, float64
+from tensor.core.dims import sizes_of
+from tensor.creation.from_data import finish, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._dtypes import Dtype
+    from tensor.core.storage import Array
+    from tensor.core.tensor import Tensor
+
+
+class Generator:
+    """A stream of random numbers (PCG64) that any number of threads may draw from.
+
+    Which numbers a thread gets when several draw is chance; that nobody gets the same ones is not.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> g = tensor.Generator().manual_seed(0)
+    >>> state = g.get_state()
+    >>> first = tensor.rand(3, generator=g)
+    >>> g.set_state(state)
+    >>> bool((tensor.rand(3, generator=g) == first).all())
+    True
+    """
+
+    __slots__ = ("_lock", "_numbers", "_seed")
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._seed = 0
+        # Made at the first draw: NumPy loads its random module no earlier either.
+        self._numbers: np.random.Generator | None = None
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew at `seed`, and return the generator.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(7).initial_seed()
+        7
+        """
+        if not isinstance(seed, (int, np.integer)):
+            raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
+        with self._lock:
+            self._seed = int(seed)
+            # A negative seed stands for its two's complement, as in PyTorch.
+            self._numbers = np.random.Generator(np.random.PCG64(self._seed % 2**64))
+        return self
+
+    def seed(self) -> int:
+        """Start anew at a seed from the operating system, and return it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> g = tensor.Generator()
+        >>> g.seed() == g.initial_seed()
+        True
+        """
+        seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """Return the seed that the stream started at.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(3).initial_seed()
+        3
+        """
+        with self._lock:
+            self._started()
+            return self._seed
+
+    def get_state(self) -> dict[str, Any]:
+        """Return where in the stream the generator is, for `set_state`; it can be pickled.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> sorted(tensor.Generator().get_state())
+        ['seed', 'stream']
+        """
+        with self._lock:
+            stream = self._started().bit_generator.state
+            return {"seed": self._seed, "stream": stream}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from where another generator, or this one earlier, was.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> a, b = tensor.Generator(), tensor.Generator()
+        >>> b.set_state(a.get_state())
+        >>> tensor.rand(1, generator=a).item() == tensor.rand(1, generator=b).item()
+        True
+        """
+        numbers = np.random.Generator(np.random.PCG64(0))
+        try:
+            numbers.bit_generator.state = state["stream"]
+            seed = int(state["seed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"this is no state of a generator ({error!r}): pass what get_state() returned"
+            ) from None
+        with self._lock:
+            self._numbers, self._seed = numbers, seed
+
+    @property
+    def numbers(self) -> np.random.Generator:
+        """NumPy's generator under this one, for draws that this namespace does not have.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(0).numbers.permutation(4).shape
+        (4,)
+        """
+        numbers = self._numbers
+        if numbers is None:
+            with self._lock:
+                numbers = self._started()
+        return numbers
+
+    def _started(self) -> np.random.Generator:
+        if self._numbers is None:
+            self.seed()
+        return self._numbers  # type: ignore[return-value]  # seed() has made it
+
+    def __repr__(self) -> str:
+        return f"<Generator seeded with {self.initial_seed()}>"
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator anew at `seed`, and return it.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> a = tensor.manual_seed(0) and tensor.rand(2)
+    >>> b = tensor.manual_seed(0) and tensor.rand(2)
+    >>> a.tolist() == b.tolist()
+    True
+    """
+    return default_generator.manual_seed(seed)
+
+
+def numbers_of(generator: Generator | None) -> np.random.Generator:
+    """Return NumPy's generator under `generator`, under the default one for None."""
+    if generator is None:
+        return default_generator.numbers
+    if not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a tensor.Generator, not {type(generator).__name__}")
+    return generator.numbers
+
+
+def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
+    wanted = float32 if dtype is None else as_dtype(dtype)
+    if wanted.kind not in "fc":
+        raise TypeError(
+            f"{op} gives floating numbers, not {wanted}: draw with randint, or convert the result"
+        )
+    return wanted
+
+
+def uniform_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
+    """Return numbers from 0 to 1 (excluded) as an array; both parts of a complex one are drawn."""
+    numbers = numbers_of(generator)
+    if dtype.kind == "c":
+        return np.asarray(numbers.random(sizes) + 1j * numbers.random(sizes)).astype(dtype)
+    drawn = numbers.random(sizes) if dtype == float64 else numbers.random(sizes, np.float32)
+    return np.asarray(drawn).astype(dtype, copy=False)
+
+
+def normal_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
+    """Return normal numbers of mean 0 and variance 1 as an array; complex parts share the variance."""
+    numbers = numbers_of(generator)
+    drawn: object
+    if dtype.kind == "c":
+        drawn = (numbers.standard_normal(sizes) + 1j * numbers.standard_normal(sizes)) * 0.5**0.5
+    elif dtype == float64:
+        drawn = numbers.standard_normal(sizes)
+    else:
+        drawn = numbers.standard_normal(sizes, np.float32)
+    return np.asarray(drawn).astype(dtype, copy=False)
+
+
+def rand(
+    *size: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DtypeLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn evenly from 0 (included) to 1 (excluded).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rand(2, 3).shape
+    (2, 3)
+    """
+    sizes = shape_of(sizes_of("rand", size))
+    return finish(uniform_array(sizes, _floating("rand", dtype), generator), requires_grad)
+
+
+def randn(
+    *size: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DtypeLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn from the normal distribution with mean 0 and variance 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randn(2, 3).shape
+    (2, 3)
+    """
+    sizes = shape_of(sizes_of("randn", size))
+    return finish(normal_array(sizes, _floating("randn", dtype), generator), requires_grad)
+
+
+def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn evenly from 0 to 1 (excluded), in the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rand_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return rand(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def randn_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return normal numbers of mean 0 and variance 1, in the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randn_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
+    return randn(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)

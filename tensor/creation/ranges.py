@@ -1,0 +1,106 @@
+"""New tensors from rules: ranges and the identity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, complex64, complex128, float32, float64
+from tensor.creation.from_data import finish, shape_of
+from tensor.ops.data import cast
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+_NUMBERS = frozenset({int, float})
+_DEFAULTS = {float64: float32, complex128: complex64}
+
+
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DtypeLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return the numbers from `start` (0 when only one is given) up to `stop`, not included, by `step`.
+
+    Integers give int64, floats float32.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.arange(3).tolist(), tensor.arange(1, 2, 0.5).tolist()
+    ([0, 1, 2], [1.0, 1.5])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    for x in (first, last, step):
+        if (
+            type(x) not in _NUMBERS
+            and not isinstance(x, (int, float, np.number))
+            and not hasattr(x, "__index__")
+        ):
+            raise TypeError(
+                f"arange takes numbers, not {type(x).__name__}: write arange(stop) or arange(start, stop)"
+            )
+    if step == 0:
+        raise ValueError(f"arange({first}, {last}, 0): step can't be 0, for stop would never be reached")
+    return finish(_as(np.arange(first, last, step), dtype), requires_grad)
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: DtypeLike | None = None,
+    endpoint: bool = True,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `num` numbers at equal distances from `start` to `stop`, which is the last one if `endpoint`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    if num < 0:
+        raise ValueError(f"linspace: num is at least 0, not {num}")
+    return finish(_as(np.linspace(start, stop, num, endpoint=endpoint), dtype), requires_grad)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DtypeLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a matrix with 1 on the diagonal `k` and 0 elsewhere.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    wanted = float32 if dtype is None else as_dtype(dtype)
+    rows, columns = shape_of((n_rows, n_rows if n_cols is None else n_cols))
+    return finish(np.eye(rows, columns, k, wanted), requires_grad)
+
+
+def _as(
+    array: np.ndarray[tuple[int, ...], Dtype], dtype: DtypeLike | None
+) -> np.ndarray[tuple[int, ...], Dtype]:
+    """Return numbers that were computed in double precision as `dtype`, or as Python's numbers become."""
+    if dtype is not None:
+        return cast(array, as_dtype(dtype))
+    found = _DEFAULTS.get(array.dtype)
+    return array if found is None else cast(array, found)

@@ -1,0 +1,180 @@
+"""Draws from the generators of `tensor.creation.random`: integers, permutations, normal numbers, choices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, SupportsIndex, overload
+
+import numpy as np
+
+from tensor._dtypes import DtypeLike, as_dtype, float32, int64
+from tensor.core.tensor_core import TensorCore, wrap
+from tensor.creation.from_data import shape_of
+from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
+from tensor.ops.data import as_tensor
+
+if TYPE_CHECKING:
+    from tensor.core.storage import Array
+    from tensor.core.tensor import Tensor
+
+Shape = tuple[int, ...] | list[int]
+
+
+@overload
+def randint(
+    high: int, size: Shape, /, *, generator: Generator | None = None, dtype: DtypeLike | None = None
+) -> Tensor: ...
+@overload
+def randint(
+    low: int, high: int, size: Shape, *, generator: Generator | None = None, dtype: DtypeLike | None = None
+) -> Tensor: ...
+def randint(
+    low: int,
+    high: int | Shape,
+    size: Shape | None = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DtypeLike | None = None,
+) -> Tensor:
+    """Return integers drawn evenly from `low` (0 when left out) to `high`, not included.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randint(0, 10, (4,)).shape, tensor.randint(1, (2,)).tolist()
+    ((4,), [0, 0])
+    """
+    if size is None:
+        low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
+    if not isinstance(high, (int, np.integer)) or not isinstance(size, (tuple, list)):
+        raise TypeError(
+            "randint takes low, high and a shape: write randint(0, 10, (4,)) or randint(10, (4,))"
+        )
+    if not low < high:
+        raise ValueError(f"randint: there is no integer from {low} to {high} (not included)")
+    wanted = int64 if dtype is None else as_dtype(dtype)
+    numbers = numbers_of(generator).integers(low, high, shape_of(size))
+    return wrap(np.asarray(numbers).astype(wanted, copy=False))
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | None = None) -> Tensor:
+    """Return the integers from 0 to `n`, not included, in random order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> sorted(tensor.randperm(3).tolist())
+    [0, 1, 2]
+    """
+    if not isinstance(n, SupportsIndex):
+        raise TypeError(f"randperm takes an integer, not {type(n).__name__}")
+    if n < 0:
+        raise ValueError(f"randperm: n is at least 0, not {n}")
+    return wrap(
+        numbers_of(generator).permutation(n).astype(int64 if dtype is None else as_dtype(dtype), copy=False)
+    )
+
+
+def normal(
+    mean: float | Tensor,
+    std: float | Tensor = 1.0,
+    size: Shape | None = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DtypeLike | None = None,
+) -> Tensor:
+    """Return normal numbers of the given mean and standard deviation; tensors give one for each element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.normal(0.0, 1.0, (2, 3)).shape
+    (2, 3)
+    >>> tensor.normal(tensor.tensor([0.0, 9.0]), 0.0).tolist()
+    [0.0, 9.0]
+    """
+    parts = [x for x in (mean, std) if isinstance(x, TensorCore)]
+    means, stds = _array_of(mean), _array_of(std)
+    if (stds < 0).any():
+        raise ValueError("normal: a standard deviation is at least 0")
+    sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else shape_of(size)
+    if size is None and not parts:
+        raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
+    wanted = as_dtype(dtype) if dtype is not None else np.result_type(float32, *[_array_of(x) for x in parts])
+    drawn = normal_array(tuple(sizes), wanted, generator)
+    return wrap(np.asarray(drawn * stds + means).astype(wanted, copy=False))
+
+
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Return 1 with the probability that each element of `input` gives, else 0, in its dtype.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bernoulli(tensor.tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    chances = _array_of(as_tensor(input))
+    if chances.dtype.kind != "f":
+        raise TypeError(
+            f"bernoulli takes floating probabilities, not {chances.dtype}: convert them with x.float()"
+        )
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise ValueError("bernoulli: probabilities lie between 0 and 1")
+    drawn = uniform_array(chances.shape, chances.dtype, generator)
+    return wrap(np.asarray(drawn < chances).astype(chances.dtype))
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Return the places of `num_samples` draws, each place of a row by its weight in `input`.
+
+    Parameters
+    ----------
+    input
+        Weights of at least 0, of shape ``(places,)`` or ``(rows, places)``; they need not sum to 1.
+    replacement
+        Whether a place can be drawn again.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.multinomial(tensor.tensor([0.0, 3.0, 0.0]), 2, replacement=True).tolist()
+    [1, 1]
+    """
+    weights = _array_of(as_tensor(input)).astype(np.float64)
+    if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
+        raise ValueError(
+            f"multinomial takes weights of shape (places,) or (rows, places), not {weights.shape}"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
+        raise ValueError("multinomial: weights are finite, at least 0, and not all 0 in any row")
+    if num_samples < 1 or (not replacement and num_samples > (weights > 0).sum(-1).min()):
+        raise ValueError(
+            f"multinomial: can't draw {num_samples} places without replacement from "
+            f"{int((weights > 0).sum(-1).min())} of a weight above 0: pass replacement=True, or draw fewer"
+        )
+    rows = weights.reshape(-1, weights.shape[-1])
+    numbers = numbers_of(generator)
+    if replacement:
+        ends = np.cumsum(rows, -1)
+        drawn = numbers.random((len(rows), num_samples)) * ends[:, -1:]
+        places = np.stack(
+            [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
+        )
+    else:
+        # The places of the smallest exponential times, each at its weight's rate: draws without replacement
+        # (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
+        with np.errstate(divide="ignore"):
+            times = numbers.standard_exponential(rows.shape) / rows
+        places = np.argsort(times, -1)[:, :num_samples]
+    return wrap(places.reshape(*weights.shape[:-1], num_samples).astype(np.int64, copy=False))
+
+
+def _array_of(x: object) -> Array:
+    if isinstance(x, TensorCore):
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        return array
+    return np.asarray(x)

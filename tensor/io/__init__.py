@@ -1,0 +1,1 @@
+"""Tensors and the outside: NumPy, DLPack, files in the safetensors format, pickles, text."""

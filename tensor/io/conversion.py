@@ -1,0 +1,119 @@
+"""A tensor's values as Python numbers, lists and arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from tensor.core.storage import Array, lend
+from tensor.core.tensor_core import TensorCore
+
+
+class Conversion(TensorCore):
+    """Methods that turn a tensor into something else."""
+
+    __slots__ = ()
+
+    def item(self) -> Any:
+        """Return the one element as a Python number.
+
+        Raises
+        ------
+        ValueError
+            If the tensor has more elements, or none.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2.5]).item()
+        2.5
+        """
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        if array.size != 1:
+            self._raise_not_one("item()")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers; a number when there are no dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return array.tolist()
+
+    def numpy(self, *, force: bool = False) -> Array:
+        """Return an array over the tensor's memory, without a copy: both see each other's writes.
+
+        The array stays valid after the tensor is disposed. A clone of the tensor never sees a write made
+        through it.
+
+        Parameters
+        ----------
+        force
+            Whether a tensor that requires grad gives an array too.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor requires grad: a write through the array would be missing in its history.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> x.numpy()[0] = 5
+        >>> x.tolist()
+        [5.0, 0.0]
+        """
+        self._raise_if_disposed()
+        if self._node is not None and not force:
+            raise RuntimeError(
+                "a tensor that requires grad gives no array: writes through it would be missing in its "
+                "history. Use x.detach().numpy()"
+            )
+        return lend(self)
+
+    def __bool__(self) -> bool:
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        if array.size != 1:
+            self._raise_not_one("bool()", "; x.any() or x.all() tell about all of them")
+        return bool(array.item())
+
+    def __int__(self) -> int:
+        return int(self._one("int()"))
+
+    def __float__(self) -> float:
+        return float(self._one("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._one("complex()"))
+
+    def __index__(self) -> int:
+        value = self._one("an index")
+        if not isinstance(value, int):
+            raise TypeError(f"{value} is no index: only integer tensors are. Convert it: int(x), x.long()")
+        return int(value)
+
+    def _one(self, use: str) -> Any:
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        if array.size != 1:
+            self._raise_not_one(use)
+        return array.item()
+
+    def _raise_not_one(self, use: str, hint: str = "") -> NoReturn:
+        shape = self._array.shape  # type: ignore[union-attr]  # callers have seen it
+        raise ValueError(
+            f"{use} takes a tensor of one element, not of shape {shape}: pick one (x[0]) or reduce the "
+            f"tensor (x.sum()){hint}; x.tolist() gives all of them"
+        )

@@ -1,0 +1,229 @@
+"""Tensors in files, in the safetensors format: mapped when loaded, replaced whole when saved."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Mapping
+from stat import S_IMODE
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from tensor.core.loans import open_loan
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore, wrap, wrap_with
+from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tensor.core.tensor import Tensor
+
+# Copied at a time, where an array's elements lie apart.
+_PIECE_BYTES = 1 << 20
+
+_PathLike = str | os.PathLike[str]
+
+
+def load_file(path: _PathLike) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name, over the mapped file: nothing is copied or read yet.
+
+    The tensors belong to the current scope. The file stays mapped until the last tensor (and NumPy array)
+    over it has gone, and is let go at that moment; until then, don't shorten it or write into it by other
+    means. ``save_file`` to the same path is safe: it makes a new file (Windows refuses while the old one is
+    mapped: end the scope first). The first write to a loaded tensor makes a copy for that tensor, and
+    arrays from ``numpy()`` are read-only before it; the file never changes.
+
+    Parameters
+    ----------
+    path
+        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, F32, F64 and C64.
+
+    Raises
+    ------
+    SafetensorsError
+        If the file is cut off, broken or hostile, or holds a dtype that NumPy has not (BF16, F8): before
+        any tensor is made.
+    OSError
+        If there is no such file, or it can't be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tensor
+    >>> from scopes import new_dispose_scope
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "model.safetensors")
+    >>> tensor.save_file({"weight": tensor.ones((2, 3)), "bias": tensor.zeros((2,))}, path)
+    >>> with new_dispose_scope():
+    ...     loaded = tensor.load_file(path)
+    ...     loaded["bias"][0] = 5.0
+    ...     sorted(loaded), loaded["bias"].tolist(), tensor.load_file(path)["bias"].tolist()
+    (['bias', 'weight'], [5.0, 0.0], [0.0, 0.0])
+    >>> folder.cleanup()
+    """
+    place = _as_path(path)
+    with place.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        entries = read_header(file, size, place)
+        if all(entry.end == entry.begin for entry in entries.values()):
+            return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
+        # Read-only: a private writable mapping would be charged against the machine's memory at once.
+        mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    # Not marked as borrowed: nobody writes here, so clones and the tape may share the values without a copy.
+    return {name: wrap_with(_mapped(mapping, entry), None, None) for name, entry in entries.items()}
+
+
+def _mapped(mapping: mmap.mmap, entry: Entry) -> Array:
+    nbytes = entry.end - entry.begin
+    dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
+    array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
+    # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
+    open_loan(array.base, nbytes, None)
+    array = array.reshape(entry.shape)
+    return array if dtype is entry.dtype else array.astype(entry.dtype)
+
+
+def save_file(
+    tensors: Mapping[str, Tensor | np.ndarray[Any, Any]],
+    path: _PathLike,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write `tensors` to a safetensors file at `path`, whole or not at all.
+
+    The bytes go to a temporary file in the same folder, which takes the place of `path` once it is whole on
+    the disk: an error or a crash leaves the old file as it was. (A process that is killed leaves its
+    temporary file, ``.<random>.tmp``, behind.) They are streamed, so that no copy of a tensor is made in
+    memory; views and transposed tensors are written row by row. Values alone are written: no gradients, no
+    history. Tensors that share memory are each written in full.
+
+    Parameters
+    ----------
+    tensors
+        Tensors or arrays by name, of any dtype but complex128, such as ``module.state_dict()``.
+    path
+        The file to write or to replace; it keeps its permissions, and a link stays a link.
+    metadata
+        Texts by name, for the header.
+
+    Raises
+    ------
+    TypeError
+        If a name or a metadata text is no string, or a value no tensor or of a dtype that the format has
+        not.
+    ValueError
+        If a name can't be written (``"__metadata__"`` is the format's own).
+    TensorDisposedError
+        If one of the tensors is empty.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tensor
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "x.safetensors")
+    >>> tensor.save_file({"x": tensor.tensor([[1, 2], [3, 4]]).T}, path, metadata={"format": "np"})
+    >>> tensor.load_file(path)["x"].tolist()
+    [[1, 3], [2, 4]]
+    >>> folder.cleanup()
+    """
+    arrays = _arrays(tensors)
+    _require_texts(metadata)
+    head, order = compose(arrays, metadata)
+    target = _as_path(path).resolve()
+    partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
+    try:
+        with partial.open("xb") as file:
+            if target.exists():
+                partial.chmod(S_IMODE(target.stat().st_mode))
+            file.write(head)
+            for name in order:
+                _write(file, arrays[name])
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        # Gone already when it took the place of the target.
+        partial.unlink(missing_ok=True)
+
+
+def _as_path(path: _PathLike) -> Path:
+    from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
+
+    return Path(path)
+
+
+def _write(file: BinaryIO, array: Array) -> None:
+    for chunk in _chunks(array):
+        file.write(chunk.view(np.uint8).data)
+
+
+def _chunks(array: Array) -> Iterator[Array]:
+    """Yield the elements of `array` row by row, little-endian, in packed arrays of one dimension.
+
+    What is packed already comes whole and without a copy, the rest in pieces.
+    """
+    wanted = array.dtype.newbyteorder("<")
+    if array.flags.c_contiguous and array.dtype == wanted:
+        yield array.reshape(-1)
+        return
+    step = _PIECE_BYTES // wanted.itemsize
+    for start in range(0, array.size, step):
+        yield array.flat[start : start + step].astype(wanted, copy=False)
+
+
+def _arrays(tensors: object) -> dict[str, Array]:
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"save_file() takes a dict of tensors by name, not {type(tensors).__name__}: write "
+            "save_file({'x': x}, path)"
+        )
+    arrays: dict[str, Array] = {}
+    for name, x in tensors.items():
+        if not isinstance(name, str):
+            raise TypeError(f"save_file: the name {name!r} is {type(name).__name__}, and names are strings")
+        if name == METADATA:
+            raise ValueError(
+                f"save_file: the format keeps the name {METADATA!r} for itself: choose another, or pass "
+                "texts as metadata="
+            )
+        arrays[name] = _array(name, x)
+    return arrays
+
+
+def _array(name: str, x: object) -> Array:
+    if isinstance(x, TensorCore):
+        # Held while it is written: who writes to the tensor meanwhile, in another thread, copies first.
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+    elif isinstance(x, np.ndarray):
+        array = x
+    else:
+        raise TypeError(
+            f"save_file: {name!r} is {type(x).__name__}, and files hold tensors and arrays. Write "
+            "tensor.tensor(data) for numbers and lists, and one name per tensor ('layer.weight') for nested "
+            "dicts"
+        )
+    if array.dtype.newbyteorder("=") not in NAMES:
+        cure = "Convert it first, for example with x.to(tensor.float32)"
+        if array.dtype.kind == "c":
+            cure = "Convert it with x.to(tensor.complex64), or save real and imaginary part by two names"
+        raise TypeError(f"save_file: {name!r} is of {array.dtype}, which the format has not. {cure}")
+    return array
+
+
+def _require_texts(metadata: object) -> None:
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"save_file: metadata is a dict of texts, not {type(metadata).__name__}")
+    for key, text in metadata.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TypeError(
+                f"save_file: metadata holds texts by name, not {key!r}: {text!r}. Write str(value), or "
+                "json.dumps(value)"
+            )

@@ -1,0 +1,143 @@
+"""NumPy beside tensors: arrays from tensors, and NumPy's ufuncs and functions on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._dtypes import require_supported
+from tensor.core.storage import Array, claim, lend, writable
+from tensor.core.tensor_core import TensorCore, as_array, wrap
+from tensor.ops.data import as_data
+from tensor.ops.dispatch import function_of
+from tensor.ops.linalg import matmul
+from tensor.tape.modes import grad_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+function_of[np.matmul] = matmul
+
+NO_HISTORY = (
+    "and some argument requires grad: gradients would be lost there. Use the tensor namespace's own "
+    "function, or x.detach()"
+)
+
+
+class Interop(TensorCore):
+    """What NumPy asks an object of another library."""
+
+    __slots__ = ()
+
+    # Operators with an array or NumPy scalar on the left are ours.
+    __array_priority__ = 1000
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return an array over the tensor's memory; a copy only when `dtype` or `copy` ask for one."""
+        self._raise_if_disposed()
+        if self._node is not None:
+            raise RuntimeError(
+                "a tensor that requires grad gives no array: writes through it would be missing in its "
+                "history. Use x.detach().numpy()"
+            )
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if wanted != array.dtype:
+            if copy is False:
+                raise ValueError(f"a tensor of {array.dtype} has no array of {wanted} without a copy")
+            return array.astype(wanted)
+        if copy:
+            return array.copy()
+        del array  # a second reference would look like somebody who wants the values
+        return lend(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Run our own function for `ufunc` where there is one; other ufuncs run on the values alone."""
+        ours = function_of.get(ufunc)
+        if ours is not None and method == "__call__" and not kwargs:
+            result = ours(*[_as_operand(x) for x in inputs])
+            if result is not NotImplemented:
+                return result
+        out = kwargs.pop("out", ())
+        _require_no_history(f"np.{ufunc.__name__} runs on plain values here", [*inputs, *out])
+        if method == "at":
+            target, *others = inputs
+            place = writable(target) if isinstance(target, TensorCore) else target
+            return ufunc.at(place, *map(_values, others))
+        results = getattr(ufunc, method)(*map(_values, inputs), **_plain_arguments(kwargs))
+        if not out:
+            return tuple(map(_wrapped, results)) if isinstance(results, tuple) else _wrapped(results)
+        each = results if isinstance(results, tuple) else (results,)
+        written = tuple(
+            _wrapped(result) if target is None else _write(ufunc.__name__, target, result)
+            for target, result in zip(out, each, strict=True)
+        )
+        return written if isinstance(results, tuple) else written[0]
+
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Run NumPy's function on the values; it returns what it returns for arrays.
+
+        Examples
+        --------
+        >>> import numpy, tensor
+        >>> numpy.median(tensor.tensor([1.0, 5.0, 2.0])).item()
+        2.0
+        """
+        return function(*_plain_arguments(args), **_plain_arguments(kwargs))
+
+
+def _as_operand(x: object) -> object:
+    return as_data(x, None) if isinstance(x, (list, tuple)) else x
+
+
+def _values(x: Any) -> Any:
+    return claim(x) if isinstance(x, TensorCore) else x
+
+
+def _plain_arguments(x: Any) -> Any:
+    """Return `x` with arrays in place of tensors, in nested lists, tuples and dicts too."""
+    if isinstance(x, TensorCore):
+        return np.asarray(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)([_plain_arguments(item) for item in x])
+    if isinstance(x, dict):
+        return {key: _plain_arguments(item) for key, item in x.items()}
+    return x
+
+
+def _require_no_history(what: str, arguments: list[Any]) -> None:
+    for x in arguments:
+        if isinstance(x, TensorCore):
+            x._raise_if_disposed()
+            if x._node is not None and grad_enabled.get():
+                raise RuntimeError(f"{what}, {NO_HISTORY}")
+
+
+def _wrapped(result: Any) -> Any:
+    array = as_array(result)
+    require_supported(array.dtype)
+    return wrap(array)
+
+
+def _write(name: str, target: Any, result: Any) -> Any:
+    array = as_array(result)
+    place: Any = target._array if isinstance(target, TensorCore) else target
+    if place.shape != array.shape:
+        raise ValueError(f"np.{name}: out has shape {place.shape}, and the result {array.shape}")
+    if not np.can_cast(array.dtype, place.dtype, "same_kind"):
+        raise TypeError(
+            f"np.{name}: out of {place.dtype} can't take a result of {array.dtype}: give an out of that dtype"
+        )
+    del place
+    memory = writable(target) if isinstance(target, TensorCore) else target
+    memory[...] = array
+    return target

@@ -1,0 +1,236 @@
+"""Tensors as text, in PyTorch's form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._dtypes import bool_, complex64, float32, int64
+from tensor.core.tensor_core import TensorCore
+from tensor.tape.nodes import Leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.core.storage import Array
+
+# Dtypes that the text does not name: what Python's own numbers become.
+_PLAIN = (bool_, int64, float32, complex64)
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """How tensors are printed; see `set_printoptions`."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_PROFILES = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=inf),
+}
+_options = [PrintOptions()]
+
+
+def set_printoptions(
+    *,
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors are printed, for the whole process; what is not given stays.
+
+    Parameters
+    ----------
+    precision
+        Digits after the point (4).
+    threshold
+        The number of elements over which a tensor is summarised (1000).
+    edgeitems
+        How many items a summary shows at each end of each dimension (3).
+    linewidth
+        Characters in a line (80).
+    profile
+        ``"default"``, ``"short"`` or ``"full"``: what the others start from.
+    sci_mode
+        Whether numbers are in scientific notation; None, and a profile, let the values decide.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.set_printoptions(precision=2)
+    >>> tensor.tensor([1.23456])
+    tensor([1.23])
+    >>> tensor.set_printoptions(profile="default")
+    """
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    if profile is not None and profile not in _PROFILES:
+        raise ValueError(f"profile is one of {', '.join(map(repr, _PROFILES))}, not {profile!r}")
+    start = _options[0] if profile is None else _PROFILES[profile]
+    for name, value in given.items():
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} is a number of at least 0, not {value}")
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    _options[0] = replace(start, sci_mode=sci_mode, **changes)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """Return how tensors are printed, as `set_printoptions` takes it.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.get_printoptions()["precision"]
+    4
+    """
+    return {field.name: getattr(_options[0], field.name) for field in fields(PrintOptions)}
+
+
+class Printing(TensorCore):
+    """The text of a tensor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        array, options = self._array, _options[0]
+        if array is None:
+            return f"tensor(<disposed: {self._why_empty()}>)"
+        prefix = "tensor("
+        suffixes = []
+        if array.size == 0:
+            text = "[]"
+            if array.ndim != 1:
+                suffixes.append(f"size={array.shape}")
+        else:
+            text = text_of(array, len(prefix), options)
+        if array.dtype not in _PLAIN or (array.size == 0 and array.dtype != float32):
+            suffixes.append(f"dtype={array.dtype}")
+        node = self._node
+        if isinstance(node, Leaf):
+            suffixes.append("requires_grad=True")
+        elif node is not None:
+            suffixes.append(f"grad_fn={node!r}")
+        return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
+
+    def __format__(self, spec: str) -> str:
+        array = self._array
+        if array is not None and array.ndim == 0 and self._node is None:
+            return format(array.item(), spec)
+        return format(repr(self), spec)
+
+    def _why_empty(self) -> str:
+        ending = getattr(self, "_ending", None)
+        if ending is not None:
+            return str(ending)
+        scope = self._scope
+        if scope is not None and scope.is_disposed:
+            return (
+                "its dispose scope ended" if scope.name is None else f"its dispose scope {scope.name!r} ended"
+            )
+        return "by dispose()"
+
+
+def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
+    last = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if last + len(suffix) + 2 > linewidth:
+            text += ",\n" + " " * indent + suffix
+            last = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            last += len(suffix) + 2
+    return text + ")"
+
+
+def text_of(array: Array, indent: int, options: PrintOptions) -> str:
+    """Return the elements of `array` in brackets, lines after the first `indent` characters in."""
+    is_summary = array.size > options.threshold
+    shown = _edges(array, options.edgeitems) if is_summary else array
+    if array.dtype.kind == "c":
+        real, imaginary = _Column(shown.real, options), _Column(shown.imag, options)
+
+        def write(value: Any) -> str:
+            second = imaginary.write(value.imag).lstrip() + "j"
+            return real.write(value.real) + (second if second[0] in "+-" else "+" + second)
+
+        width = real.width + imaginary.width + 1
+    else:
+        column = _Column(shown, options)
+        write, width = column.write, column.width
+    return _nested(array, indent, options, is_summary, write, width + 2)
+
+
+def _edges(array: Array, edgeitems: int) -> Array:
+    """Return what a summary of `array` shows."""
+    kept = [
+        [*range(edgeitems), *range(n - edgeitems, n)] if n > 2 * edgeitems else range(n) for n in array.shape
+    ]
+    return np.asarray(array[np.ix_(*[np.asarray(places, np.intp) for places in kept])])
+
+
+class _Column:
+    """The form that all numbers of one tensor share."""
+
+    def __init__(self, array: Array, options: PrintOptions) -> None:
+        self.width = 1
+        self._form: Callable[[Any], str] = str
+        values = array.reshape(-1)
+        if array.dtype.kind != "f":
+            self.width = max([1, *map(len, map(str, values.tolist()))])
+            return
+        self._form = self._whole
+        precision = options.precision
+        kept = values[np.isfinite(values) & (values != 0)].astype(np.float64)
+        if kept.size == 0:
+            return
+        sizes = np.abs(kept)
+        low, high = float(sizes.min()), float(sizes.max())
+        is_scientific = options.sci_mode
+        if is_scientific is None:
+            is_scientific = high / 1000.0 > low or high > 1.0e8 or low < 1.0e-4
+        if is_scientific:
+            self._form = lambda value: f"{value:.{precision}e}"
+        elif (kept != np.ceil(kept)).any():
+            self._form = lambda value: f"{value:.{precision}f}"
+        self.width = max(len(self._form(value)) for value in kept.tolist())
+
+    @staticmethod
+    def _whole(value: float) -> str:
+        return f"{value:.0f}." if isfinite(value) else f"{value:.0f}"
+
+    def write(self, value: Any) -> str:
+        return self._form(value).rjust(self.width)
+
+
+def _nested(
+    array: Array, indent: int, options: PrintOptions, is_summary: bool, write: Callable[[Any], str], room: int
+) -> str:
+    if array.ndim == 0:
+        return write(array.item())
+    edge = options.edgeitems
+    is_cut = is_summary and len(array) > 2 * edge
+    starts = array[:edge] if is_cut else array
+    ends = array[len(array) - edge :] if is_cut else array[:0]
+    if array.ndim == 1:
+        items = [write(value) for value in starts.tolist()]
+        if is_cut:
+            items += [" ..." if edge else "...", *map(write, ends.tolist())]
+        in_line = max(1, (options.linewidth - indent) // room)
+        lines = [", ".join(items[i : i + in_line]) for i in range(0, len(items), in_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    parts = [_nested(part, indent + 1, options, is_summary, write, room) for part in starts]
+    if is_cut:
+        parts += ["...", *(_nested(part, indent + 1, options, is_summary, write, room) for part in ends)]
+    between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+    return "[" + between.join(parts) + "]"

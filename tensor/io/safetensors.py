@@ -1,0 +1,292 @@
+"""The safetensors format: its header, composed and taken apart, each claim of a file checked before use.
+
+A file is the length of the header (8 bytes, little-endian), the header (JSON, padded with spaces), and the
+tensors' bytes without gaps. The format and the order in which tensors are written are those of
+https://github.com/huggingface/safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from operator import attrgetter
+from reprlib import Repr
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
+
+from tensor import _dtypes as dtypes
+from tensor._dtypes import Dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tensor.core.storage import Array
+
+METADATA = "__metadata__"
+LENGTH_BYTES = 8
+MAX_HEADER_BYTES = 100_000_000
+MAX_DIMENSIONS = 64
+
+# In the order in which the tensors of a file are written: with the widest first, each is aligned.
+DTYPES: dict[str, Dtype] = {
+    "U64": dtypes.uint64,
+    "I64": dtypes.int64,
+    "F64": dtypes.float64,
+    "C64": dtypes.complex64,
+    "F32": dtypes.float32,
+    "U32": dtypes.uint32,
+    "I32": dtypes.int32,
+    "F16": dtypes.float16,
+    "U16": dtypes.uint16,
+    "I16": dtypes.int16,
+    "I8": dtypes.int8,
+    "U8": dtypes.uint8,
+    "BOOL": dtypes.bool_,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_RANKS = {dtype: rank for rank, dtype in enumerate(DTYPES.values())}
+# What the format has and NumPy has not.
+_FOREIGN = (
+    *("BF16", "F8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
+    *("F6_E2M3", "F6_E3M2", "F4"),
+)
+_FIELDS = {"dtype", "shape", "data_offsets"}
+# Digits of the largest 64-bit number.
+_MAX_DIGITS = 20
+
+_limited = Repr()
+_limited.maxstring = _limited.maxother = _limited.maxlong = 80
+_shown = _limited.repr
+_place = attrgetter("begin", "end")
+
+
+class SafetensorsError(ValueError):
+    """A file is no valid safetensors file, or holds what tensors can't hold.
+
+    The message names the file and the tensor, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tensor
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "broken.safetensors")
+    >>> path.write_bytes(b"oops")
+    4
+    >>> tensor.load_file(path)
+    Traceback (most recent call last):
+        ...
+    tensor.io.safetensors.SafetensorsError: ...broken.safetensors: ... at least 8 bytes ..., found 4 ...
+    >>> folder.cleanup()
+    """
+
+
+class Entry(NamedTuple):
+    """Where a tensor lies in its file, in bytes from the file's start, and what it is."""
+
+    dtype: Dtype
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> tuple[bytes, list[str]]:
+    """Return a file's bytes up to the first tensor, and the names in the order in which they follow."""
+    names = sorted(arrays, key=lambda name: (_RANKS[arrays[name].dtype.newbyteorder("=")], name))
+    header: dict[str, object] = {} if metadata is None else {METADATA: dict(sorted(metadata.items()))}
+    end = 0
+    for name in names:
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        dtype = NAMES[array.dtype.newbyteorder("=")]
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, end)}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"save_file: {_shown(text[error.start : error.end])}, in a tensor's name or in the metadata, is "
+            "half of a character and has no UTF-8. Give names and metadata without lone surrogates"
+        ) from None
+    encoded += b" " * (-len(encoded) % LENGTH_BYTES)
+    if len(encoded) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"save_file: names, shapes and metadata take {len(encoded):,} bytes, and the format allows "
+            f"{MAX_HEADER_BYTES:,}. Save to several files, or shorten the metadata"
+        )
+    return len(encoded).to_bytes(LENGTH_BYTES, "little") + encoded, names
+
+
+def read_header(file: BinaryIO, size: int, path: Path) -> dict[str, Entry]:
+    """Return the tensors of a `file` of `size` bytes by name; nothing behind the header is read."""
+    try:
+        return _entries_of(file, size)
+    except SafetensorsError as error:
+        raise SafetensorsError(f"{path}: no valid safetensors file: {error}") from None
+
+
+def _entries_of(file: BinaryIO, size: int) -> dict[str, Entry]:
+    if size < LENGTH_BYTES:
+        _fail(f"expected at least {LENGTH_BYTES} bytes (the header's length), found {size} in the whole file")
+    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if length > MAX_HEADER_BYTES:
+        _fail(f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}")
+    if length > size - LENGTH_BYTES:
+        _fail(
+            f"the header's length is {length:,}, expected at most {size - LENGTH_BYTES:,}: the file ends "
+            "there. It was cut off, or is of another format"
+        )
+    # By itself, so that a header of nothing but zeros takes no memory.
+    first = file.read(min(length, 1))
+    if first != b"{":
+        _fail(f"expected a header that starts with '{{', found {first!r}")
+    raw = first + file.read(length - 1)
+    if len(raw) != length:
+        _fail(f"expected a header of {length:,} bytes, found {len(raw):,}: the file shrank while it was read")
+    start = LENGTH_BYTES + length
+    try:
+        header = _decoder.decode(raw.decode())
+        if _has_each_key_once(header, raw):
+            return _checked(header, start, size)
+    except (ValueError, RecursionError):
+        pass
+    # What is wrong or unusual is read again with a look at each number and object: 2.7 times as long.
+    return _checked(_parse(raw), start, size)
+
+
+def _has_each_key_once(header: dict[str, object], raw: bytes) -> bool:
+    """Tell whether that is sure: another colon would stand in a text, or behind a key that comes twice."""
+    metadata = header.get(METADATA)
+    more = len(metadata) - len(_FIELDS) if isinstance(metadata, dict) else 0
+    return raw.count(b":") == (1 + len(_FIELDS)) * len(header) + more
+
+
+def _checked(header: dict[str, object], start: int, size: int) -> dict[str, Entry]:
+    if METADATA in header:
+        _check_metadata(header.pop(METADATA))
+    entries = {name: _entry(name, value, start, size) for name, value in header.items()}
+    _check_layout(entries, start, size)
+    return entries
+
+
+def _fail(what: str) -> NoReturn:
+    raise SafetensorsError(what)
+
+
+def _parse(raw: bytes) -> dict[str, object]:
+    try:
+        header = _careful_decoder.decode(raw.decode())
+    except UnicodeDecodeError as error:
+        _fail(f"expected a header in UTF-8, found the byte 0x{raw[error.start]:02x} at {error.start}")
+    except json.JSONDecodeError as error:
+        _fail(f"expected JSON in the header, found {error.msg} at character {error.pos}")
+    except RecursionError:
+        _fail("expected two levels of JSON objects in the header, found them nested without end")
+    return header  # type: ignore[no-any-return]  # it starts with a brace
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                _fail(f"expected each key of the header once, found {_shown(key)} twice")
+            seen.add(key)
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        _fail(f"expected integers of at most 64 bits, found {_shown(digits)}")
+    return int(digits)
+
+
+def _constant(name: str) -> NoReturn:
+    _fail(f"expected JSON in the header, found {name}")
+
+
+_decoder = json.JSONDecoder()
+_careful_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant)
+
+
+def _check_metadata(value: object) -> None:
+    if not isinstance(value, dict):
+        _fail(f"expected an object of texts as {METADATA}, found {_shown(value)}")
+    for key, text in value.items():
+        if not isinstance(text, str) or not _has_utf8(key + text):
+            _fail(f"expected a text as {METADATA}[{_shown(key)}], found {_shown(text)}")
+
+
+def _entry(name: str, value: object, start: int, size: int) -> Entry:
+    if not _has_utf8(name):
+        _fail_at(name, ": expected a name in UTF-8, found a lone surrogate")
+    if not isinstance(value, dict) or not value.keys() >= _FIELDS:
+        _fail_at(name, f": expected an object with dtype, shape, data_offsets, found {_shown(value)}")
+    code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    dtype = DTYPES.get(code) if isinstance(code, str) else None
+    if dtype is None:
+        if isinstance(code, str) and code in _FOREIGN:
+            _fail_at(
+                name,
+                f" is of dtype {code}, which NumPy has not and so no tensor can hold. Convert the file "
+                f"once with PyTorch (x.to(torch.float32) for each tensor of {code}) and load the result",
+            )
+        _fail_at(name, f": expected a dtype out of {', '.join(DTYPES)}, found {_shown(code)}")
+    if not _are_sizes(shape):
+        _fail_at(name, f": expected a shape of integers of at least 0, found {_shown(shape)}")
+    if len(shape) > MAX_DIMENSIONS:
+        _fail_at(name, f": expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
+    nbytes = math.prod(shape) * dtype.itemsize
+    # Zeros left out: NumPy must be able to count the other dimensions of an empty tensor too.
+    if (nbytes or math.prod([n for n in shape if n]) * dtype.itemsize) > sys.maxsize:
+        _fail_at(name, f": expected a shape whose bytes can be counted in 64 bits, found {_shown(shape)}")
+    if not _are_sizes(offsets) or len(offsets) != 2:
+        _fail_at(name, f": expected data_offsets of two integers of at least 0, found {_shown(offsets)}")
+    begin, end = offsets
+    if not begin <= end <= size - start:
+        _fail_at(
+            name,
+            f": expected data_offsets in order and within the {size - start:,} bytes after the header, "
+            f"found {_shown(offsets)}",
+        )
+    if end - begin != nbytes:
+        _fail_at(
+            name,
+            f": expected {nbytes:,} bytes for shape {_shown(shape)} of {code}, found {end - begin:,} "
+            f"between its data_offsets {_shown(offsets)}",
+        )
+    return Entry(dtype, tuple(shape), start + begin, start + end)
+
+
+def _fail_at(name: str, what: str) -> NoReturn:
+    _fail(f"tensor {_shown(name)}{what}")
+
+
+def _has_utf8(text: str) -> bool:
+    # An escape in JSON can give half of a character.
+    return text.isprintable() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _are_sizes(value: object) -> bool:
+    # A bool is an int to isinstance.
+    return isinstance(value, list) and not [n for n in value if type(n) is not int or n < 0]
+
+
+def _check_layout(entries: Mapping[str, Entry], start: int, size: int) -> None:
+    end = start
+    for entry in sorted(entries.values(), key=_place):
+        if entry.begin != end:
+            name = next(name for name, other in entries.items() if other is entry)
+            fault = "overlaps the one before it" if entry.begin < end else "leaves a hole before it"
+            _fail_at(
+                name,
+                f" {fault}: expected it to begin at byte {end - start:,} of the data, found "
+                f"{entry.begin - start:,}",
+            )
+        end = entry.end
+    if end != size:
+        _fail(
+            f"expected the file to end with its last tensor, at {end:,} bytes, found {size - end:,} bytes "
+            "after it"
+        )

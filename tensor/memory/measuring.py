@@ -1,0 +1,213 @@
+"""What a block or a function does with memory: ``measure``; and how much it may take: ``limit``."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+
+from scopes.lowlevel import format_bytes, measure_peaks_by, parse_size
+from tensor.memory import accounting, leases
+from tensor.memory.limits import set_limit
+from tensor.memory.pool import trim_to_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.memory.books import Peak
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class measure:  # noqa: N801  # it is called like a function
+    """Measure the memory of a block, or of each call of a function that it decorates.
+
+    The figures can be read inside the block and after it. They are of the whole process: what other threads
+    allocate meanwhile counts too. Measures nest and overlap in any way. Of a function that
+    it decorates, the figures are those of the call that ended last.
+
+    Raises
+    ------
+    RuntimeError
+        When the figures are read before the block began, or the same measure is entered twice at once.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> with memory.measure() as step:
+    ...     y = tensor.ones((1000,)) * 2
+    >>> step.peak_bytes_change >= step.live_bytes_change
+    True
+    """
+
+    __slots__ = ("_allocated", "_live", "_peak", "_results")
+
+    def __init__(self) -> None:
+        # While it runs, the peak and where the figures began; afterwards (peak, its change, allocated, live).
+        self._peak: Peak | None = None
+        self._live = 0
+        self._allocated = 0
+        self._results: tuple[int, int, int, int] | None = None
+
+    def __enter__(self) -> Self:
+        if self._peak is not None:
+            raise RuntimeError("this measure is already running: write memory.measure() for each block")
+        self._results = None
+        self._peak = accounting.watch()
+        self._allocated = _allocated()
+        self._live = accounting.take_stock()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        peak = self._peak
+        if peak is not None:
+            self._results = self._figures()
+            self._peak = None
+            accounting.unwatch(peak)
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return `function`, measured at each call; an ``async def`` until it ends."""
+
+        def around() -> _Reporting:
+            return _Reporting(self)
+
+        return _decorated(function, around)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest `bytes_live` of the process since the block began."""
+        return self._figures()[0]
+
+    @property
+    def peak_bytes_change(self) -> int:
+        """How far that was above what was live when the block began."""
+        return self._figures()[1]
+
+    @property
+    def allocated_bytes(self) -> int:
+        """All bytes that were allocated in the block, those in memory of the pool too."""
+        return self._figures()[2]
+
+    @property
+    def live_bytes_change(self) -> int:
+        """How much more is live than when the block began; negative when it is less."""
+        return self._figures()[3]
+
+    def _figures(self) -> tuple[int, int, int, int]:
+        if self._results is not None:
+            return self._results
+        peak = self._peak
+        if peak is None:
+            raise RuntimeError("nothing was measured yet: read the figures in the `with` block or after it")
+        live = accounting.take_stock()
+        return peak.nbytes, peak.nbytes - self._live, _allocated() - self._allocated, live - self._live
+
+    def __repr__(self) -> str:
+        if self._peak is None and self._results is None:
+            return "<measure: not begun>"
+        peak, change, allocated, live = self._figures()
+        return (
+            f"<measure: peak {format_bytes(peak)} ({format_bytes(change)} above the start), "
+            f"allocated {format_bytes(allocated)}, live {format_bytes(live)} more>"
+        )
+
+
+class _Reporting(measure):
+    """The measure of one call, which tells its figures to the one that decorates."""
+
+    __slots__ = ("_to",)
+
+    def __init__(self, to: measure) -> None:
+        super().__init__()
+        self._to = to
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._to._results = self._results
+
+
+def _allocated() -> int:
+    return accounting.made()[1] + leases.books.leased
+
+
+_IS_GENERATOR = 0x20 | 0x200
+_IS_COROUTINE = 0x80
+
+
+def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callable[_P, _R]:
+    """Return `function`, each call of it inside a new ``around()``."""
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    if flags & _IS_GENERATOR:
+        raise TypeError(
+            f"{function.__name__} is a generator function: its body runs in the loops of its callers. Write "
+            "the `with` statement in its body, or around the loop"
+        )
+    if flags & _IS_COROUTINE:
+
+        @wraps(function)
+        async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+            with around():
+                return await cast("Any", function(*args, **kwargs))
+
+        return cast("Callable[_P, _R]", awaited)
+
+    @wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with around():
+            return function(*args, **kwargs)
+
+    return called
+
+
+class limit:  # noqa: N801  # it is called like a function
+    """Limit the memory of the process while a block runs, or each call of a function that it decorates.
+
+    Live, pinned and cached bytes count. An allocation that would go over the limit first lets the pool give
+    memory back, then garbage is collected; then it raises ``OutOfMemoryError``. Of nested limits the smallest
+    counts, and that of ``configure`` is one of them. What is live already stays.
+
+    Parameters
+    ----------
+    nbytes
+        Bytes, or text such as ``"2 GiB"``.
+
+    Raises
+    ------
+    ValueError
+        When `nbytes` says no size.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> with memory.limit("2 GiB"):
+    ...     pass
+    """
+
+    __slots__ = ("_entered", "nbytes")
+
+    def __init__(self, nbytes: int | str) -> None:
+        self.nbytes = parse_size(nbytes, "limit")
+        self._entered: list[object] = []
+
+    def __enter__(self) -> Self:
+        key = object()
+        self._entered.append(key)
+        set_limit(key, self.nbytes)
+        trim_to_limit()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        set_limit(self._entered.pop(), None)
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return `function`, limited at each call; an ``async def`` until it ends."""
+        nbytes = self.nbytes
+
+        def around() -> limit:
+            return limit(nbytes)
+
+        return _decorated(function, around)
+
+
+measure_peaks_by(measure)

@@ -1,0 +1,261 @@
+"""What users read and set: the figures of memory, the pool's settings, and a report of who holds what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scopes.lowlevel import format_bytes, parse_size
+from tensor.memory import accounting, heap, leases, limits, pool
+from tensor.memory.holders import Holding, holdings
+
+
+class MemoryStatistics(NamedTuple):
+    """The figures at one moment. Two subtract.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> before = memory.statistics()
+    >>> (memory.statistics() - before).bytes_live
+    0
+    """
+
+    #: Under tensors and under the graph.
+    bytes_live: int
+    #: The most that was live at once since the start, or since ``reset_peak()``. Exact from the first look
+    #: on; of the time before anybody looked it may be 1/64 too low.
+    bytes_peak: int
+    #: All that ever was live.
+    bytes_allocated: int
+    #: All that is neither live nor pinned any more.
+    bytes_freed: int
+    #: Kept by the pool for the next tensors.
+    bytes_cached: int
+    #: Borrowed from others, a file that is mapped for example.
+    bytes_external: int
+    #: No tensor's any more, but still seen from outside, by an array of ``x.numpy()`` for example.
+    bytes_pinned: int
+    #: How many blocks were allocated.
+    allocation_count: int
+    #: How many of those the pool had.
+    reuse_count: int
+    #: How many of those were large enough for the pool and yet needed fresh memory.
+    reuse_miss_count: int
+    #: How many operations put their result into the memory of a donated tensor.
+    donation_reuse_count: int
+    #: How many could not.
+    donation_miss_count: int
+
+    def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
+        return MemoryStatistics(*[mine - its for mine, its in zip(self, other, strict=True)])
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{name}: {format_bytes(value) if name.startswith('bytes') else value}"
+            for name, value in self._asdict().items()
+        )
+
+
+def statistics() -> MemoryStatistics:
+    """Return the figures of this moment, frozen.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> x = tensor.ones((100, 100))
+    >>> figures = memory.statistics()
+    >>> figures.bytes_peak >= figures.bytes_live
+    True
+    """
+    # What ends is read before what begins, so that other threads at work can't make bytes_freed negative.
+    pinned = leases.pinned()
+    live = accounting.look()
+    books = leases.books
+    count, nbytes = accounting.made()
+    allocated = nbytes + books.leased
+    return MemoryStatistics(
+        bytes_live=live,
+        bytes_peak=accounting.process_peak.nbytes,
+        bytes_allocated=allocated,
+        bytes_freed=allocated - live - pinned,
+        bytes_cached=books.cached,
+        bytes_external=books.external,
+        bytes_pinned=pinned,
+        allocation_count=count + books.reuse + books.miss + books.leased_small,
+        reuse_count=books.reuse,
+        reuse_miss_count=books.miss,
+        donation_reuse_count=books.donation_reuse,
+        donation_miss_count=books.donation_miss,
+    )
+
+
+def reset_peak() -> None:
+    """Let `bytes_peak` start again at what is live now. Running measures go on as before.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> memory.reset_peak()
+    >>> figures = memory.statistics()
+    >>> figures.bytes_peak == figures.bytes_live
+    True
+    """
+    accounting.look()
+    accounting.restart(accounting.process_peak)
+
+
+class Configuration(NamedTuple):
+    """The settings that ``configure`` changes."""
+
+    max_cached_bytes: int
+    min_pooled_bytes: int
+    limit_bytes: int | None
+    fill: int | None
+
+
+class _Given:
+    """What is not given does not change."""
+
+    def __repr__(self) -> str:
+        return "as it is"
+
+
+_AS_IT_IS = _Given()
+
+
+def configuration() -> Configuration:
+    """Return the settings, frozen. Limits of ``memory.limit`` are not among them.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> memory.configuration().min_pooled_bytes
+    524288
+    """
+    own = limits.limit_of(_CONFIGURED)
+    return Configuration(pool.pool.max_cached, pool.pool.min_pooled, own, pool.pool.fill)
+
+
+_CONFIGURED = "configure"
+
+
+def configure(
+    *,
+    max_cached_bytes: int | str | _Given = _AS_IT_IS,
+    min_pooled_bytes: int | str | _Given = _AS_IT_IS,
+    limit_bytes: int | str | _Given | None = _AS_IT_IS,
+    fill: int | _Given | None = _AS_IT_IS,
+) -> None:
+    """Change settings of the process; those that are not given stay. Sizes are bytes or ``"512 MiB"``.
+
+    Parameters
+    ----------
+    max_cached_bytes
+        How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
+    min_pooled_bytes
+        From which size on blocks come from the pool; 512 KiB at the start, for below the C library's own
+        cache is quicker. Zero pools everything.
+    limit_bytes
+        How much may be live, pinned and cached together; None, as at the start, for no limit.
+    fill
+        A byte, 0 to 255, that uninitialised memory is filled with, so that reading what was never written
+        shows; None, as at the start, leaves it as it is.
+
+    Raises
+    ------
+    ValueError
+        When a value says no size, or no byte. No setting has changed then.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> memory.configure(max_cached_bytes="2 GiB", fill=0xCD)
+    >>> memory.configuration().max_cached_bytes
+    2147483648
+    >>> memory.configure(max_cached_bytes="1 GiB", fill=None)
+    """
+    if not isinstance(max_cached_bytes, _Given):
+        max_cached_bytes = parse_size(max_cached_bytes, "max_cached_bytes")
+    if not isinstance(min_pooled_bytes, _Given):
+        min_pooled_bytes = max(parse_size(min_pooled_bytes, "min_pooled_bytes"), 1)
+    if not isinstance(limit_bytes, _Given) and limit_bytes is not None:
+        limit_bytes = parse_size(limit_bytes, "limit_bytes")
+    if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
+        raise ValueError(f"fill is {fill!r}, which is no byte: write a whole number from 0 to 255, or None")
+    if not isinstance(fill, _Given):
+        pool.pool.fill = fill
+    if not isinstance(min_pooled_bytes, _Given):
+        pool.pool_from(min_pooled_bytes)
+    if not isinstance(max_cached_bytes, _Given):
+        pool.pool.max_cached = max_cached_bytes
+        pool.trim(max_cached_bytes)
+    if not isinstance(limit_bytes, _Given):
+        limits.set_limit(_CONFIGURED, limit_bytes)
+        pool.trim_to_limit()
+
+
+def trim(to_bytes: int | str = 0) -> int:
+    """Give the pool's memory back to the system until at most `to_bytes` are cached.
+
+    Blocks of sizes that nobody has asked for the longest time go first.
+
+    Returns
+    -------
+    The bytes that were given back.
+
+    Raises
+    ------
+    ValueError
+        When `to_bytes` says no size.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> gone = memory.trim()
+    >>> memory.statistics().bytes_cached
+    0
+    """
+    most = parse_size(to_bytes, "to_bytes")
+    leases.drain()
+    gone = pool.trim(most)
+    heap.give_back()
+    return gone
+
+
+def report() -> str:
+    """Return what the memory is doing, to be printed: the totals, and what is live, largest first.
+
+    Examples
+    --------
+    >>> from tensor import memory
+    >>> print(memory.report())  # doctest: +ELLIPSIS
+    memory: ... live, peak ...
+    """
+    now = statistics()
+    most = leases.books.limit
+    bound = "no limit" if most is None else f"limit {format_bytes(most)}"
+    pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
+    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(pool.pool.max_cached)}"
+    fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
+    lines = [
+        f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",
+        f"{pinned}, {cached}",
+        f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
+    ]
+    found, unnamed = holdings()
+    for title, rows in (
+        ("held", [(holding.nbytes, holding.count, _with_holders(holding)) for holding in found]),
+        ("small", [(n * count, count, f"{n} bytes") for n, count in unnamed.items()]),
+        ("cached", [(n * count, count, f"{n} bytes") for n, count in pool.cached().items()]),
+    ):
+        rows.sort(reverse=True)
+        lines += [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:10]]
+        if len(rows) > 10:
+            rest = sum(row[0] for row in rows[10:])
+            lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - 10} other kinds")
+    return "\n".join(lines)
+
+
+def _with_holders(holding: Holding) -> str:
+    return f"{holding.kind} by {', '.join(holding.by)}" if holding.by else holding.kind

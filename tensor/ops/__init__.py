@@ -1,0 +1,1 @@
+"""Operations: dispatch, elementwise, reductions, scans, linear algebra, shapes, indexing, in place."""

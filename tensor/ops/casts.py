@@ -1,0 +1,267 @@
+"""A tensor's values in another dtype."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from tensor._dtypes import (
+    DtypeLike,
+    as_dtype,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from tensor.core.tensor_core import TensorCore
+from tensor.ops.data import as_tensor, cast
+from tensor.ops.dispatch import apply
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+# Inside the class, `bool` is a method.
+Flag = bool
+
+# What may stand where PyTorch takes a device; only the first one is here.
+_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+_ASTYPE = RULES["astype"]
+
+
+def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
+    """Return the values of `x` as `dtype`; with ``copy=False`` `x` itself where it has that dtype.
+
+    A copy of the same dtype costs nothing until one side is written to. Complex values lose their imaginary
+    part on the way to a real dtype.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
+    [1, -2]
+    """
+    x = as_tensor(x)
+    wanted = as_dtype(dtype)
+    if x.dtype == wanted:
+        return x.clone() if copy else x
+    return apply(_ASTYPE, lambda a: cast(a, wanted), (x,))
+
+
+class Casts(TensorCore):
+    """Methods that return the tensor in another dtype."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        target: DtypeLike | Tensor | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        device: str | None = None,
+        copy: Flag = False,
+    ) -> Tensor:
+        """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
+
+        Parameters
+        ----------
+        target
+            A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"``.
+        dtype
+            The dtype, when `target` is a device or left out.
+        device
+            ``"cpu"``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.to(tensor.float64).dtype, x.to("cpu", dtype="int8").dtype, x.to("cpu") is x
+        (dtype('float64'), dtype('int8'), True)
+        """
+        self._raise_if_disposed()
+        if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
+            target, device = None, target
+        if device not in (None, "cpu"):
+            raise ValueError(f"there is no device {device!r} here: all memory is the processor's. Use 'cpu'")
+        if target is not None and dtype is not None:
+            raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
+        wanted = dtype if target is None else target
+        x = as_tensor(self)
+        if isinstance(wanted, TensorCore):
+            wanted = as_tensor(wanted).dtype
+        return astype(x, x.dtype if wanted is None else wanted, copy=copy)
+
+    def type(self, dtype: DtypeLike) -> Tensor:
+        """Return the tensor as `dtype`; itself where it has that dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).type(tensor.int64).tolist()
+        [1]
+        """
+        return self.to(dtype)
+
+    def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
+        """Return the values as `dtype`, as NumPy's method does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).astype("int8").dtype
+        dtype('int8')
+        """
+        return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every core is a Tensor
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """Return the tensor in the dtype of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).type_as(tensor.tensor([1])).dtype
+        dtype('int64')
+        """
+        return self.to(other)
+
+    def cpu(self) -> Self:
+        """Return the tensor itself: all memory is the processor's.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.cpu() is x
+        True
+        """
+        self._raise_if_disposed()
+        return self
+
+    def half(self) -> Tensor:
+        """Return the tensor as float16; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).half().dtype
+        dtype('float16')
+        """
+        return self.to(float16)
+
+    def float(self) -> Tensor:
+        """Return the tensor as float32; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).float().dtype
+        dtype('float32')
+        """
+        return self.to(float32)
+
+    def double(self) -> Tensor:
+        """Return the tensor as float64; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).double().dtype
+        dtype('float64')
+        """
+        return self.to(float64)
+
+    def char(self) -> Tensor:
+        """Return the tensor as int8; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).char().dtype
+        dtype('int8')
+        """
+        return self.to(int8)
+
+    def short(self) -> Tensor:
+        """Return the tensor as int16; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).short().dtype
+        dtype('int16')
+        """
+        return self.to(int16)
+
+    def int(self) -> Tensor:
+        """Return the tensor as int32; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).int().dtype
+        dtype('int32')
+        """
+        return self.to(int32)
+
+    def long(self) -> Tensor:
+        """Return the tensor as int64; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).long().dtype
+        dtype('int64')
+        """
+        return self.to(int64)
+
+    def byte(self) -> Tensor:
+        """Return the tensor as uint8; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).byte().dtype
+        dtype('uint8')
+        """
+        return self.to(uint8)
+
+    def bool(self) -> Tensor:
+        """Return the tensor as bool; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).bool().dtype
+        dtype('bool')
+        """
+        return self.to(bool_)
+
+    def cfloat(self) -> Tensor:
+        """Return the tensor as complex64; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).cfloat().dtype
+        dtype('complex64')
+        """
+        return self.to(complex64)
+
+    def cdouble(self) -> Tensor:
+        """Return the tensor as complex128; itself where it is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).cdouble().dtype
+        dtype('complex128')
+        """
+        return self.to(complex128)

@@ -1,0 +1,230 @@
+"""What users pass as data, as arrays and tensors of a supported dtype; what is wrong is named by its path."""
+
+from __future__ import annotations
+
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._dtypes import (
+    Dtype,
+    DtypeLike,
+    as_dtype,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    iinfo,
+    int64,
+    require_supported,
+)
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore, hold_for, wrap_with
+from tensor.kernels.placing import copy
+from tensor.memory.pool import pool
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+_NUMBERS = (bool, int, float, complex)
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
+_LISTS = frozenset({list, tuple})
+# Data of these types have no memory that an array could share.
+_HELD_BY_NOBODY = frozenset({bool, int, float, complex, list})
+_ARRAYS = (np.ndarray, np.generic)
+# What Python's numbers become.
+_OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
+# And where NumPy makes something else of them.
+_DEFAULTS = {float64: float32, complex128: complex64}
+# In a copy of this context NumPy says nothing of what is out of range: in 0.3 us, `errstate` takes 1.6.
+_silence = Context()
+_silence.run(np.seterr, invalid="ignore", over="ignore")
+_in_silence = _silence.copy
+# Numbers up to here have a place in all floating dtypes.
+_SMALL = 65504
+
+
+def as_data(data: object, dtype: DtypeLike | None) -> Array:
+    """Return `data` as an array of a supported dtype; it may share the memory of `data`."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    kind = type(data)
+    if kind in _NUMBERS:
+        simple = dtype_for_number(data, wanted)
+        if simple is not None:
+            return np.array(data, simple)
+    elif kind not in _LISTS:
+        if isinstance(data, TensorCore):
+            data._raise_if_disposed()
+            data = data._array
+        if isinstance(data, _ARRAYS):
+            found = require_supported(data.dtype)
+            return cast(np.asarray(data, found), found if wanted is None else wanted)
+        if not isinstance(data, _NUMBERS_AND_LISTS):
+            data = _converted(data)
+            if isinstance(data, np.ndarray):
+                return as_data(data, wanted)
+    array = _read(data)
+    found = array.dtype
+    if wanted is None:
+        if found not in _DEFAULTS or not _is_of_numbers(data):
+            return array
+        return array.astype(_DEFAULTS[found])
+    if found.kind in "iu" and wanted.kind in "iu":
+        fitted = array.astype(wanted)
+        if not np.count_nonzero(fitted != array):
+            return fitted
+    _require_fit(array, wanted)
+    return cast(array, wanted)
+
+
+def new_array(data: object, dtype: DtypeLike | None) -> Array:
+    """Return an array of its own with a copy of `data`."""
+    array = as_data(data, dtype)
+    if type(data) not in _HELD_BY_NOBODY or array.nbytes >= pool.min_pooled:
+        array = copy(array)
+    return array
+
+
+def as_tensor(x: object) -> Tensor:
+    """Return `x` itself when it is a tensor, else a new tensor with its data."""
+    if isinstance(x, TensorCore):
+        return x  # type: ignore[return-value]  # every core made is a Tensor
+    array = new_array(x, None)
+    return wrap_with(array, None, hold_for(array))
+
+
+def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
+    """Return the dtype of an array of Python's `number`, if any; None also where it takes a closer look.
+
+    Without the way of the lists, which is three times as long.
+    """
+    kind = type(number)
+    if wanted is None:
+        if kind is int and not _LEAST <= number <= _MOST:
+            return None
+        return _OF_NUMBERS.get(kind)
+    if kind is bool:
+        return wanted
+    if kind is int and 0 <= number <= 127:  # which all dtypes hold
+        return wanted
+    if (kind is int or kind is float) and wanted.kind in "fc" and -_SMALL <= number <= _SMALL:
+        return wanted
+    return None
+
+
+def cast(array: Array, dtype: Dtype) -> Array:
+    """Return `array` as `dtype`, itself where it is; complex values lose their imaginary part."""
+    if array.dtype == dtype:
+        return array
+    kind = array.dtype.kind
+    if kind in "biu" and dtype != float16:
+        return array.astype(dtype)
+    kept = array.real if kind == "c" and dtype.kind not in "cb" else array
+    # Out of range: infinite as float, and as integer what the machine makes of it, as in PyTorch.
+    return _in_silence().run(kept.astype, dtype)
+
+
+def _converted(data: object) -> object:
+    """Return what an object of another kind offers: its array, its buffer, or the list of its items."""
+    if isinstance(data, (str, dict, set, frozenset)):
+        raise TypeError(
+            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
+            "its values as a list of numbers"
+        )
+    if hasattr(data, "__array__") or isinstance(data, (bytes, bytearray, memoryview)):
+        buffer = memoryview(data) if isinstance(data, (bytes, bytearray)) else data
+        return np.asarray(buffer)
+    if hasattr(data, "__iter__"):
+        return list(data)
+    try:
+        return np.asarray(memoryview(data))  # type: ignore[arg-type]  # what has no buffer raises
+    except TypeError:
+        raise TypeError(
+            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}"
+        ) from None
+
+
+def _read(data: object) -> Array:
+    try:
+        array: Array = np.array(data)
+    except (TypeError, ValueError, RuntimeError):  # ragged, or some tensor in it gives NumPy no array
+        _require_regular(data, "data")
+        array = np.array(_plain_lists(data))
+    if array.dtype.kind not in "biufc":
+        _require_regular(data, "data")
+        array = np.array(_plain_lists(data))
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"data mixes what no one dtype can hold (NumPy makes it {array.dtype})")
+    require_supported(array.dtype)
+    return array
+
+
+def _plain_lists(data: object) -> object:
+    if isinstance(data, TensorCore):
+        return data._array
+    if isinstance(data, (list, tuple)):
+        return [_plain_lists(item) for item in data]
+    return data
+
+
+def _require_regular(data: object, path: str) -> tuple[int, ...]:
+    """Return the shape of nested lists, or raise the error that names where they go wrong."""
+    if isinstance(data, TensorCore):
+        data._raise_if_disposed()
+        return () if data._array is None else data._array.shape
+    if isinstance(data, _ARRAYS):
+        require_supported(data.dtype)
+        return data.shape
+    if isinstance(data, int) and not -(2**63) <= data < 2**64:
+        raise ValueError(f"{path} is {data}, which no integer dtype holds: pass it as a float")
+    if isinstance(data, _NUMBERS):
+        return ()
+    if not isinstance(data, (list, tuple)):
+        raise TypeError(f"{path} is {_called(data)}, not a number: tensors hold numbers and booleans only")
+    shapes = [_require_regular(item, f"{path}[{i}]") for i, item in enumerate(data)]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"the nested lists are ragged: {path}[{i}] {_described(shape)} where {path}[0] "
+                f"{_described(shapes[0])}. Lists at one depth need one length: pad the shorter ones, or keep "
+                "a list of tensors"
+            )
+    return (len(data), *(shapes[0] if shapes else ()))
+
+
+def _described(shape: tuple[int, ...]) -> str:
+    if len(shape) == 0:
+        return "is a number"
+    if len(shape) == 1:
+        return f"has {shape[0]} item{'' if shape[0] == 1 else 's'}"
+    return f"has shape {shape}"
+
+
+def _called(data: object) -> str:
+    return repr(data) if data is None or isinstance(data, str) else f"of type {type(data).__name__}"
+
+
+def _require_fit(array: Array, dtype: Dtype) -> None:
+    """Raise when Python numbers have no place in `dtype`. Fractions are cut, as in PyTorch."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"complex data does not fit {dtype}: pass dtype=tensor.complex64, or the real parts")
+    if dtype.kind not in "iu" or array.dtype.kind == "b" or array.size == 0:
+        return
+    limits = iinfo(dtype)
+    low, high = array.min(), array.max()
+    if not (low >= limits.min and high <= limits.max):
+        worst = low if not low >= limits.min else high
+        raise ValueError(
+            f"{worst} does not fit {dtype}, which holds {limits.min} to {limits.max}: choose another dtype"
+        )
+
+
+def _is_of_numbers(data: object) -> bool:
+    """Tell whether the first number in `data` is Python's: arrays and tensors keep their dtype."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return not isinstance(data, (*_ARRAYS, TensorCore))

@@ -1,0 +1,104 @@
+"""Einstein's summation: products of tensors, summed over named dimensions."""
+
+from __future__ import annotations
+
+from string import ascii_letters
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor.core.storage import claim
+from tensor.core.tensor_core import as_array, wrap
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import Operand, explain, record
+from tensor.tape.rules.linalg import einsum_of
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+
+def einsum(equation: str, *operands: Operand) -> Tensor:
+    """Return the sum of products that `equation` names: a letter for each dimension.
+
+    Dimensions of one letter go together; those that are missing behind ``->`` are summed. Without ``->`` the
+    result has the letters that occur once, in alphabetical order. ``...`` stands for dimensions that
+    broadcast.
+
+    Parameters
+    ----------
+    equation
+        ``"ij,jk->ik"`` is the product of two matrices, ``"ii->i"`` a diagonal, ``"bij->b"`` a sum.
+    operands
+        One tensor for each part of `equation`.
+
+    Raises
+    ------
+    ValueError
+        If the equation is malformed, or does not fit the number or the shapes of the operands.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> tensor.einsum("ij,jk->ik", x, x).tolist()
+    [[7.0, 10.0], [15.0, 22.0]]
+    >>> tensor.einsum("ii", x).item()
+    5.0
+    """
+    if not isinstance(equation, str):
+        raise TypeError(
+            f"einsum takes the equation first, as text, not {type(equation).__name__}: "
+            "einsum('ij,jk->ik', a, b)"
+        )
+    tensors = [as_tensor(x) for x in operands]
+    for x in tensors:
+        x._raise_if_disposed()
+    terms, result = _parse(equation, [x.shape for x in tensors])
+    arrays = [claim(x) for x in tensors]
+    try:
+        out = as_array(np.einsum(f"{','.join(terms)}->{result}", *arrays, optimize=len(arrays) > 1))
+    except (TypeError, ValueError) as error:
+        raise explain("einsum", error, arrays) from None
+    if not any(x._node is not None for x in tensors):
+        return wrap(out)
+    rule = einsum_of(len(tensors))
+    return wrap(out, record(rule, tensors, out, {"terms": terms, "result": result}))
+
+
+def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:
+    """Return the letters of each operand and of the result; ``...`` is spelled out in letters of its own."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(f"einsum: {equation!r} names {len(terms)} operands, and {len(shapes)} are given")
+    free = [letter for letter in ascii_letters if letter not in equation]
+    widest = 0
+    for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        named = term.replace("...", "", 1)
+        if not set(named) <= set(ascii_letters):
+            raise ValueError(f"einsum: {term!r} in {equation!r} holds more than letters and one '...'")
+        extra = len(shape) - len(named)
+        if extra < 0 or (extra > 0 and "..." not in term):
+            raise ValueError(
+                f"einsum: {term!r} in {equation!r} names {len(named)} dimensions, and operand {i} has shape "
+                f"{shape}"
+            )
+        widest = max(widest, extra)
+    if widest > len(free):
+        raise ValueError(f"einsum: {equation!r} has more dimensions than there are letters")
+    rest = "".join(free[:widest])
+    spelled = []
+    for term, shape in zip(terms, shapes, strict=True):
+        extra = len(shape) - len(term.replace("...", ""))
+        spelled.append(term.replace("...", rest[widest - extra :]))
+    if arrow:
+        result = right.replace("...", rest, 1)
+    else:
+        letters = left.replace(",", "").replace("...", "")
+        result = rest + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    if len(set(result)) != len(result) or not set(result) <= set("".join(spelled)):
+        raise ValueError(
+            f"einsum: the result {right!r} of {equation!r} may name each letter of the operands once, and no "
+            "other"
+        )
+    return spelled, result

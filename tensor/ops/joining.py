@@ -1,0 +1,259 @@
+"""Tensors made of others, and the parts of one as others."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor.core.dims import dim_of
+from tensor.core.tensor_core import TensorCore
+from tensor.core.views import over
+from tensor.kernels.placing import concatenate
+from tensor.kernels.placing import stack as _stack
+from tensor.kernels.pooled import plain
+from tensor.memory.pool import pool
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import apply
+from tensor.ops.expanding import broadcast_to
+from tensor.ops.outputs import deliver
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tensor.core.tensor import Tensor
+
+_CONCAT = RULES["concat"]
+_GETITEM = RULES["getitem"]
+_STACK = RULES["stack"]
+
+
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | None = None) -> Tensor:
+    """Return `arrays` one behind the other along `axis`; None: the elements of all in one dimension.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their other sizes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.concat([tensor.ones((1, 2)), tensor.zeros((1, 2))]).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    xs = _all("concat", arrays)
+    if axis is None:
+        xs, axis = [x.reshape(x.numel()) for x in xs], 0
+    first = xs[0].shape
+    place = dim_of("concat", axis, len(first))
+    ends = [0]
+    for i, x in enumerate(xs):
+        shape = x.shape
+        if (
+            len(shape) != len(first)
+            or shape[:place] != first[:place]
+            or shape[place + 1 :] != first[place + 1 :]
+        ):
+            raise ValueError(
+                f"concat along dimension {axis}: all other sizes must be equal, but tensor 0 has shape "
+                f"{first} and tensor {i} has {shape}"
+            )
+        ends.append(ends[-1] + shape[place])
+    result = apply(
+        _CONCAT,
+        lambda *given: _joined(np.concatenate, concatenate, given, place),
+        xs,
+        axis=place,
+        ends=tuple(ends),
+    )
+    return result if out is None else deliver("concat", xs, result, out)
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return `tensors` one behind the other along `dim`: `concat` by PyTorch's name.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()
+    [1, 2, 3]
+    """
+    return concat(tensors, axis=dim)
+
+
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = None) -> Tensor:
+    """Return `arrays`, all of one shape, along a new dimension at place `axis`.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their shapes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.stack([tensor.ones((2,)), tensor.zeros((2,))], axis=1).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    xs = _all("stack", arrays)
+    first = xs[0].shape
+    for i, x in enumerate(xs):
+        if x.shape != first:
+            raise ValueError(
+                f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
+            )
+    place = dim_of("stack", axis, len(first) + 1)
+    result = apply(_STACK, lambda *given: _joined(np.stack, _stack, given, place), xs, axis=place)
+    return result if out is None else deliver("stack", xs, result, out)
+
+
+def _joined(small: Callable[..., Any], large: Callable[..., Any], given: Sequence[Any], axis: int) -> Any:
+    # Below that the result is small in any dtype.
+    is_small = sum([x.size for x in given]) * 16 < pool.min_pooled
+    return small(given, axis) if is_small else large(plain(given), axis)
+
+
+def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
+    if not hasattr(arrays, "__iter__"):
+        raise TypeError(f"{op} takes a list or tuple of tensors, not {type(arrays).__name__}")
+    xs = [as_tensor(x) for x in arrays]
+    if not xs:
+        raise ValueError(f"{op}: there are no tensors to join: the list is empty")
+    return xs
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts of `x` along `axis`, without that dimension; views.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> [part.tolist() for part in tensor.unstack(tensor.tensor([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    x = as_tensor(x)
+    place = dim_of("unstack", axis, len(x.shape))
+    return _parts(x, place, range(x.shape[place]))
+
+
+def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tensor, ...]:
+    """Return what ``x[...]`` gives for each of `indices`, which are in range, at dimension `place`."""
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    before = (slice(None),) * place
+    parts = []
+    for i in indices:
+        key = (*before, i, ...)
+        parts.append(over(x, array[key], _GETITEM, (key,)))
+    return tuple(parts)
+
+
+def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
+    """Return parts of `size`, the last one smaller where need be; at least one."""
+    count = x.shape[place]
+    return _parts(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Return the coordinates of a grid, one tensor for each of the 1-D `arrays`; views.
+
+    Parameters
+    ----------
+    indexing
+        ``"ij"``: dimension i runs along array i. ``"xy"``: the first two are exchanged.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x, y = tensor.meshgrid(tensor.tensor([1, 2]), tensor.tensor([3, 4, 5]))
+    >>> x.tolist(), y.tolist()
+    ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    xs = [as_tensor(x) for x in arrays]
+    for i, x in enumerate(xs):
+        if len(x.shape) > 1:
+            raise ValueError(f"meshgrid takes tensors of one dimension; tensor {i} has shape {x.shape}")
+    places = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        places[:2] = [1, 0]
+    shape = [0] * len(xs)
+    for x, place in zip(xs, places, strict=True):
+        shape[place] = x.numel()
+    grid = []
+    for x, place in zip(xs, places, strict=True):
+        sizes = [1] * len(xs)
+        sizes[place] = -1 if x.numel() else 0
+        grid.append(broadcast_to(x.reshape(sizes), tuple(shape)))
+    return grid
+
+
+class Joining(TensorCore):
+    """Methods that give the parts of a tensor, as views."""
+
+    __slots__ = ()
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """Return the parts along `dim`, without that dimension; views.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([[1, 2], [3, 4]]).unbind()]
+        [[1, 2], [3, 4]]
+        """
+        return unstack(as_tensor(self), axis=dim)
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Return parts of `split_size` along `dim`, the last one smaller where need be; views.
+
+        Parameters
+        ----------
+        split_size
+            One size for all parts, or the size of each.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).split(2)]
+        [[1, 2], [3, 4], [5]]
+        """
+        x = as_tensor(self)
+        place = dim_of("split", dim, len(x.shape))
+        size = x.shape[place]
+        if isinstance(split_size, int):
+            if split_size < 1:
+                raise ValueError(f"split: parts have at least size 1, not {split_size}")
+            return _split(x, place, split_size)
+        sizes = list(split_size)
+        if sum(sizes) != size or any(n < 0 for n in sizes):
+            raise ValueError(
+                f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
+                f"{x.shape}"
+            )
+        ends = list(accumulate(sizes, initial=0))
+        return _parts(x, place, map(slice, ends, ends[1:]))
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """Return at most `chunks` parts of one size along `dim`, the last one smaller where need be; views.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).chunk(2)]
+        [[1, 2, 3], [4, 5]]
+        """
+        if chunks < 1:
+            raise ValueError(f"chunk: there is at least 1 chunk, not {chunks}")
+        x = as_tensor(self)
+        place = dim_of("chunk", dim, len(x.shape))
+        return _split(x, place, -(-x.shape[place] // chunks) or 1)

@@ -1,0 +1,268 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor.core.dims import dim_of, dims_of
+from tensor.core.tensor_core import TensorCore
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import Operand
+from tensor.ops.elementary import binary
+from tensor.ops.elementwise import conj, multiply
+from tensor.ops.expanding import broadcast_tensors
+from tensor.ops.outputs import run_into
+from tensor.ops.reductions import sum
+from tensor.ops.shapes import expand_dims, matrix_transpose, permute_dims, reshape
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor.core.tensor import Tensor
+
+_matmul = binary(RULES["matmul"], np.matmul, operator=False)
+
+
+def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the product of matrices, `x1` of shape (..., n, k) and `x2` of shape (..., k, m).
+
+    The leading dimensions broadcast. A vector of shape (k,) counts as a row on the left, as a column on the
+    right, and its dimension is gone in the result. With `out` the product is written there, a tensor of its
+    shape; without recording gradients.
+
+    Raises
+    ------
+    ValueError
+        If the sizes k differ, an operand is a number, or `out` has another shape.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.matmul(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
+    [3.0, 3.0]
+    """
+    return _matmul(x1, x2) if out is None else run_into("matmul", np.matmul, (x1, x2), out)
+
+
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return the sum along `axis` of conj(x1) * x2; the shapes broadcast.
+
+    Raises
+    ------
+    ValueError
+        If the sizes along `axis` differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.vecdot(tensor.ones((3,)), tensor.ones((3,))).item()
+    3.0
+    """
+    first, second = as_tensor(x1), as_tensor(x2)
+    size1 = first.shape[dim_of("vecdot", axis, first.ndim)]
+    size2 = second.shape[dim_of("vecdot", axis, second.ndim)]
+    if size1 != size2:
+        raise ValueError(
+            f"vecdot: shapes {first.shape} and {second.shape} have {size1} and {size2} along axis {axis}"
+        )
+    if first.is_complex():
+        first = conj(first)
+    if axis not in (-1, first.ndim - 1) or first.ndim != second.ndim:
+        return sum(multiply(first, second), axis=axis)
+    return matmul(expand_dims(first, axis=-2), expand_dims(second, axis=-1)).squeeze((-2, -1))
+
+
+def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """Return the sum of products over pairs of dimensions: the last `axes` of `x1`, the first of `x2`.
+
+    `axes` may also be two sequences of dimensions, the i-th of the first summed with the i-th of the second.
+
+    Raises
+    ------
+    ValueError
+        If paired dimensions have different sizes.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tensordot(tensor.ones((2, 3)), tensor.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(
+                f"tensordot: axes {axes} is out of range: shapes {a.shape} and {b.shape} have {a.ndim} and "
+                f"{b.ndim} dimensions"
+            )
+        first, second = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
+    else:
+        first = dims_of("tensordot", tuple(axes[0]), a.ndim)
+        second = dims_of("tensordot", tuple(axes[1]), b.ndim)
+    summed = tuple(a.shape[i] for i in first)
+    if summed != tuple(b.shape[i] for i in second):
+        raise ValueError(
+            f"tensordot: the paired sizes differ: {summed} of shape {a.shape} and "
+            f"{tuple(b.shape[i] for i in second)} of shape {b.shape}"
+        )
+    left = tuple(i for i in range(a.ndim) if i not in first)
+    right = tuple(i for i in range(b.ndim) if i not in second)
+    rows, columns = tuple(a.shape[i] for i in left), tuple(b.shape[i] for i in right)
+    matrix1 = reshape(permute_dims(a, left + first), (prod(rows), prod(summed)))
+    matrix2 = reshape(permute_dims(b, second + right), (prod(summed), prod(columns)))
+    return reshape(matmul(matrix1, matrix2), rows + columns)
+
+
+def outer(x1: Operand, x2: Operand, /) -> Tensor:
+    """Return the products of each element of the vector `x1` with each of the vector `x2`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.outer(tensor.tensor([1, 2]), tensor.tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    _require_dims("outer", a, b, 1, 1)
+    return multiply(expand_dims(a, axis=1), expand_dims(b, axis=0))
+
+
+def trace(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """Return the sums of the diagonals of the last two dimensions, `offset` above the main one.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.trace(tensor.tensor([[1, 2], [3, 4]])).item()
+    5
+    """
+    return sum(as_tensor(x).diagonal(offset, -2, -1), axis=-1)
+
+
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return the cross products of vectors of 3 along `axis`; the other dimensions broadcast.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cross(tensor.tensor([1, 0, 0]), tensor.tensor([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
+    a, b = broadcast_tensors(as_tensor(x1), as_tensor(x2))
+    place = dim_of("cross", axis, a.ndim)
+    if a.shape[place] != 3:
+        raise ValueError(
+            f"cross takes vectors of 3, not {a.shape[place]} along axis {axis} of shape {a.shape}"
+        )
+    return a.roll(-1, place) * b.roll(-2, place) - a.roll(-2, place) * b.roll(-1, place)
+
+
+def _require_dims(name: str, a: Tensor, b: Tensor, first: int, second: int) -> None:
+    if (a.ndim, b.ndim) != (first, second):
+        raise ValueError(
+            f"{name} takes a tensor of {first} and one of {second} dimensions, not shapes {a.shape} and "
+            f"{b.shape}: matmul takes any number, and * broadcasts"
+        )
+
+
+class LinearAlgebra(TensorCore):
+    """Products of matrices and vectors, with PyTorch's names."""
+
+    __slots__ = ()
+
+    matmul = _matmul
+    outer = outer
+    vecdot = vecdot
+
+    def mm(self, other: Tensor) -> Tensor:
+        """Return the product of two matrices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 2)).mm(tensor.ones((2, 1))).tolist()
+        [[2.0]]
+        """
+        return _of_dims("mm", self, other, 2, 2)
+
+    def bmm(self, other: Tensor) -> Tensor:
+        """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((5, 1, 2)).bmm(tensor.ones((5, 2, 3))).shape
+        (5, 1, 3)
+        """
+        return _of_dims("bmm", self, other, 3, 3)
+
+    def mv(self, other: Tensor) -> Tensor:
+        """Return the product of a matrix and a vector.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 2)).mv(tensor.ones((2,))).tolist()
+        [2.0]
+        """
+        return _of_dims("mv", self, other, 2, 1)
+
+    def dot(self, other: Tensor) -> Tensor:
+        """Return the sum of products of two vectors.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).dot(tensor.ones((3,))).item()
+        3.0
+        """
+        return _of_dims("dot", self, other, 1, 1)
+
+    def trace(self) -> Tensor:
+        """Return the sum of a matrix's diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).trace().item()
+        2.0
+        """
+        x = as_tensor(self)
+        if x.ndim != 2:
+            raise ValueError(f"trace takes a matrix, not shape {x.shape}: tensor.trace takes batches of them")
+        return trace(x)
+
+    def cross(self, other: Tensor, dim: int = -1) -> Tensor:
+        """Return the cross products of vectors of 3 along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()
+        [0, 0, 1]
+        """
+        return cross(self, other, axis=dim)
+
+    def adjoint(self) -> Tensor:
+        """Return the conjugates with the last two dimensions exchanged; a view where they are real.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1j, 2j]]).adjoint().tolist()
+        [[-1j], [-2j]]
+        """
+        x = as_tensor(self)
+        return matrix_transpose(conj(x) if x.is_complex() else x)
+
+
+def _of_dims(name: str, x1: TensorCore, x2: TensorCore, first: int, second: int) -> Tensor:
+    if not isinstance(x2, TensorCore):
+        raise TypeError(f"{name} takes a tensor, not {type(x2).__name__}: write tensor.tensor(data)")
+    a, b = as_tensor(x1), as_tensor(x2)
+    _require_dims(name, a, b, first, second)
+    return matmul(a, b)

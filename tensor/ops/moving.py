@@ -1,0 +1,220 @@
+"""Elements in another order, diagonals and triangles, the parts of complex numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor.core.dims import dim_of, dims_of, sizes_of
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import apply, view
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor.core.tensor import Tensor
+
+
+def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """Return a copy of `x` with the elements in reverse order along `axis`; None: along all.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.flip(tensor.tensor([[1, 2], [3, 4]]), axis=1).tolist()
+    [[2, 1], [4, 3]]
+    """
+    x = as_tensor(x)
+    ndim = len(x.shape)
+    places = tuple(range(ndim)) if axis is None else dims_of("flip", axis, ndim)
+    return apply(RULES["flip"], lambda a: np.flip(a, places).copy(), (x,), axis=places)
+
+
+def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """Return a copy of `x` with its elements `shift` places onward along `axis`, round the end.
+
+    Parameters
+    ----------
+    axis
+        None: as if the elements lay in one dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.roll(tensor.tensor([1, 2, 3]), 1).tolist()
+    [3, 1, 2]
+    """
+    x = as_tensor(x)
+    places = (
+        None
+        if axis is None
+        else tuple(dim_of("roll", dim, len(x.shape)) for dim in ((axis,) if isinstance(axis, int) else axis))
+    )
+    shifts = sizes_of("roll", (shift,))
+    if len(shifts) not in (1, len(places or (0,))):
+        raise ValueError(
+            f"roll: {len(shifts)} shifts for {len(places or (0,))} dimensions: give one for each"
+        )
+    if places is not None:
+        shifts = shifts * (len(places) // len(shifts))
+    by: int | tuple[int, ...] = shifts[0] if places is None else shifts
+    return apply(RULES["roll"], lambda a: np.roll(a, by, places), (x,), shift=by, axis=places)
+
+
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Return a copy of `x` with 0 above the diagonal `k` of its last two dimensions.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tril(tensor.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle("tril", x, k)
+
+
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Return a copy of `x` with 0 below the diagonal `k` of its last two dimensions.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.triu(tensor.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle("triu", x, k)
+
+
+def _triangle(op: str, x: Tensor, k: int) -> Tensor:
+    x = as_tensor(x)
+    if len(x.shape) < 2:
+        raise ValueError(f"{op} takes at least 2 dimensions, not shape {x.shape}")
+    kernel = np.tril if op == "tril" else np.triu
+    return apply(RULES[op], lambda a: kernel(a, k), (x,), k=k)
+
+
+class Moving(TensorCore):
+    """Methods that move elements, or show some of them."""
+
+    __slots__ = ()
+
+    def flip(self, *dims: int | Sequence[int]) -> Tensor:
+        """Return a copy with the elements in reverse order along `dims`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3]).flip(0).tolist()
+        [3, 2, 1]
+        """
+        return flip(as_tensor(self), axis=sizes_of("flip", dims))
+
+    def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
+        """Return a copy with the elements `shifts` places onward along `dims`, round the end.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).roll(1, 0).tolist()
+        [[3, 4], [1, 2]]
+        """
+        return roll(as_tensor(self), shifts, axis=dims)
+
+    def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+        """Return the tensor turned `k` times by 90 degrees, from the first of `dims` to the second.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).rot90().tolist()
+        [[2, 4], [1, 3]]
+        """
+        x = as_tensor(self)
+        places = dims_of("rot90", tuple(dims), len(x.shape))
+        if len(places) != 2:
+            raise ValueError(f"rot90 turns in a plane: give 2 dimensions, not {len(places)}")
+        first, second = places
+        turns = k % 4
+        if turns == 0:
+            return x.clone()
+        if turns == 2:
+            return flip(x, axis=(first, second))
+        return (
+            flip(x, axis=second).transpose(first, second)
+            if turns == 1
+            else flip(x.transpose(first, second), axis=second)
+        )
+
+    def tril(self, diagonal: int = 0) -> Tensor:
+        """Return a copy with 0 above `diagonal`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).tril().tolist()
+        [[1.0, 0.0], [1.0, 1.0]]
+        """
+        return tril(as_tensor(self), k=diagonal)
+
+    def triu(self, diagonal: int = 0) -> Tensor:
+        """Return a copy with 0 below `diagonal`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).triu(1).tolist()
+        [[0.0, 1.0], [0.0, 0.0]]
+        """
+        return triu(as_tensor(self), k=diagonal)
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+        """Return a view of the diagonal of two dimensions, as a new last dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).diagonal().tolist()
+        [1, 4]
+        """
+        x = as_tensor(self)
+        first, second = dims_of("diagonal", (dim1, dim2), len(x.shape))
+
+        def make(array: Array) -> Array:
+            out: Array = array.diagonal(offset, first, second)
+            # NumPy's is read-only for reasons of its own history.
+            out.flags.writeable = array.flags.writeable
+            return out
+
+        return view(RULES["diagonal"], make, x, shape=x.shape, offset=offset, dims=(first, second))
+
+    @property
+    def real(self) -> Tensor:
+        """The real parts, as a view; the tensor itself where it is real.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1 + 2j]).real.tolist()
+        [1.0]
+        """
+        x = as_tensor(self)
+        return view(RULES["real"], lambda a: a.real, x) if x.is_complex() else x
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts, as a view.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1 + 2j]).imag.tolist()
+        [2.0]
+        """
+        x = as_tensor(self)
+        if not x.is_complex():
+            raise TypeError(f"a tensor of {x.dtype} has no imaginary parts: only complex tensors do")
+        return view(RULES["imag"], lambda a: a.imag, x)

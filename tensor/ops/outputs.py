@@ -1,0 +1,107 @@
+"""Results that go where the caller says: ``out=``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor.core.storage import claim, writable
+from tensor.core.tensor_core import TensorCore, as_array
+from tensor.kernels.placing import shape_of_product
+from tensor.ops.dispatch import explain, foreign, operand
+from tensor.tape.modes import is_recording
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor.core.storage import Array
+    from tensor.core.tensor import Tensor
+
+
+def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:
+    """Write what `kernel` makes of `operands` into `out`, and return `out`.
+
+    A ufunc writes there itself, also where `out` is one of the operands or overlaps one. Others compute
+    first.
+    """
+    for x in operands:
+        if operand(x) is NotImplemented:
+            raise foreign(name, x)
+    require_out(name, operands, out)
+    if not isinstance(kernel, np.ufunc):
+        return _put(name, _run(name, kernel, operands), out)
+    try:
+        shapes = [getattr(operand(x), "shape", ()) for x in operands]
+        shape = shape_of_product(*shapes) if kernel is np.matmul else np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise explain(name, error, [operand(x) for x in operands]) from None
+    _require_shape(name, shape, out)
+    target = writable(out)
+    # The operands only now: making room for the write may have moved them.
+    arrays = [operand(x) for x in operands]
+    try:
+        kernel(*arrays, out=target)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(found := getattr(error, "from_", None), np.dtype):
+            raise _of_other_dtype(name, found, target.dtype) from None
+        raise explain(name, error, arrays) from None
+    return out
+
+
+def deliver(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
+    """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
+    try:
+        require_out(name, operands, out)
+        return _put(name, claim(result), out)
+    finally:
+        result.dispose()
+
+
+def _put(name: str, result: Array, out: Tensor) -> Tensor:
+    """Write `result` into `out`, and return `out`."""
+    _require_shape(name, result.shape, out)
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise _of_other_dtype(name, result.dtype, out.dtype)
+    np.copyto(writable(out), result, casting="same_kind")
+    return out
+
+
+def require_out(name: str, operands: Sequence[Any], out: object) -> None:
+    """Raise unless `out` is a tensor that an op on `operands` may write to."""
+    if not isinstance(out, TensorCore):
+        raise TypeError(
+            f"{name}: out= takes a tensor, not {type(out).__name__}: write out=tensor.empty(shape), or leave "
+            "it away"
+        )
+    out._raise_if_disposed()
+    recorded = (*operands, out) if RULES[name].is_differentiable else (out,)
+    if is_recording() and any(getattr(x, "_node", None) is not None for x in recorded):
+        raise RuntimeError(
+            f"{name}: out= keeps no gradient history, and one of the tensors requires grad: leave out= away, "
+            "or write inside `with tensor.no_grad():`"
+        )
+
+
+def _run(name: str, kernel: Callable[..., Any], operands: Sequence[Any]) -> Array:
+    arrays = [operand(x) for x in operands]
+    try:
+        return as_array(kernel(*arrays))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explain(name, error, arrays) from None
+
+
+def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
+    if out.shape != shape:
+        raise ValueError(
+            f"{name}: the result has shape {shape}, and out= has {out.shape}: pass one of the result's shape "
+            f"(tensor.empty({shape}, dtype=...)), or a view of it (out.view({', '.join(map(str, shape))}))"
+        )
+
+
+def _of_other_dtype(name: str, found: Any, wanted: Any) -> TypeError:
+    return TypeError(
+        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass one of {found}, or leave "
+        "out= away and write result.to(dtype)"
+    )

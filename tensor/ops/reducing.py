@@ -1,0 +1,281 @@
+"""Reductions as methods, with PyTorch's names and arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tensor.core.tensor_core import TensorCore
+from tensor.ops import reductions as f
+from tensor.ops import scans
+from tensor.ops.casts import astype
+from tensor.ops.data import as_tensor
+from tensor.ops.elementwise import maximum, minimum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import DtypeLike
+    from tensor.core.tensor import Tensor
+    from tensor.ops.reductions import Axis
+
+
+class ValuesAndIndices(NamedTuple):
+    """What ``max``, ``min`` and ``sort`` along a dimension give: elements, and where they were."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class Reductions(TensorCore):
+    """Reductions; `dim` is an int, several, or None for all."""
+
+    __slots__ = ()
+
+    def sum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the sum over `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).sum(dim=0, keepdim=True).tolist()
+        [[2.0, 2.0, 2.0]]
+        """
+        return f.sum(self, axis=dim, keepdims=keepdim, dtype=dtype)
+
+    def mean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return the mean over `dim`; integers give float64.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).mean().item()
+        2.0
+        """
+        return f.mean(self, axis=dim, keepdims=keepdim)
+
+    def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the product over `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2.0, 3.0]).prod().item()
+        6.0
+        """
+        return f.prod(self, axis=dim, keepdims=keepdim, dtype=dtype)
+
+    def var(self, dim: Axis = None, *, correction: float = 1.0, keepdim: bool = False) -> Tensor:
+        """Return the variance over `dim`, over the count less `correction` (1, as in PyTorch).
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).var().item()
+        2.0
+        """
+        return f.var(self, axis=dim, correction=correction, keepdims=keepdim)
+
+    def std(self, dim: Axis = None, *, correction: float = 1.0, keepdim: bool = False) -> Tensor:
+        """Return the standard deviation over `dim`: the root of ``var``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).std(correction=0).item()
+        1.0
+        """
+        return f.std(self, axis=dim, correction=correction, keepdims=keepdim)
+
+    def amax(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return the largest element over `dim`; equal ones share the gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).amax().item()
+        3.0
+        """
+        return f.max(self, axis=dim, keepdims=keepdim)
+
+    def amin(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return the smallest element over `dim`; equal ones share the gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).amin().item()
+        1.0
+        """
+        return f.min(self, axis=dim, keepdims=keepdim)
+
+    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Return the largest element; along an int `dim` a named tuple ``(values, indices)``.
+
+        Along a `dim` the gradient goes to the element found. With a tensor in place of `dim`, return the
+        larger of each pair.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> found = tensor.tensor([[1.0, 3.0], [5.0, 2.0]]).max(dim=1)
+        >>> found.values.tolist(), found.indices.tolist()
+        ([3.0, 5.0], [1, 0])
+        """
+        return _found(self, f.max, f.max_along, maximum, dim, keepdim)
+
+    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Return the smallest element; along an int `dim` a named tuple ``(values, indices)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1.0, 3.0], [5.0, 2.0]]).min(dim=1).values.tolist()
+        [1.0, 2.0]
+        """
+        return _found(self, f.min, f.min_along, minimum, dim, keepdim)
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Return the place of the first largest element, of the flat tensor or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).argmax().item()
+        1
+        """
+        return f.argmax(self, axis=dim, keepdims=keepdim)
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Return the place of the first smallest element, of the flat tensor or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).argmin().item()
+        0
+        """
+        return f.argmin(self, axis=dim, keepdims=keepdim)
+
+    def all(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return whether all elements over `dim` are true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.ones((2,)) > 0).all().item()
+        True
+        """
+        return f.all(self, axis=dim, keepdims=keepdim)
+
+    def any(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return whether some element over `dim` is true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.ones((2,)) > 1).any().item()
+        False
+        """
+        return f.any(self, axis=dim, keepdims=keepdim)
+
+    def count_nonzero(self, dim: Axis = None) -> Tensor:
+        """Return how many elements over `dim` are not 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 0, 2]).count_nonzero().item()
+        2
+        """
+        return f.count_nonzero(self, axis=dim)
+
+    def cumsum(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the running sums along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).cumsum(0).tolist()
+        [1.0, 2.0, 3.0]
+        """
+        return scans.cumulative_sum(self, axis=dim, dtype=dtype)
+
+    def cumprod(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the running products along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 3.0]).cumprod(0).tolist()
+        [1.0, 2.0, 6.0]
+        """
+        return scans.cumulative_prod(self, axis=dim, dtype=dtype)
+
+    def logsumexp(self, dim: Axis, keepdim: bool = False) -> Tensor:
+        """Return log(sum(exp(x))) over `dim`, without overflow.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1000.0]).logsumexp(0).item()
+        1000.0
+        """
+        return scans.logsumexp(self, axis=dim, keepdims=keepdim)
+
+    def softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return exp(x) over its sum along `dim`, computed in `dtype`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).softmax(0).tolist()
+        [0.5, 0.5]
+        """
+        return scans.softmax(self if dtype is None else astype(as_tensor(self), dtype), axis=dim)
+
+    def log_softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the logarithm of ``softmax`` along `dim`, computed in `dtype`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1000.0]).log_softmax(0).tolist()
+        [0.0]
+        """
+        return scans.log_softmax(self if dtype is None else astype(as_tensor(self), dtype), axis=dim)
+
+    def norm(self, p: float | str = 2.0, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return the vector norm over `dim`: the `p`-th root of the sum of p-th powers; inf the largest.
+
+        The gradient at a norm of 0 is 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3.0, 4.0]).norm().item()
+        5.0
+        """
+        return scans.vector_norm(self, axis=dim, keepdims=keepdim, ord=_order(p))
+
+
+def _order(p: float | str) -> float:
+    if p == "fro":
+        return 2.0
+    if isinstance(p, str):
+        raise ValueError(f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {p!r}")
+    return p
+
+
+def _found(
+    x: TensorCore,
+    whole: Callable[..., Tensor],
+    along: Callable[..., tuple[Tensor, Tensor]],
+    of_pairs: Callable[..., Tensor],
+    dim: int | TensorCore | None,
+    keepdim: bool,
+) -> Any:
+    if dim is None:
+        return whole(x)
+    if isinstance(dim, TensorCore):
+        return of_pairs(x, dim)
+    return ValuesAndIndices(*along(x, dim, keepdim))

@@ -1,0 +1,180 @@
+"""Running sums and products, norms, and the softmax family: what lies between elements and reductions."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor.core.tensor_core import wrap
+from tensor.kernels import softmax as kernels
+from tensor.kernels.placing import running
+from tensor.kernels.pooled import enter, leave
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import explain, record
+from tensor.ops.outputs import deliver
+from tensor.ops.reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import DtypeLike
+    from tensor.core.storage import Array
+    from tensor.core.tensor import Tensor
+    from tensor.ops.dispatch import Operand
+    from tensor.ops.reductions import Axis
+
+
+def _along(
+    name: str, kernel: Callable[[Array, int], Any], x: Operand, axis: int, dtype: Dtype | None = None
+) -> Tensor:
+    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element."""
+    x = as_tensor(x)
+    array = x._array
+    if array is None:
+        x._raise_disposed()
+    place = axis_of(name, axis, array.ndim)
+    try:
+        if isinstance(place, int):
+            out = leave(kernel(array if dtype is None else array.astype(dtype, copy=False), place))
+        else:
+            out = kernel(array.reshape(1).astype(dtype or array.dtype, copy=False), 0).reshape(())
+    except (TypeError, ValueError) as error:
+        raise explain(name, error, (array,)) from None
+    if x._node is None:
+        return wrap(out)
+    return wrap(out, record(RULES[name], (x,), out, {"axis": place}))
+
+
+def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
+    if axis is None:
+        shape = as_tensor(x).shape
+        if len(shape) != 1:
+            raise ValueError(f"{name}: shape {shape} needs axis=, the dimension to run along")
+        return 0
+    return axis
+
+
+def cumulative_sum(
+    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return the running sums along `axis`, which a tensor of one dimension may leave out.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cumulative_sum(tensor.tensor([1.0, 2.0, 3.0])).tolist()
+    [1.0, 3.0, 6.0]
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    result = _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+    return result if out is None else deliver("cumulative_sum", (x,), result, out)
+
+
+def cumulative_prod(
+    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return the running products along `axis`, which a tensor of one dimension may leave out.
+
+    With `out` the result is written there, a tensor of its shape; without recording gradients.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cumulative_prod(tensor.tensor([1.0, 2.0, 3.0])).tolist()
+    [1.0, 2.0, 6.0]
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    result = _along(
+        "cumulative_prod", _running_product, x, _axis_to_run_along("cumulative_prod", x, axis), wanted
+    )
+    return result if out is None else deliver("cumulative_prod", (x,), result, out)
+
+
+def _running_sum(a: Array, axis: int) -> Array:
+    return running(np.add, a, axis)
+
+
+def _running_product(a: Array, axis: int) -> Array:
+    return running(np.multiply, a, axis)
+
+
+def _floating(a: Array) -> Any:
+    """Return what to compute exponentials of `a` in: float32 for integers and float16."""
+    a = enter(a)
+    return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
+
+
+def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return log(sum(exp(x))) over `axis`, without overflow; -inf where every element is.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logsumexp(tensor.tensor([1000.0])).item()
+    1000.0
+    """
+    return reduce("logsumexp", kernels.logsumexp, x, axis, keepdims)
+
+
+def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return exp(x) over its sum along `axis`: positive elements whose sum is 1.
+
+    Integers give float32. Where every element is -inf the result is nan, as in PyTorch.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _along("softmax", kernels.softmax, x, axis)
+
+
+def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
+    """Return the logarithm of ``softmax`` along `axis`, without the loss of small probabilities.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
+    [0.0]
+    """
+    return _along("log_softmax", kernels.log_softmax, x, axis)
+
+
+def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """Return the `ord`-th root of the sum of abs(x)**ord over `axis`.
+
+    An `ord` of inf gives the largest abs(x), -inf the smallest, 0 the count of what is not 0. The
+    gradient at a norm of 0 is 0.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.vector_norm(tensor.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    return reduce("vector_norm", _vector_norm, x, axis, keepdims, ord=ord)
+
+
+def _vector_norm(a: Array, axis: Any, keepdims: bool, ord: float) -> Any:
+    size = np.abs(_floating(a))
+    if ord == inf:
+        out = maximum_reduce(size, axis, None, None, keepdims, 0)
+    elif ord == -inf:
+        out = minimum_reduce(size, axis, None, None, keepdims)
+    elif ord == 0:
+        out = add_reduce(size != 0, axis, size.dtype, None, keepdims)
+    elif ord == 1:
+        out = add_reduce(size, axis, None, None, keepdims)
+    elif ord == 2:
+        out = np.sqrt(add_reduce(size * size, axis, None, None, keepdims))
+    else:
+        out = add_reduce(size**ord, axis, None, None, keepdims) ** (1 / ord)
+    return out.astype(float16) if a.dtype == float16 else out

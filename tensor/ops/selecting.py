@@ -1,0 +1,389 @@
+"""Elements picked by index tensors and masks, and written there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+import numpy as np
+
+from tensor.core.dims import dim_of
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore, wrap
+from tensor.kernels.placing import astype
+from tensor.kernels.placing import take as _take
+from tensor.kernels.pooled import leave
+from tensor.ops.data import as_data, as_tensor
+from tensor.ops.dispatch import apply, overwrite
+from tensor.ops.expanding import broadcast_arrays
+from tensor.ops.indexing import Key
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+_ADD_AT = RULES["add_at"]
+_TAKE = RULES["take"]
+
+
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
+    """Return the parts of `x` along `axis` that `indices` name, in their order; a copy.
+
+    Parameters
+    ----------
+    axis
+        May be left out when `x` has one dimension.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.take(tensor.tensor([[1, 2, 3]]), tensor.tensor([2, 0]), axis=1).tolist()
+    [[3, 1]]
+    """
+    x = as_tensor(x)
+    shape = x.shape
+    if axis is None and len(shape) != 1:
+        raise ValueError(
+            f"take: name the axis; it can be left out for one dimension only, not for shape {shape}"
+        )
+    place = dim_of("take", 0 if axis is None else axis, len(shape))
+    where = _indices("take", indices, shape[place], place)
+    return apply(_TAKE, lambda a: _take(leave(a), where, place), (x,), indices=where, axis=place, shape=shape)
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """Return for each place of `indices` the element of `x` that it names along `axis`; a copy.
+
+    Parameters
+    ----------
+    indices
+        As many dimensions as `x`; the sizes other than `axis` broadcast against those of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.take_along_axis(tensor.tensor([[3, 1], [2, 4]]), tensor.tensor([[0], [1]])).tolist()
+    [[3], [4]]
+    """
+    x = as_tensor(x)
+    shape = x.shape
+    place = dim_of("take_along_axis", axis, len(shape))
+    where = _indices("take_along_axis", indices, shape[place], place)
+    if where.ndim != len(shape):
+        raise ValueError(
+            f"take_along_axis: indices of shape {where.shape} need the {len(shape)} dimensions of shape "
+            f"{shape}"
+        )
+    return x[_along(where, shape, place)]
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """Return where `x` is not 0: one int64 tensor of indices for each dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> [i.tolist() for i in tensor.nonzero(tensor.tensor([[0, 5], [6, 0]]))]
+    [[0, 1], [1, 0]]
+    """
+    array = _array("nonzero", x)
+    if array.ndim == 0:
+        raise ValueError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
+    return tuple([wrap(places) for places in np.nonzero(array)])
+
+
+def argwhere(x: Tensor, /) -> Tensor:
+    """Return where `x` is not 0: one row of indices for each such element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argwhere(tensor.tensor([[0, 5], [6, 0]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return wrap(np.argwhere(_array("argwhere", x)))
+
+
+class Selecting(TensorCore):
+    """Methods that read and write by index tensors and masks."""
+
+    __slots__ = ()
+
+    def take(self, index: Tensor) -> Tensor:
+        """Return the elements that `index` names, counted as if they lay in one dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).take(tensor.tensor([3, 0])).tolist()
+        [4, 1]
+        """
+        return take(as_tensor(self).ravel(), index)
+
+    def index_select(self, dim: int, index: Tensor) -> Tensor:
+        """Return the parts along `dim` that `index` names, in their order; a copy.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).index_select(0, tensor.tensor([1, 1])).tolist()
+        [[3, 4], [3, 4]]
+        """
+        return take(as_tensor(self), index, axis=dim)
+
+    def take_along_dim(self, indices: Tensor, dim: int = -1) -> Tensor:
+        """Return for each place of `indices` the element that it names along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3, 1], [2, 4]]).take_along_dim(tensor.tensor([[0], [1]]), dim=1).tolist()
+        [[3], [4]]
+        """
+        return take_along_axis(as_tensor(self), indices, axis=dim)
+
+    def gather(self, dim: int, index: Tensor) -> Tensor:
+        """Return for each place of `index` the element that it names along `dim`, in the shape of `index`.
+
+        Parameters
+        ----------
+        index
+            As many dimensions as the tensor; no larger than it, other than along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3, 1], [2, 4]]).gather(1, tensor.tensor([[0], [1]])).tolist()
+        [[3], [4]]
+        """
+        x = as_tensor(self)
+        return x[_places("gather", x, dim, index)]
+
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """Return the elements where `mask`, broadcast, is True, in one dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3]).masked_select(tensor.tensor([True, False, True])).tolist()
+        [1, 3]
+        """
+        x, where = broadcast_arrays(as_tensor(self), as_tensor(_mask("masked_select", mask)))
+        return x[where]
+
+    def masked_fill_(self, mask: Tensor, value: complex | Tensor) -> Self:
+        """Write `value` where `mask`, broadcast to the tensor's shape, is True.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).masked_fill_(tensor.tensor([True, False, True]), 5).tolist()
+        [5.0, 0.0, 5.0]
+        """
+        shape, where = as_tensor(self).shape, _mask("masked_fill", mask)
+        try:
+            where = np.broadcast_to(where, shape)
+        except ValueError:
+            raise ValueError(
+                f"masked_fill: a mask of shape {where.shape} does not broadcast to shape {shape}"
+            ) from None
+        as_tensor(self)[where] = value
+        return self
+
+    def masked_fill(self, mask: Tensor, value: complex | Tensor) -> Tensor:
+        """Return a copy with `value` where `mask`, broadcast, is True.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).masked_fill(tensor.tensor([True, False, True]), 5).tolist()
+        [5.0, 0.0, 5.0]
+        """
+        return as_tensor(self).clone().masked_fill_(mask, value)
+
+    def scatter_(self, dim: int, index: Tensor, src: complex | Tensor) -> Self:
+        """Write each element of `src` to the place along `dim` that `index` names for it.
+
+        Parameters
+        ----------
+        index
+            As many dimensions as the tensor; no larger than it, other than along `dim`.
+        src
+            At least as large as `index`, or one number. Which of several elements for one place stays is
+            not defined.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).scatter_(1, tensor.tensor([[2], [0]]), 1.0).tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+        """
+        x = as_tensor(self)
+        where = _places("scatter", x, dim, index)
+        x[where] = _sources("scatter", src, where)
+        return self
+
+    def scatter(self, dim: int, index: Tensor, src: complex | Tensor) -> Tensor:
+        """Return a copy with each element of `src` at the place along `dim` that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1, 3)).scatter(1, tensor.tensor([[2]]), 7.0).tolist()
+        [[0.0, 0.0, 7.0]]
+        """
+        return as_tensor(self).clone().scatter_(dim, index, src)
+
+    def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Self:
+        """Add each element of `src` at the place along `dim` that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).scatter_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [0.0, 0.0, 2.0]
+        """
+        x = as_tensor(self)
+        where = _places("scatter_add", x, dim, index)
+        _add_at("scatter_add", x, where, as_tensor(_sources("scatter_add", src, where)))
+        return self
+
+    def scatter_add(self, dim: int, index: Tensor, src: Tensor) -> Tensor:
+        """Return a copy with each element of `src` added at the place that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).scatter_add(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [1.0, 1.0, 3.0]
+        """
+        return as_tensor(self).clone().scatter_add_(dim, index, src)
+
+    def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Self:
+        """Add `alpha` times each part of `source` along `dim` to the part that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [0.0, 0.0, 2.0]
+        """
+        x = as_tensor(self)
+        place = dim_of("index_add", dim, len(x.shape))
+        where = Key.of((*[slice(None)] * place, _indices("index_add", index, x.shape[place], place)))
+        _add_at("index_add", x, where, as_tensor(source) if alpha == 1 else as_tensor(source) * alpha)
+        return self
+
+    def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+        """Return a copy with the parts of `source` added to the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).index_add(0, tensor.tensor([2]), tensor.ones((1,)), alpha=2).tolist()
+        [1.0, 1.0, 3.0]
+        """
+        return as_tensor(self).clone().index_add_(dim, index, source, alpha=alpha)
+
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+    def nonzero(self, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+        """Return where the tensor is not 0: a row of indices for each element; or as `nonzero` does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0, 5, 6]).nonzero().tolist()
+        [[1], [2]]
+        """
+        return nonzero(as_tensor(self)) if as_tuple else argwhere(as_tensor(self))
+
+    argwhere = argwhere
+
+
+def _array(op: str, x: object) -> Array:
+    if isinstance(x, TensorCore):
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        return array
+    try:
+        return as_data(x, None)
+    except TypeError as error:
+        raise TypeError(f"{op}: {error}") from None
+
+
+def _mask(op: str, mask: object) -> Array:
+    array = _array(op, mask)
+    if array.dtype.kind != "b":
+        raise TypeError(
+            f"{op} takes a mask of bool, not {array.dtype}: compare to get one (x > 0), or x.bool()"
+        )
+    return array
+
+
+def _indices(op: str, index: object, size: int, place: int) -> Array:
+    """Return index values as an array of its own, or raise for one that is out of range."""
+    array = _array(op, index)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{op} takes integer indices, not {array.dtype}: convert them with x.long()")
+    if array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -size or high >= size:
+            raise IndexError(
+                f"{op}: index {high if high >= size else low} is out of range for dimension {place} of size "
+                f"{size}"
+            )
+    return astype(array, np.intp)
+
+
+def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
+    """Return the key that has `where` at `place` and runs through `sizes` elsewhere."""
+    ndim = len(sizes)
+    return Key.of(
+        where if i == place else np.arange(n).reshape([n if j == i else 1 for j in range(ndim)])
+        for i, n in enumerate(sizes)
+    )
+
+
+def _places(op: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
+    shape = x.shape
+    place = dim_of(op, dim, len(shape))
+    where = _indices(op, index, shape[place], place)
+    fits = where.ndim == len(shape) and all(
+        n <= size or i == place for i, (n, size) in enumerate(zip(where.shape, shape, strict=True))
+    )
+    if not fits:
+        raise ValueError(
+            f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
+            f"its, other than along dimension {place}"
+        )
+    return _along(where, where.shape, place)
+
+
+def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
+    """Return the part of `src` that the index of `where` has places for."""
+    if not isinstance(src, (TensorCore, np.ndarray)):
+        return src
+    sizes = np.broadcast_shapes(*[part.shape for part in where])
+    x = as_tensor(src)
+    if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
+        raise ValueError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
+    return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]
+
+
+def _add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
+    sizes = np.broadcast_to(np.False_, x.shape)[where].shape
+    if source.shape != sizes:
+        raise ValueError(
+            f"{op}: the source has shape {source.shape}, and the index names places of shape {sizes}"
+        )
+    if not np.can_cast(source.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"{op}: can't add {source.dtype} to a tensor of {x.dtype}: convert one of them")
+    overwrite(_ADD_AT, x, lambda array: np.add.at(array, where, _array(op, source)), (x, source), key=where)

@@ -1,0 +1,110 @@
+"""Tensors that share memory: alias, clone, detach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scopes import DisposeScope
+from tensor.core.plain import plain
+from tensor.core.storage import Seat, claim_for_tensor, new_family
+from tensor.core.tensor_core import TensorCore, wrap_with
+from tensor.core.views import over, recorded
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+_ALIAS = RULES["alias"]
+_CLONE = RULES["clone"]
+
+
+class Sharing(TensorCore):
+    """Methods that return another tensor with the same values."""
+
+    __slots__ = ()
+
+    def alias(self) -> Tensor:
+        """Return another tensor on the same storage: each sees the other's writes.
+
+        Disposing one leaves the other whole; the memory goes with the last.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.alias()
+        >>> x[0] = 3
+        >>> x.dispose()
+        >>> y.tolist()
+        [3.0, 0.0]
+        """
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return over(self, array.view(), _ALIAS)
+
+    def clone(self) -> Tensor:
+        """Return a tensor with the same values and storage of its own. O(1): the first write copies.
+
+        Two kinds are copied at once: what NumPy arrays outside look at, and expanded views.
+
+        Gradients flow through.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.clone()
+        >>> x[0] = 3
+        >>> y.tolist()
+        [0.0, 0.0]
+        """
+        self._raise_if_disposed()
+        array, hold = claim_for_tensor(self)
+        return wrap_with(array, recorded(_CLONE, self, array), hold)
+
+    def detach(self) -> Tensor:
+        """Return a new leaf on the same storage, without gradient history.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> (x * 2).detach().requires_grad
+        False
+        """
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        x = over(self, array.view(), None)
+        x._seat = Seat(x._seat.storage, new_family())  # type: ignore[union-attr]  # over() has given it one
+        return x
+
+    def donate(self) -> Tensor:
+        """Hand the memory to a new tensor, whose block the next op may use for its result.
+
+        It does when the result has the same shape and dtype and nobody else looks at the memory: no view,
+        alias, clone, exported array, and no derivative. If not, the op allocates, and lets the donated memory
+        go all the same: never a wrong result, nor an error. ``memory.statistics()`` counts both. This
+        tensor is empty from now on; the new one has its place in its scope and its gradient history.
+
+        Elementwise functions and operators use donated memory; the others let it go.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((100, 100))
+        >>> before = tensor.memory.statistics()
+        >>> y = x.donate() * 2 + 1
+        >>> (tensor.memory.statistics() - before).donation_reuse_count
+        1
+        >>> x.is_invalid
+        True
+        """
+        self._raise_if_disposed()
+        node, self._node = self._node, None
+        handle = self._move_handle("its memory was donated by donate()")
+        donated = object.__new__(plain.donated)
+        donated._take_over(handle)
+        donated._node = node
+        return DisposeScope.replace_with(self, donated)

@@ -1,0 +1,256 @@
+"""Order: sorting, the largest, distinct values, places in a sorted tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from tensor.core.dims import dim_of
+from tensor.core.storage import Array
+from tensor.core.tensor_core import TensorCore, wrap
+from tensor.ops.data import as_data, as_tensor
+from tensor.ops.selecting import take_along_axis
+
+if TYPE_CHECKING:
+    from tensor.core.tensor import Tensor
+
+
+class Sorted(NamedTuple):
+    """Values in order, and where each was."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class UniqueAll(NamedTuple):
+    """Distinct values; where each is first; which of them each element is; how often each occurs."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """Distinct values, and how often each occurs."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """Distinct values, and which of them each element is."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the indices that put `x` in order along `axis`. NaN counts as the largest.
+
+    Equal elements keep their order, also where `stable` would not ask for it.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argsort(tensor.tensor([3, 1, 2])).tolist()
+    [1, 2, 0]
+    """
+    del stable
+    array = _array_of(x)
+    if array.ndim == 0:
+        return wrap(np.zeros((), np.int64))
+    return wrap(_order(array, dim_of("argsort", axis, array.ndim), descending))
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the elements of `x` in order along `axis`. NaN counts as the largest.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sort(tensor.tensor([3, 1, 2]), descending=True).tolist()
+    [3, 2, 1]
+    """
+    x = as_tensor(x)
+    if len(x.shape) == 0:
+        return x.clone()
+    return take_along_axis(x, argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
+
+
+def searchsorted(
+    x1: Tensor, x2: Tensor, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
+) -> Tensor:
+    """Return where in the sorted 1-D `x1` each element of `x2` belongs.
+
+    Parameters
+    ----------
+    side
+        Before (``"left"``) or behind (``"right"``) elements equal to it.
+    sorter
+        The indices that sort `x1`, when it is not sorted.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.searchsorted(tensor.tensor([1, 3, 5]), tensor.tensor([0, 3, 9])).tolist()
+    [0, 1, 3]
+    """
+    line = _array_of(x1)
+    if line.ndim != 1:
+        raise ValueError(f"searchsorted looks into one dimension, not into shape {line.shape}")
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+    order = None if sorter is None else _array_of(sorter)
+    return wrap(np.asarray(np.searchsorted(line, _array_of(x2), side, order)))
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """Return the distinct elements of `x`, in order, in one dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_values(tensor.tensor([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    return unique_all(x).values
+
+
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """Return the distinct elements of `x`, in order, and how often each occurs.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_counts(tensor.tensor([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """Return the distinct elements of `x`, in order, and for each element its place among them.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_inverse(tensor.tensor([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """Return the distinct elements of `x`, in order, with their first places, counts and inverse.
+
+    Each NaN counts as distinct.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_all(tensor.tensor([3, 1, 3])).indices.tolist()
+    [1, 0]
+    """
+    array = _array_of(x)
+    values, indices, inverse, counts = np.unique(array, True, True, True, equal_nan=False)
+    return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(array.shape)), wrap(counts))
+
+
+class Sorting(TensorCore):
+    """Methods about order."""
+
+    __slots__ = ()
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
+        """Return the elements in order along `dim`, and where each was.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> values, indices = tensor.tensor([3, 1, 2]).sort()
+        >>> values.tolist(), indices.tolist()
+        ([1, 2, 3], [1, 2, 0])
+        """
+        x = as_tensor(self)
+        indices = argsort(x, axis=dim, descending=descending, stable=stable)
+        return Sorted(x.clone() if len(x.shape) == 0 else take_along_axis(x, indices, axis=dim), indices)
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        """Return the indices that put the tensor in order along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).argsort(descending=True).tolist()
+        [0, 2, 1]
+        """
+        return argsort(as_tensor(self), axis=dim, descending=descending, stable=stable)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
+        """Return the `k` largest (or smallest) elements along `dim`, in order, and where each was.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).topk(2).values.tolist()
+        [3, 2]
+        """
+        del sorted  # they are, always
+        x = as_tensor(self)
+        place = dim_of("topk", dim, len(x.shape))
+        size = x.shape[place]
+        if not 0 <= k <= size:
+            raise ValueError(f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}")
+        order = _order(_array_of(x), place, largest)
+        indices = wrap(order[(*[slice(None)] * place, slice(k))].copy())
+        return Sorted(take_along_axis(x, indices, axis=place), indices)
+
+    @overload
+    def unique(self) -> Tensor: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    ) -> Any: ...
+    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+        """Return the distinct elements, in order, in one dimension.
+
+        Parameters
+        ----------
+        sorted
+            They are, always.
+        return_inverse, return_counts
+            Whether to return also each element's place among them, and how often each occurs.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 3]).unique().tolist()
+        [1, 3]
+        """
+        del sorted
+        found = unique_all(as_tensor(self))
+        asked = {"inverse_indices": return_inverse, "counts": return_counts}
+        more = [getattr(found, name) for name, is_asked in asked.items() if is_asked]
+        return (found.values, *more) if more else found.values
+
+
+def _order(array: Array, place: int, descending: bool) -> Array:
+    if not descending:
+        return np.argsort(array, place, kind="stable")
+    # Sorted backward and read backward: the largest first, equal ones in their order.
+    order = np.argsort(np.flip(array, place), place, kind="stable")
+    last = np.intp(array.shape[place] - 1)
+    return np.asarray(last - np.flip(order, place))
+
+
+def _array_of(x: object) -> Array:
+    if isinstance(x, TensorCore):
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        return array
+    return as_data(x, None)

@@ -1,0 +1,139 @@
+"""Writes over a whole tensor: fill, zero, copy; and what a write in place can't do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from tensor.core.storage import writable
+from tensor.core.tensor_core import TensorCore
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import Operand, explain, foreign, operand, overwrite
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from tensor.core.storage import Array
+    from tensor.core.tensor import Tensor
+
+
+def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
+    return TypeError(
+        f"{name}_: the result is {found}, which does not fit the tensor's {array.dtype}: a write in place "
+        f"can't change the dtype. Convert the tensor first (x.float()), or write x = x.{name}(...)"
+    )
+
+
+def become(name: str, x: Tensor, new: Tensor) -> Tensor:
+    """Write `new`, computed from `x` by the op `name`, over `x`."""
+    array, values = x._array, new._array
+    if array is None or values is None:
+        x._raise_disposed()
+    if values.shape != array.shape:
+        raise ValueError(
+            f"{name}_: the result has shape {values.shape}, and a write in place can't grow the tensor's "
+            f"{array.shape}. Write x = x.{name}(...) instead"
+        )
+    if not np.can_cast(values.dtype, array.dtype, "same_kind"):
+        raise of_other_dtype(name, values.dtype, array)
+    del array
+    return overwrite(
+        RULES["copy"], x, lambda target: np.copyto(target, values, casting="same_kind"), (x, new)
+    )
+
+
+class Writing(TensorCore):
+    """Methods that write other values over the tensor's own."""
+
+    __slots__ = ()
+
+    # nan becomes in integers whatever the machine makes of it, as in PyTorch.
+
+    def fill_(self, value: Operand) -> Self:
+        """Set each element to `value`, a number or a tensor of one element, cast to the tensor's dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).fill_(3).tolist()
+        [3.0, 3.0]
+        """
+        given = operand(value)
+        if isinstance(given, np.ndarray):
+            if given.size != 1:
+                raise ValueError(
+                    f"fill_ takes one value, not shape {given.shape}: use copy_ for a whole tensor"
+                )
+            return self.copy_(as_tensor(value).reshape(()))
+        if given is NotImplemented:
+            raise foreign("fill_", value)
+
+        def write(array: Array) -> None:
+            try:
+                with np.errstate(invalid="ignore"):
+                    array.fill(given)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise explain("fill_", error, (array, given)) from None
+
+        if self._node is None:
+            self._raise_if_disposed()
+            write(writable(self))
+        else:
+            overwrite(RULES["fill"], as_tensor(self), write, (self,))
+        return self
+
+    def zero_(self) -> Self:
+        """Set each element to 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).zero_().tolist()
+        [0.0, 0.0]
+        """
+        return self.fill_(0)
+
+    def copy_(self, source: Operand) -> Self:
+        """Write the values of `source`, which broadcasts and is cast to the tensor's dtype.
+
+        Raises
+        ------
+        TypeError
+            If `source` is complex and the tensor is not.
+        ValueError
+            If the shape of `source` does not broadcast to the tensor's.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).copy_(tensor.tensor([1, 2])).tolist()
+        [1.0, 2.0]
+        """
+        given = operand(source)
+        if given is NotImplemented:
+            raise foreign("copy_", source)
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        _require_copy(array, np.asarray(given))
+        del array, given
+
+        def write(target: Array) -> None:
+            with np.errstate(invalid="ignore"):
+                np.copyto(target, operand(source), casting="unsafe")
+
+        overwrite(RULES["copy"], as_tensor(self), write, (self, source))
+        return self
+
+
+def _require_copy(array: Array, given: Array) -> None:
+    if given.dtype.kind == "c" and array.dtype.kind != "c":
+        raise TypeError(
+            f"copy_: complex values don't fit a tensor of {array.dtype}: take their .real or .abs() first"
+        )
+    try:
+        fits = np.broadcast_shapes(array.shape, given.shape) == array.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"copy_: shape {given.shape} does not broadcast to the tensor's {array.shape}")

@@ -1,0 +1,257 @@
+"""The warning of graphs that grow: forward passes that pile up without a backward.
+
+Whoever records an op counts it in `ticks`; now and then ``look_closer`` asks whether the graph has grown
+since, and only then walks through it. What tells growth from depth is one parameter that the same graph has
+used again and again. A line of the user's is looked at again when so many more nodes are alive that its
+graph may have got there, and warns once.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from _thread import get_ident
+from math import prod
+from sys import getrefcount
+from typing import TYPE_CHECKING, Literal
+from weakref import ref
+
+from scopes.lowlevel import callers, format_bytes
+from tensor.tape.nodes import Leaf, Node
+from tensor.tape.statistics import GraphStatistics, nodes_from, statistics_of
+
+if TYPE_CHECKING:
+    from tensor.core.storage import Array
+    from tensor.tape.modes import Recorder
+
+_STEPS = 200
+# How many ops are recorded from one look to the next.
+_PERIOD = 251
+
+
+class GraphGrowthWarning(UserWarning):
+    """Forward passes pile up: one graph has used a parameter again and again without a backward.
+
+    Each pass fed its output into the next, or a running sum keeps the graphs of all. Memory grows with
+    every pass.
+
+    Attributes
+    ----------
+    steps : int
+        How often the graph has used the parameter.
+    statistics : GraphStatistics
+        The figures of the graph at that moment. They keep nothing alive.
+    parameter : str
+        The parameter's dtype and shape.
+    """
+
+    def __init__(self, steps: int, statistics: GraphStatistics, parameter: str) -> None:
+        self.steps = steps
+        self.statistics = statistics
+        self.parameter = parameter
+        nbytes = statistics.bytes_held_alone
+        super().__init__(
+            f"forward passes pile up without a backward: this graph has used a parameter, {parameter}, "
+            f"{steps} times. Its {statistics.node_count} recorded ops keep {format_bytes(nbytes)} that "
+            f"nothing else holds, about {format_bytes(round(nbytes / steps))} more with each pass. Call "
+            "loss.backward() in each pass; or cut the history of what goes into the next pass (x.detach()) "
+            "or into a running sum (loss.item()); or, where no gradients are needed, run under no_grad() "
+            "or with module.valid(). If the graph is to be so large, "
+            f"autograd.warn_on_graph_growth({10 * steps}) warns later and warn_on_graph_growth(None) never"
+        )
+
+    def __reduce__(self) -> tuple[type[GraphGrowthWarning], tuple[int, GraphStatistics, str]]:
+        return type(self), (self.steps, self.statistics, self.parameter)
+
+
+class Ticks:
+    """How many more ops are recorded until the next look: ``left`` below 0 asks for it.
+
+    Threads may lose one another's counts; that only puts a look off.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _PERIOD
+
+
+ticks = Ticks()
+
+_Line = tuple[str, int]
+
+
+class _Watch:
+    """What is known of the user's lines."""
+
+    __slots__ = ("known", "one_by_one", "searched", "silent_thread", "steps", "thresholds", "warned")
+
+    def __init__(self, steps: int | None) -> None:
+        # How many uses of a parameter are warned of; None: never.
+        self.steps = steps
+        # How many nodes are alive when the graph is walked through from a line again.
+        self.thresholds: dict[_Line, int] = {}
+        # The lines that warn no more, each with a token of who was first to say so.
+        self.warned: dict[_Line, object] = {}
+        # The oldest node of each graph that was warned of.
+        self.known: list[ref[Node]] = []
+        # How many of the next ops are looked at one by one; in which thread their lines warn no more.
+        self.one_by_one = 0
+        self.silent_thread = 0
+        # How many nodes were alive when a loop was last searched for a line whose graph has them all.
+        self.searched = 0
+
+    def wind_up(self) -> None:
+        """Set when the next look is."""
+        if self.steps is None:
+            ticks.left = sys.maxsize
+        elif self.one_by_one > 0:
+            self.one_by_one -= 1
+            ticks.left = 0
+        else:
+            self.silent_thread = 0
+            ticks.left = min(_PERIOD, self.steps)
+
+    def look_through_a_pass(self, nodes: int) -> None:
+        """Look at the next ops one by one: some more than a pass has that adds so many nodes to the graph."""
+        self.one_by_one = 2 * nodes + 64
+        ticks.left = 0
+
+
+_watch = _Watch(_STEPS)
+
+
+def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
+    """Warn when one graph has used a parameter `steps` times without a backward; None: never.
+
+    The warning is a `GraphGrowthWarning`. Each loop of the program gives one, until this is called again;
+    the setting is the whole process's. It costs next to nothing: every 250 recorded ops or so the graph is
+    looked at, if it can have got so large. A graph may well be meant to use a parameter often, as that of a
+    recurrent network over 300 time steps: ask for more steps then.
+
+    Parameters
+    ----------
+    steps : int, optional
+        At least 2; from the start it is 200.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `steps` is no such number. The setting is as before.
+
+    Examples
+    --------
+    >>> from tensor import autograd
+    >>> autograd.warn_on_graph_growth(1000)
+    >>> autograd.warn_on_graph_growth()
+    """
+    global _watch
+    if steps is not None:
+        if isinstance(steps, bool) or not isinstance(steps, int):
+            raise TypeError(
+                f"warn_on_graph_growth takes a number of steps, not {type(steps).__name__}: write an int, "
+                "or None to switch the warning off"
+            )
+        if steps < 2:
+            raise ValueError(
+                f"warn_on_graph_growth takes 2 steps or more, not {steps}: every graph has one. Write None "
+                "to switch the warning off"
+            )
+    _watch = _Watch(steps)
+    _watch.wind_up()
+
+
+def complete(node: Node, out: Array, recorder: Literal[True] | Recorder) -> Node:
+    """Return the new `node` with what it knows of the output, counted, and shown to the recorder."""
+    node.shape = out.shape
+    node.dtype = out.dtype
+    left = ticks.left = ticks.left - 1
+    if left < 0:
+        look_closer(node)
+    if recorder is not True:
+        recorder.show(node)
+    return node
+
+
+def look_closer(node: Node) -> None:
+    """Look whether the graph that ends in the new `node` is one of many passes, and warn of it once.
+
+    For whoever records ops, when `ticks` has run out, at a point where it may raise: a filter may have
+    turned the warning into an error.
+    """
+    watch = _watch
+    watch.wind_up()
+    steps = watch.steps
+    if steps is None:
+        return
+    frame = next(callers(), None) or sys._getframe()
+    line = frame.f_code.co_filename, frame.f_lineno
+    if line in watch.warned:
+        return
+    if watch.silent_thread == get_ident() and watch.known[-1]() is not None:
+        watch.warned[line] = None
+        return
+    # Some more than there are: each node holds a reference to its class, and few others do.
+    alive = sum(map(getrefcount, (Node, *Node.__subclasses__())))
+    if alive < watch.thresholds.get(line, steps):
+        return
+    found = _examine(node, watch, steps, line, alive)
+    if found is not None:
+        variables = frame.f_globals
+        # Not by a stacklevel: the line is found already, however many of our frames lie in between. And no
+        # name for the warning: as an error it holds this frame, which must not hold it.
+        warnings.warn_explicit(
+            GraphGrowthWarning(*found),
+            GraphGrowthWarning,
+            *line,
+            module=variables.get("__name__"),
+            registry=variables.setdefault("__warningregistry__", {}),
+        )
+
+
+def _examine(
+    node: Node, watch: _Watch, steps: int, line: _Line, alive: int
+) -> tuple[int, GraphStatistics, str] | None:
+    """Walk through the graph of `node`; return what a warning says of it."""
+    if node.name() == "OverlayBackward":
+        return None  # recorded in the middle of a write, which must not fail
+    nodes = nodes_from(node)
+    users, parameter = _most_used(nodes)
+    used, size = len(users), len(nodes)
+    figures = statistics_of(nodes) if used >= steps else None
+    if figures is None or figures.bytes_held_alone < used:  # hardly any memory grows with each use
+        # So many more as are wanting, and as that all walks together cost little.
+        wanting = size * steps // used - size if used else size
+        watch.thresholds[line] = alive + max(wanting, size // 4, alive // 32)
+        if size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
+            # Somebody keeps others: it may be a sum over all of them, on another line.
+            watch.searched = alive
+            watch.look_through_a_pass(alive // steps)
+        return None
+    token = object()
+    if watch.warned.setdefault(line, token) is not token:
+        return None  # another thread was quicker
+    if any(oldest() in nodes for oldest in watch.known):
+        return None
+    watch.known.append(ref(users[-1]))
+    # The other lines of this loop are no news, neither now nor when it runs again.
+    watch.silent_thread = get_ident()
+    watch.look_through_a_pass(size // used)
+    return used, figures, parameter
+
+
+def _most_used(nodes: list[Node]) -> tuple[list[Node], str]:
+    """Return those of `nodes` that use the leaf which most of them use, and what that leaf is."""
+    # By what op, too: derivatives that are recorded use the parameters of the forward pass anew. And not
+    # those whose values backward has freed.
+    users: dict[tuple[Leaf, str], list[Node]] = {}
+    for node in nodes:
+        if node.saved:
+            for after in {*node.next}:
+                if isinstance(after, Leaf):
+                    users.setdefault((after, node.name()), []).append(node)
+    if not users:
+        return [], ""
+    # Of a layer's weight and bias the weight.
+    (leaf, _), most = max(users.items(), key=lambda item: (len(item[1]), prod(item[0][0].shape)))
+    return most, f"{leaf.dtype}{list(leaf.shape)}"

@@ -1,0 +1,226 @@
+"""What the user wants called with gradients: hooks on tensors."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Self
+from weakref import ref
+
+from tensor.core.tensor_core import TensorCore, wrap_claim_unowned
+from tensor.tape.nodes import Leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from tensor.core.tensor import Tensor
+    from tensor.tape.nodes import Node
+
+_keys = count()
+
+
+class HookTable(dict[int, "Callable[..., Any]"]):
+    """Hooks by the number under which they can be taken away again, in the order in which they are called."""
+
+    __slots__ = ("__weakref__",)
+
+    def register(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Add `hook` at the end."""
+        if not callable(hook):
+            raise TypeError(f"a hook is a function, not a {type(hook).__name__}")
+        handle = RemovableHandle(self)
+        self[handle.key] = hook
+        return handle
+
+
+class RemovableHandle:
+    """Takes a hook away again: ``remove()``, or the end of a ``with`` block.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((1,), requires_grad=True)
+    >>> with x.register_hook(lambda grad: grad * 2):
+    ...     x.backward()
+    >>> x.backward()
+    >>> x.grad.item()
+    3.0
+    """
+
+    __slots__ = ("_table", "key")
+
+    def __init__(self, table: HookTable) -> None:
+        self._table = ref(table)
+        self.key = next(_keys)
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        table = self._table()
+        if table is not None:
+            table.pop(self.key, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+class NodeHooks:
+    """The hooks of one tensor, kept by its node."""
+
+    __slots__ = ("after", "before", "keeper")
+
+    def __init__(self) -> None:
+        # Called with the gradient, before it goes on; called with the leaf, when it has its gradient.
+        self.before = HookTable()
+        self.after = HookTable()
+        # The tensor that retains its gradient although it is no leaf.
+        self.keeper: ref[TensorCore] | None = None
+
+    def pass_through(self, node: Node, g: Tensor) -> Tensor:
+        """Return what the hooks make of the gradient `g`, and let the tensor that retains it have it."""
+        for hook in list(self.before.values()):
+            given = hook(g)
+            g = _checked(node, g if given is None else given)
+        x = None if self.keeper is None else self.keeper()
+        if x is not None and x._node is node:
+            kept = wrap_claim_unowned(g)
+            kept._node = g._node
+            x._grad = kept
+        return g
+
+
+def _checked(node: Node, given: object) -> Tensor:
+    if not isinstance(given, TensorCore):
+        raise TypeError(f"a hook returns None, or a tensor to go on in its place, not {type(given).__name__}")
+    array = given._array
+    if array is None:
+        given._raise_disposed()
+    if array.shape != node.shape or array.dtype != node.dtype:
+        raise ValueError(
+            f"a hook has returned a gradient of {array.dtype}{list(array.shape)}, and the tensor is "
+            f"{node.dtype}{list(node.shape)}: return one of that shape and dtype"
+        )
+    return given  # type: ignore[return-value]  # every core made is a Tensor
+
+
+class Hooks(TensorCore):
+    """Methods that register hooks, and ``retain_grad``."""
+
+    __slots__ = ()
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` in each backward with this tensor's gradient, once all of it has come in.
+
+        What the hook returns, unless None, goes on in its place. Hooks are called in the order of their
+        registration, on a leaf before the gradient is added to ``grad``. They belong to the graph and go with
+        it: a hook that refers to its own tensor makes a cycle. The current scope owns `grad`: move it out to
+        keep it longer.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor does not require grad.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 2).sum().backward()
+        >>> x.grad.tolist()
+        [20.0, 20.0]
+        """
+        return _hooks_of(self, "register_hook").before.register(hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(x)`` with this leaf in each backward, when its gradient has been added to ``grad``.
+
+        An update that is made here, and frees the gradient, never needs memory for all gradients at once: a
+        leaf with such a hook has its gradient as soon as it is known, also when backward fails later on.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor is no leaf that requires grad.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> def update(x):
+        ...     with tensor.no_grad():
+        ...         x -= 0.1 * x.grad
+        ...     x.grad = None
+        >>> handle = x.register_post_accumulate_grad_hook(update)
+        >>> (x * 2).sum().backward()
+        >>> x.grad is None, [round(v, 1) for v in x.tolist()]
+        (True, [0.8, 0.8])
+        """
+        hooks = _hooks_of(self, "register_post_accumulate_grad_hook")
+        if not isinstance(self._node, Leaf):
+            raise RuntimeError(
+                "register_post_accumulate_grad_hook: only leaves gather gradients, and this tensor was "
+                "computed: use register_hook(), which is called with the gradient"
+            )
+        return hooks.after.register(hook)
+
+    def retain_grad(self) -> None:
+        """Let a tensor that was computed have its gradient in ``grad`` after backward, as leaves do.
+
+        It is the gradient of the last backward, after all hooks, by the values that the tensor has in the
+        end, should it be written to. On a leaf it does nothing.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor does not require grad.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,), requires_grad=True)
+        >>> y = x * 3
+        >>> y.retain_grad()
+        >>> (y * y).backward()
+        >>> y.grad.item(), x.grad.item()
+        (6.0, 18.0)
+        """
+        hooks = _hooks_of(self, "retain_grad")
+        if not isinstance(self._node, Leaf):
+            self._grad = getattr(self, "_grad", None)
+            hooks.keeper = ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad`` was called on this tensor, which was computed."""
+        self._raise_if_disposed()
+        hooks = getattr(self._node, "hooks", None)
+        return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
+
+
+def continue_with(x: TensorCore, node: Node) -> None:
+    """Let the history of `x` go on with `node`, by which it was written to; a gradient stays retained."""
+    hooks = getattr(x._node, "hooks", None)
+    x._node = node
+    if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:
+        hooks.keeper = None
+        node.hooks = NodeHooks()
+        node.hooks.keeper = ref(x)
+
+
+def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
+    x._raise_if_disposed()
+    node = x._node
+    if node is None:
+        raise RuntimeError(
+            f"{what}: this tensor has no gradient history, so backward never comes here. Make it, or what "
+            "it is computed from, with requires_grad=True"
+        )
+    hooks: NodeHooks | None = getattr(node, "hooks", None)
+    if hooks is None:
+        hooks = node.hooks = NodeHooks()
+    return hooks

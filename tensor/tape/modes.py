@@ -1,0 +1,316 @@
+"""Whether ops are recorded here, and what else happens to those that are.
+
+Each thread and each asyncio task has its own answer. It is False, True, or a `Recorder`, which counts as True
+and is shown each new node: for anomaly detection, for checkpoints.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from types import TracebackType
+
+    from tensor.tape.nodes import Node
+
+    # What `grad_enabled` and `when_enabled` say.
+    Answers = tuple["bool | Recorder", "bool | Recorder"]
+    Opened = tuple["Block", Answers, "Opened | None"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Block:
+    """What is switched on for a ``with`` block, or for each call of a decorated function.
+
+    A generator or coroutine that is decorated has it while it runs, and not while others do. One block may
+    be entered again within itself, and by several threads and tasks at once.
+    """
+
+    __slots__ = ()
+
+    def _switch(self) -> None:
+        """Switch on, by setting `grad_enabled` and `when_enabled`."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        before, opened = _answers(), _opened.get()
+        try:
+            _opened.set((self, before, opened))
+            self._switch()
+        except BaseException:
+            _turn_to(before)
+            _opened.set(opened)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        opened = _opened.get()
+        while opened is not None:
+            block, before, opened = opened
+            if block is self:
+                _turn_to(before)
+                _opened.set(opened)
+                return
+        # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if inspect.isasyncgenfunction(function):
+            return self._around_async_generator(function)  # type: ignore[return-value]  # R is a generator
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)  # type: ignore[return-value]
+        if inspect.iscoroutinefunction(function):
+            return self._around_coroutine(function)  # type: ignore[return-value]
+
+        @wraps(function)
+        def within(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return within
+
+    def _around_coroutine(self, function: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+        @wraps(function)
+        async def within(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with self:
+                return await function(*args, **kwargs)
+
+        return within
+
+    def _around_generator(
+        self, function: Callable[P, Generator[Any, Any, Any]]
+    ) -> Callable[P, Generator[Any, Any, Any]]:
+        @wraps(function)
+        def within(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, Any]:
+            body = function(*args, **kwargs)
+            inside: Answers | None = None
+            given: Any = None
+            step: Callable[[Any], Any] = body.send
+            try:
+                while True:
+                    outside = self._go_in(inside)
+                    try:
+                        item = step(given)
+                    except StopIteration as end:
+                        return end.value
+                    finally:
+                        inside, given = _answers(), None
+                        _turn_to(outside)
+                    step = body.send
+                    try:
+                        given = yield item
+                    except BaseException as error:  # noqa: BLE001  # whatever is thrown in belongs to the body
+                        step, given = body.throw, error
+            finally:
+                given = None
+
+        return within
+
+    def _around_async_generator(
+        self, function: Callable[P, AsyncGenerator[Any, Any]]
+    ) -> Callable[P, AsyncGenerator[Any, Any]]:
+        @wraps(function)
+        async def within(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
+            body = function(*args, **kwargs)
+            inside: Answers | None = None
+            given: Any = None
+            step: Callable[[Any], Awaitable[Any]] = body.asend
+            try:
+                while True:
+                    outside = self._go_in(inside)
+                    try:
+                        item = await step(given)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        inside, given = _answers(), None
+                        _turn_to(outside)
+                    step = body.asend
+                    try:
+                        given = yield item
+                    except BaseException as error:  # noqa: BLE001  # as above
+                        step, given = body.athrow, error
+            finally:
+                given = None
+
+        return within
+
+    def _go_in(self, inside: Answers | None) -> Answers:
+        """Switch on, or back to what was so at the last ``yield``; return what was so before."""
+        outside = _answers()
+        if inside is None:
+            self._switch()
+        else:
+            _turn_to(inside)
+        return outside
+
+
+class Recorder:
+    """Is shown each node that is recorded while it stands in `grad_enabled`."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self) -> None:
+        # Another one that was there before, and goes on being shown them.
+        self.outer = innermost_recorder()
+
+    def show(self, node: Node) -> None:
+        """Take note of a node that has just been recorded, all but an output that it saves."""
+        if self.outer is not None:
+            self.outer.show(node)
+
+
+# What `record` asks.
+grad_enabled: ContextVar[bool | Recorder] = ContextVar("grad_enabled", default=True)
+# What ``enable_grad`` sets it to.
+when_enabled: ContextVar[bool | Recorder] = ContextVar("when_enabled", default=True)
+# The blocks that are open, the innermost first: each with what was so before it.
+_opened: ContextVar[Opened | None] = ContextVar("opened", default=None)
+# How many functions of checkpoints are running for the second time, one within the other.
+recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
+
+
+def _answers() -> Answers:
+    return grad_enabled.get(), when_enabled.get()
+
+
+def _turn_to(answers: Answers) -> None:
+    grad_enabled.set(answers[0])
+    when_enabled.set(answers[1])
+
+
+def innermost_recorder() -> Recorder | None:
+    """Return what the nodes that are recorded here are shown first; it has the others in `outer`."""
+    answer = when_enabled.get()
+    return answer if isinstance(answer, Recorder) else None
+
+
+def is_recording() -> bool:
+    """Tell whether operations are recorded here (``torch.is_grad_enabled``)."""
+    return bool(grad_enabled.get())
+
+
+class GradMode(Block):
+    """Switches recording on or off: ``no_grad`` and ``enable_grad``."""
+
+    __slots__ = ("_enabled",)
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+
+    def _switch(self) -> None:
+        grad_enabled.set(when_enabled.get() if self._enabled else False)
+
+
+class Inference(Block):
+    """Switches recording off, whatever ``enable_grad`` says inside: ``inference_mode``."""
+
+    __slots__ = ("_enabled",)
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+
+    def _switch(self) -> None:
+        records = not self._enabled
+        _turn_to((records, records))
+
+
+class Recording(Block):
+    """Shows a recorder all nodes that are recorded in the block."""
+
+    __slots__ = ("_recorder",)
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def _switch(self) -> None:
+        if when_enabled.get():
+            _turn_to((self._recorder if grad_enabled.get() else False, self._recorder))
+        else:
+            _turn_to((False, False))
+
+
+def no_grad() -> GradMode:
+    """Record nothing inside the block, or inside the decorated function.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> with tensor.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+    return GradMode(False)
+
+
+def enable_grad() -> GradMode:
+    """Record inside the block, or inside the decorated function, also within ``no_grad``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> with tensor.no_grad(), tensor.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
+    return GradMode(True)
+
+
+def set_grad_enabled(mode: bool) -> GradMode:
+    """Return ``enable_grad()`` or ``no_grad()``, as `mode` says; takes effect as a block or decorator.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> with tensor.set_grad_enabled(False):
+    ...     tensor.is_grad_enabled()
+    False
+    """
+    return GradMode(bool(mode))
+
+
+def inference_mode(mode: bool = True) -> Inference:
+    """Record nothing inside the block, or inside the decorated function, even under ``enable_grad``.
+
+    For code that must never keep a graph, whatever it calls. Tensors made inside are ordinary ones, as are
+    those of ``no_grad``: unlike PyTorch's, they may be used later where gradients are recorded.
+
+    Parameters
+    ----------
+    mode
+        False: record inside, also within another inference mode.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> with tensor.inference_mode(), tensor.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad, tensor.is_inference_mode_enabled()
+    (False, False)
+    """
+    return Inference(bool(mode))
+
+
+def is_inference_mode_enabled() -> bool:
+    """Tell whether the caller is inside ``inference_mode``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> with tensor.inference_mode():
+    ...     tensor.is_inference_mode_enabled()
+    True
+    """
+    return not when_enabled.get()

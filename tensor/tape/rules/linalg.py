@@ -1,0 +1,72 @@
+"""Derivatives of linear algebra."""
+
+from __future__ import annotations
+
+from functools import cache
+from string import ascii_letters
+from typing import Any
+
+from tensor.tape.nodes import Rule
+from tensor.tape.rules.table import conj, define
+
+
+def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
+    if b.ndim == 1:
+        return g[..., None] * conj(xp, b)
+    if len(to_shape) == 1:
+        return xp.matmul(conj(xp, b), g[..., None])[..., 0]
+    return xp.matmul(g, conj(xp, xp.matrix_transpose(b)))
+
+
+def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
+    vector = len(to_shape) == 1
+    if a.ndim == 1:
+        return conj(xp, a) * g if vector else conj(xp, a)[:, None] * g[..., None, :]
+    if vector:
+        return xp.matmul(xp.matrix_transpose(conj(xp, a)), g[..., None])[..., 0]
+    if len(to_shape) == 2 and a.ndim > 2:
+        # One matrix for a whole batch: one product, instead of one for each member and a sum.
+        a, g = xp.reshape(a, (-1, a.shape[-1])), xp.reshape(g, (-1, g.shape[-1]))
+    return xp.matmul(conj(xp, xp.matrix_transpose(a)), g)
+
+
+define("matmul", a=_matmul_a, b=_matmul_b)
+
+
+def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: Any, *factors: Any) -> Any:
+    """Multiply the gradient by the other factors, and sum over what this one lacks."""
+    own = terms[i]
+    sizes = dict(zip(own, to_shape, strict=True))
+    others = [(term, conj(xp, x)) for k, (term, x) in enumerate(zip(terms, factors, strict=True)) if k != i]
+    known = set(result).union(*(term for term, _ in others))
+    free = iter(letter for letter in ascii_letters if letter not in "".join([*terms, result]))
+    wanted = ""
+    parts = [(result, g), *others]
+    for letter in own:
+        if letter in wanted:
+            # A letter twice in one factor is its diagonal: elsewhere its gradient is 0.
+            twin = next(free)
+            parts.append((letter + twin, xp.eye(sizes[letter], dtype=g.dtype)))
+            wanted += twin
+        else:
+            if letter not in known:
+                parts.append((letter, xp.ones(sizes[letter], dtype=g.dtype)))
+            wanted += letter
+    # The standard has no name for it.
+    return xp.einsum(
+        ",".join(term for term, _ in parts) + "->" + wanted, *[x for _, x in parts], optimize=len(parts) > 1
+    )
+
+
+define("einsum", each=_einsum)
+
+
+@cache
+def einsum_of(count: int) -> Rule:
+    """Return the rule of a sum of products of so many factors, all of which each derivative needs."""
+
+    def each(*given: Any) -> Any:
+        return _einsum(*given)
+
+    each.needs = ("i", "terms", "result", "to_shape", *[f"_{k}" for k in range(count)])  # type: ignore[attr-defined]
+    return Rule("einsum", {"each": each})

@@ -1,0 +1,46 @@
+"""What a write through one view means for the gradients of the tensors that share its memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensor.tape.rules.table import define
+
+
+class Places:
+    """Where in a block the elements of an array lie, counted in elements from the block's start."""
+
+    __slots__ = ("first", "shape", "steps")
+
+    def __init__(self, array: np.ndarray[Any, Any], start: int) -> None:
+        size = array.itemsize
+        self.first = (array.__array_interface__["data"][0] - start) // size
+        self.steps = tuple([stride // size for stride in array.strides])
+        self.shape = array.shape
+
+    def indices(self) -> np.ndarray[Any, np.dtype[np.intp]]:
+        """Return the place of each element, in the array's shape."""
+        places = np.full(self.shape, self.first, np.intp)
+        for axis, (n, step) in enumerate(zip(self.shape, self.steps, strict=True)):
+            along = np.arange(n) * step
+            places += along.reshape([n if i == axis else 1 for i in range(len(self.shape))])
+        return places
+
+
+def _kept(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
+    """Return the gradient by the old values: that of the elements which were not written."""
+    return xp.where(np.isin(whole_places.indices(), part_places.indices()), 0, g)
+
+
+def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
+    """Return the gradient by the written values: what the whole passes on to their places."""
+    whole, part = whole_places.indices(), part_places.indices()
+    flat, places = np.unique(whole, return_inverse=True)
+    sums = xp.spread(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)
+    at = np.minimum(np.searchsorted(flat, part), flat.size - 1)
+    return xp.where(flat[at] == part, sums[at], 0)
+
+
+define("overlay", whole=_kept, part=_written)

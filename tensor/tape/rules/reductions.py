@@ -1,0 +1,173 @@
+"""Derivatives of reductions, cumulations and the softmax family."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensor.tape.rules.table import conj, define
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(a % ndim for a in ((axis,) if isinstance(axis, int) else axis)) if ndim else ()
+
+
+def with_kept_dims(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    """Return a reduction's gradient or output with the reduced dimensions of `shape` kept as 1."""
+    if keepdims:
+        return g
+    places = _axes(axis, len(shape))
+    return xp.reshape(g, tuple(1 if i in places else n for i, n in enumerate(shape)))
+
+
+def expand_reduced(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    """Return a reduction's gradient, broadcast to the `shape` that was reduced."""
+    return xp.broadcast_to(with_kept_dims(xp, g, shape, axis, keepdims), shape)
+
+
+def _count(shape: tuple[int, ...], axis: Any) -> int:
+    return math.prod(shape[i] for i in _axes(axis, len(shape)))
+
+
+def _mean(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    return expand_reduced(xp, g / _count(shape, axis), shape, axis, keepdims)
+
+
+def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
+    """Multiply by the product of the others: the whole over the element; where some are 0, without them."""
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    is_zero = x == 0
+    if not xp.any(is_zero):
+        return g * conj(xp, with_kept_dims(xp, out, x.shape, axis, keepdims) / x)
+    if xp.is_recorded:
+        return g * conj(xp, _product_of_others(xp, x, axis))
+    others = xp.where(is_zero, 1, x)
+    product = xp.prod(others, axis=axis, keepdims=True)
+    zeros = xp.sum(is_zero, axis=axis, keepdims=True)
+    return g * conj(xp, product / others * ((zeros == 0) | (is_zero & (zeros == 1))))
+
+
+def _product_of_others(xp: Any, x: Any, axis: Any) -> Any:
+    """Return for each element the product of the others, in a form that can be derived where some are 0."""
+    axes = _axes(axis, x.ndim)
+    order = (*[i for i in range(x.ndim) if i not in axes], *axes)
+    moved = xp.permute_dims(x, order)
+    count = _count(x.shape, axis)
+    rows = xp.reshape(moved, (*moved.shape[: x.ndim - len(axes)], 1, count))
+    products = xp.prod(xp.where(xp.eye(count) == 1, 1, rows), axis=-1)
+    return xp.permute_dims(xp.reshape(products, moved.shape), tuple(order.index(i) for i in range(x.ndim)))
+
+
+def _centred(xp: Any, x: Any, axis: Any) -> Any:
+    return x - xp.mean(x, axis=axis, keepdims=True) if _count(x.shape, axis) else x
+
+
+def _variance(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool, correction: float) -> Any:
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    return g * 2 * _centred(xp, x, axis) / max(_count(x.shape, axis) - correction, 0)
+
+
+def _deviation(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, correction: float) -> Any:
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    slope = with_kept_dims(xp, g, x.shape, axis, keepdims) / xp.where(out == 0, 1, out)
+    return slope * _centred(xp, x, axis) / max(_count(x.shape, axis) - correction, 0)
+
+
+def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
+    """Equal elements share the gradient equally (PyTorch's amax and amin)."""
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    winners = x == with_kept_dims(xp, out, x.shape, axis, keepdims)
+    return g * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+
+
+def _along(xp: Any, g: Any, kept: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    """Return the gradient at the places `kept` alone (PyTorch's max and min along a dimension)."""
+    if axis is None:
+        return g
+    g = with_kept_dims(xp, g, shape, axis, keepdims)
+    places = xp.reshape(xp.arange(shape[axis]), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+    return g * (places == kept)
+
+
+def _running_back(xp: Any, g: Any, axis: int) -> Any:
+    return xp.flip(xp.cumulative_sum(xp.flip(g, axis=axis), axis=axis), axis=axis)
+
+
+def _cumulative_sum(xp: Any, g: Any, axis: int | None) -> Any:
+    return g if axis is None else _running_back(xp, g, axis)
+
+
+def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any:
+    """Sum over the later outputs without this element: outputs over it, up to the first zero.
+
+    At the first zero it is the products with 1 in its place; after that zero, nothing.
+    """
+    if axis is None:
+        return g
+    is_zero = x == 0
+    if xp.is_recorded and xp.any(is_zero):
+        return _by_products_without_it(xp, g, x, axis)
+    zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
+    first = is_zero & (zeros == 1)
+    before = _running_back(xp, g * conj(xp, out), axis) / conj(xp, xp.where(is_zero, 1, x))
+    without_it = xp.cumulative_prod(xp.where(first, 1, x), axis=axis)
+    at_first = _running_back(xp, g * (zeros > 0) * conj(xp, without_it), axis)
+    return xp.where(zeros == 0, before, xp.where(first, at_first, 0))
+
+
+def _by_products_without_it(xp: Any, g: Any, x: Any, axis: int) -> Any:
+    """Return the gradient of running products in a form that can be derived where some elements are 0."""
+    order = list(range(x.ndim))
+    order[axis], order[-1] = order[-1], order[axis]
+    rows, weights = (xp.expand_dims(xp.permute_dims(y, tuple(order)), axis=-2) for y in (x, g))
+    # Line i has the running products with 1 in place of element i.
+    products = xp.cumulative_prod(xp.where(xp.eye(x.shape[axis]) == 1, 1, rows), axis=-1)
+    return xp.permute_dims(xp.sum(xp.triu(weights * conj(xp, products)), axis=-1), tuple(order))
+
+
+def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    # Where all are -inf the result is too, and their difference would be nan.
+    shares = xp.exp(x - xp.where(out == -math.inf, 0, out))
+    return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
+
+
+def _vector_norm(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, ord: float) -> Any:
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    if ord == 0:
+        return xp.zeros_like(x)
+    if ord == 1:
+        return g * xp.sign(x)
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    if abs(ord) == math.inf:
+        winners = xp.abs(x) == out
+        return g * xp.sign(x) * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+    nonzero = xp.where(out == 0, 1, out)
+    if ord == 2:
+        return g * (x / nonzero)
+    size = xp.where(x == 0, 1, xp.abs(x))
+    return g * xp.sign(x) * (size / nonzero) ** (ord - 1)
+
+
+define("sum", x=lambda xp, g, shape, axis, keepdims: expand_reduced(xp, g, shape, axis, keepdims))
+define("mean", x=_mean)
+define("prod", x=_prod)
+define("var", x=_variance)
+define("std", x=_deviation)
+define("max", x=_extreme)
+define("min", x=_extreme)
+define("cumulative_sum", x=_cumulative_sum)
+define("cumulative_prod", x=_cumulative_prod)
+define("logsumexp", x=_logsumexp)
+define("vector_norm", x=_vector_norm)
+define("max_along", x=_along)
+define("min_along", x=_along)
+define("softmax", x=lambda xp, g, out, axis: out * (g - xp.sum(g * out, axis=axis, keepdims=True)))
+define("log_softmax", x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
+define("all", x=None)
+define("any", x=None)
+define("argmax", x=None)
+define("argmin", x=None)
+define("count_nonzero", x=None)

@@ -1,0 +1,47 @@
+"""The derivatives table: define an entry, find an entry.
+
+One entry an op, written in the array API standard: ``xp`` is NumPy while gradients are plain arrays, and the
+functions of tensors while backward is itself recorded (``create_graph``); ``xp.is_recorded`` tells which. `g`
+is the gradient of the output; a function names what else it needs (see `tensor.tape.nodes.Rule`). A gradient
+may have the broadcast shape of the output: the engine sums it to the input's shape, and casts it to the
+input's dtype. For complex tensors a gradient is the conjugate Wirtinger derivative, as in PyTorch: the
+direction of steepest ascent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensor.tape.nodes import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RULES: dict[str, Rule] = {}
+
+
+def define(
+    name: str,
+    /,
+    *,
+    derived: Mapping[str, Mapping[str, Callable[..., Any]]] | None = None,
+    **functions: Callable[..., Any] | None,
+) -> Rule:
+    """Enter the derivatives of the op `name`, in the order of its inputs; None where there is none.
+
+    `derived` has the derivatives of those parameters that the forward pass computes from the inputs, as of
+    ops of the same inputs: without them higher derivatives take a parameter for a constant.
+    """
+    rules: dict[str, Rule] = {}
+    for parameter, own in (derived or {}).items():
+        rules[parameter] = Rule(f"{parameter}_of_{name}", {i: own.get(i) for i in functions}, rules)
+    rule = RULES[name] = Rule(name, functions, rules)
+    return rule
+
+
+def conj(xp: Any, x: Any) -> Any:
+    """Return the conjugate of an array or a scalar, `x` itself where it is real."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        return x.conjugate()
+    return xp.conj(x) if dtype.kind == "c" else x
