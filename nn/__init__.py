@@ -1,8 +1,7 @@
 """Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
 
 from nn import data, functional, init, optim, utils
-from nn._containers import ModuleDict, ModuleList, Sequential
-from nn._layers._activations import (
+from nn.layers.activations import (
     ELU,
     GELU,
     LeakyReLU,
@@ -14,7 +13,8 @@ from nn._layers._activations import (
     Softplus,
     Tanh,
 )
-from nn._layers._losses import (
+from nn.layers.containers import ModuleDict, ModuleList, Sequential
+from nn.layers.losses import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -24,12 +24,12 @@ from nn._layers._losses import (
     NLLLoss,
     SmoothL1Loss,
 )
-from nn._layers._maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
-from nn._layers._normalizations import BatchNorm1d, LayerNorm, RMSNorm
-from nn._module import Module
-from nn._parameter import Parameter
-from nn._parameter_containers import ParameterDict, ParameterList
-from nn._states import IncompatibleKeys
+from nn.layers.maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
+from nn.layers.parameter_containers import ParameterDict, ParameterList
+from nn.module.module import Module
+from nn.module.parameter import Parameter
+from nn.module.states import IncompatibleKeys
 from tensor.lowlevel import RemovableHandle
 
 __all__ = [

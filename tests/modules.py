@@ -8,6 +8,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("scopes", "tensor", "nn")
 # Folders that users don't import from: each shows a part of the architecture, and its `__init__` says which.
 INNER = {
+    "nn.layers",
+    "nn.module",
     "scopes.core",
     "scopes.tracking",
     "tensor.core",

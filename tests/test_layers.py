@@ -29,6 +29,7 @@ ORDER = {
     "scopes": "_errors _tracebacks core _containers _disposing _statistics tracking testing "
     "_program _command __main__ lowlevel",
     "tensor": "_errors _dtypes memory core tape kernels ops creation autograd io lowlevel",
+    "nn": "init module functional layers optim data utils",
 }
 # Who still imports from a folder after its own. Each entry is needed, so that the list can only shrink.
 EXCEPTIONS = {
@@ -111,7 +112,7 @@ def targets(module: str, names: list[str], modules: dict[str, Path]) -> set[str]
     return inner if names and len(inner) == len(names) else inner | {module}
 
 
-@pytest.mark.parametrize("package", ORDER)
+@pytest.mark.parametrize("package", ALLOWED)
 def test_folders_import_only_from_those_before_them(package: str) -> None:
     modules = files(package)
     rank = {part: i for i, part in enumerate(ORDER[package].split())}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from nn._module import Module
-from nn._parameter import Parameter
+from nn.module.module import Module
+from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.optim._optimizer import Group, Optimizer
-from nn.optim._options import Bound, require_within
-from nn.optim._scratch import number
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import Bound, require_within
+from nn.optim.scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nn.optim._scratch import Rule
+    from nn.optim.scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nn import functional as F
-from nn._functions._checks import check_reduction
-from nn._module import Module
+from nn.functional.checks import check_reduction
+from nn.module.module import Module
 from tensor import Tensor
 
 

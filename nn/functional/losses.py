@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn._derivatives import RULES
-from nn._functions._checks import (
+from nn.functional.checks import (
     array_of,
     check_reduction,
     check_same_shape,
     floating_array_of,
     reduced,
 )
+from nn.functional.derivatives import RULES
 from tensor.kernels import enter, leave, xp
 from tensor.lowlevel import record, wrap
 

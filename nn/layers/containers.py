@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from nn._layers._activations import ReLU
-from nn._layers._joined import rectified
-from nn._layers._maps import Linear
-from nn._module import Module
+from nn.layers.activations import ReLU
+from nn.layers.joined import rectified
+from nn.layers.maps import Linear
+from nn.module.module import Module
 from tensor.autograd import checkpoint
 
 if TYPE_CHECKING:

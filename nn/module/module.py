@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nn._conversion import Conversion
-from nn._hooks import Hooks
-from nn._inference import Inference
-from nn._states import States
+from nn.module.conversion import Conversion
+from nn.module.hooks import Hooks
+from nn.module.inference import Inference
+from nn.module.states import States
 from scopes.lowlevel import clear_frames_of
 from tensor import TensorDisposedError
 from tensor.lowlevel import TensorCore

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn._derivatives import RULES
-from nn._functions._checks import array_of, floating_array_of
+from nn.functional.checks import array_of, floating_array_of
+from nn.functional.derivatives import RULES
 from tensor.kernels import enter, leave, xp
 from tensor.lowlevel import is_recomputing, record, wrap, writable
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nn._functions._maps import linear_then_relu
-from nn._layers._activations import ReLU
-from nn._layers._maps import Linear
+from nn.functional.maps import linear_then_relu
+from nn.layers.activations import ReLU
+from nn.layers.maps import Linear
 from tensor import TensorDisposedError
 
 if TYPE_CHECKING:
-    from nn._module import Module
+    from nn.module.module import Module
     from tensor import Tensor
 
 _FORWARD = Linear.forward, ReLU.forward

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn._derivatives import RULES
-from nn._functions._checks import array_of, check_probability, floating_array_of, is_wanted
+from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
+from nn.functional.derivatives import RULES
 from tensor import Generator
 from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, relu_of, take, xp, zeros
 from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, record_after, wrap

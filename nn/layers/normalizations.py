@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import tensor as tn
 from nn import functional as F
 from nn import init
-from nn._layers._maps import new_parameter, require_size
-from nn._module import Module
+from nn.layers.maps import new_parameter, require_size
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import is_recomputing, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nn._parameter import Parameter
+    from nn.module.parameter import Parameter
     from tensor.lowlevel import DtypeLike
 
 

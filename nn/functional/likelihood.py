@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensor as tn
-from nn._derivatives import RULES
-from nn._functions._checks import array_of, check_reduction, floating_array_of, is_wanted
+from nn.functional.checks import array_of, check_reduction, floating_array_of, is_wanted
+from nn.functional.derivatives import RULES
 from tensor.kernels import empty, in_pieces, laid_out, leave
 from tensor.lowlevel import Key, apply, record, wrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Self
 
-from nn._traversal import Traversal
+from nn.module.traversal import Traversal
 
 
 class Inference(Traversal):

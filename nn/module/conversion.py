@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from nn._gradients import clear_gradients
-from nn._traversal import Traversal
+from nn.module.gradients import clear_gradients
+from nn.module.traversal import Traversal
 from tensor import float16, float32, float64
 from tensor.lowlevel import (
     Dtype,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.optim._scratch import SMALL, Rule, Scratch
+from nn.optim.scratch import SMALL, Rule, Scratch
 from tensor.lowlevel import writable
 
 if TYPE_CHECKING:

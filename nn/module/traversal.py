@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from nn._registration import Kind, ModuleCore
+from nn.module.registration import Kind, ModuleCore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nn._module import Module
-    from nn._parameter import Parameter
+    from nn.module.module import Module
+    from nn.module.parameter import Parameter
     from tensor import Tensor
 
 

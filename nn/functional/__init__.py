@@ -1,6 +1,6 @@
 """The functional forms of layers and losses: PyTorch's ``torch.nn.functional``."""
 
-from nn._functions._activations import (
+from nn.functional.activations import (
     elu,
     gelu,
     leaky_relu,
@@ -12,8 +12,8 @@ from nn._functions._activations import (
     softplus,
     tanh,
 )
-from nn._functions._cross_entropy import cross_entropy, nll_loss
-from nn._functions._losses import (
+from nn.functional.likelihood import cross_entropy, nll_loss
+from nn.functional.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     huber_loss,
@@ -21,8 +21,8 @@ from nn._functions._losses import (
     mse_loss,
     smooth_l1_loss,
 )
-from nn._functions._maps import dropout, embedding, linear, one_hot
-from nn._functions._normalizations import batch_norm, layer_norm, rms_norm
+from nn.functional.maps import dropout, embedding, linear, one_hot
+from nn.functional.normalizations import batch_norm, layer_norm, rms_norm
 
 __all__ = [
     "batch_norm",

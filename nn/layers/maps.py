@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 import tensor as tn
 from nn import functional as F
 from nn import init
-from nn._functions._checks import check_probability
-from nn._functions._maps import row_of
-from nn._module import Module
-from nn._parameter import Parameter
+from nn.functional.checks import check_probability
+from nn.functional.maps import row_of
+from nn.module.module import Module
+from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nn import functional as F
-from nn._module import Module
+from nn.module.module import Module
 from tensor import Tensor
 
 

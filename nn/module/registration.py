@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nn._homes import enter, homes_of, leave
-from nn._parameter import Parameter
+from nn.module.homes import enter, homes_of, leave
+from nn.module.parameter import Parameter
 from scopes import dispose
 from scopes.lowlevel import owner_of
 from tensor import TensorDisposedError

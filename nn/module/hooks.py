@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nn._registration import ModuleCore
+from nn.module.registration import ModuleCore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nn._module import Module
+    from nn.module.module import Module
     from tensor.lowlevel import RemovableHandle
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from nn.data._collate import default_collate
-from nn.data._dataset import TensorDataset
+from nn.data.collate import default_collate
+from nn.data.dataset import TensorDataset
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import current
 from tensor import Generator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensor as tn
-from nn._derivatives import RULES
-from nn._functions._checks import array_of, floating_array_of
+from nn.functional.checks import array_of, floating_array_of
+from nn.functional.derivatives import RULES
 from tensor.kernels import enter, leave, relu_of, xp
 from tensor.kernels import sigmoid as gate_of
 from tensor.lowlevel import overwrite

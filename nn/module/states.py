@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nn._traversal import Traversal
+from nn.module.traversal import Traversal
 from tensor.lowlevel import TensorCore, owner_of, require_supported, writable
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nn._gradients import clear_gradients
-from nn.optim._scratch import Rule, Scratch
-from nn.optim._work import Work, collect
+from nn.module.gradients import clear_gradients
+from nn.optim.scratch import Rule, Scratch
+from nn.optim.work import Work, collect
 from scopes.lowlevel import current, ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out

@@ -1,0 +1,1 @@
+"""Layers: modules that compute, one family a file, and modules that hold others."""

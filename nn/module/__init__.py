@@ -1,0 +1,1 @@
+"""Modules: what they hold, parameters, state dicts, hooks, walks and copies for inference."""
