@@ -30,6 +30,7 @@ cdef class StorageReference(Disposable):
 
     cdef Buffer buffer_or_null(self)
     cdef void let_go_of_memory(self) noexcept
+    cdef int forget_history(self) except -1
 
 
 cdef class TensorCore(StorageReference):

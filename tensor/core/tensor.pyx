@@ -15,10 +15,9 @@ from libc.stdint cimport int64_t, uint64_t
 
 from scopes.core.disposable cimport (
     Disposable,
-    MemberList,
-    dispose_one,
     hand_over_count,
     hand_over_place,
+    promoted,
     register_new,
     register_unowned,
 )
@@ -38,14 +37,10 @@ from tensor.memory.buffer cimport (
 
 import numpy as np
 
-from scopes.lowlevel import record_of
+from scopes.lowlevel import ending_by, record_of
 from tensor._errors import TensorDisposedError
 
 cnp.import_array()
-
-cdef extern from "scopes/core/try_incref.h":
-    # False for an object whose deallocation has begun.
-    bint try_incref "scopes_try_incref" (PyObject* x) noexcept
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -96,7 +91,17 @@ cdef class StorageReference(Disposable):
         if self.is_donated:
             self.is_donated = False
             count_donation(False)
-        self._forget_history()
+        self.forget_history()
+        return 0
+
+    cdef int forget_history(self) except -1:
+        """Record nothing by this any more; its gradient goes."""
+        cdef object gradient = self.gradient
+        self._node = None
+        if gradient is not None:
+            self.gradient = None
+            gradient.dispose()
+        return 0
 
     @property
     def is_invalid(self) -> bool:
@@ -121,11 +126,7 @@ cdef class StorageReference(Disposable):
 
     def _forget_history(self) -> None:
         """Record nothing by this any more; its gradient goes."""
-        cdef object gradient = self.gradient
-        self._node = None
-        self.gradient = None
-        if gradient is not None:
-            gradient.dispose()
+        self.forget_history()
 
     def _footprint(self) -> tuple[int, int]:
         """Return what tells the memory held from other memory, and its size in bytes."""
@@ -136,6 +137,10 @@ cdef class StorageReference(Disposable):
 
 cdef class TensorCore(StorageReference):
     """What every tensor is made of; `Tensor` adds the operations."""
+
+    def __init__(self, *arguments, **options):
+        # A tensor is complete, and registered, when it is made.
+        pass
 
     def __enter__(self):
         self._raise_if_disposed()
@@ -159,6 +164,8 @@ cdef class TensorCore(StorageReference):
         (True, [1.0, 1.0])
         """
         cdef Handle handle = Handle.__new__(Handle)
+        if self.array is None:
+            self._raise_disposed()
         _move(self, handle, "its handle was moved by move_handle()")
         return handle
 
@@ -188,20 +195,19 @@ cdef class TensorCore(StorageReference):
             self._raise_disposed()
         self.let_go_of_memory()
         _lay(self, array, buffer)
-        self._forget_history()
+        self.forget_history()
 
     def _raise_if_disposed(self) -> None:
         if self.array is None:
             self._raise_disposed()
 
     def _raise_disposed(self):
-        cdef MemberList scope = self.scope
+        scope = self._ended_scope
         if self.ending is not None:
             why = self.ending
             cure = "Use the object that took the handle, or pass x.clone() to it"
-        elif scope is not None and not scope.is_open:
-            name = "" if scope.name is None else f" {scope.name!r}"
-            why = f"its dispose scope{name} ended"
+        elif scope is not None:
+            why = ending_by(scope)
             cure = (
                 "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
                 "function decorated with @disposing"
@@ -635,9 +641,9 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
     cdef PyObject* each = x.next_in_storage
     found = [x]
     while each != NULL and each != <PyObject*>x:
-        if try_incref(each):
-            found.append(<StorageReference>each)
-            Py_DECREF(<StorageReference>each)
+        other = promoted(each)
+        if other is not None:
+            found.append(other)
         each = (<StorageReference>each).next_in_storage
     return found
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor.core.tensor import relatives
-from tensor.kernels.splitting import least
+from tensor.kernels.splitting import dtype_of, least
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -254,11 +254,8 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
         return None
     try:
         shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, cnp.ndarray)])
-        # As the ufunc itself decides, Python's numbers without a dtype of their own.
-        dtype = kernel.resolve_dtypes(
-            (*[x.dtype if isinstance(x, cnp.ndarray) else type(x) for x in arrays], None)
-        )[-1]
-    except (TypeError, ValueError):
+        dtype = dtype_of(kernel, *arrays)
+    except ValueError:
         return None  # for which the op itself finds words
     for place, x in enumerate(operands):
         if (
