@@ -28,8 +28,8 @@ from tensor.memory.buffer cimport (
     Share,
     array_at,
     exported,
-    new_borrowed,
     new_buffer,
+    new_external,
     new_share,
     root_of,
     shared_array,
@@ -184,6 +184,11 @@ cdef class TensorCore(StorageReference):
         cdef TensorCore x = TensorCore.__new__(cls)
         x._take_over(handle)
         return x
+
+    def _replace(self, StorageReference giver not None, str ending) -> None:
+        """Take over all that `giver` has, its place in its scope too; `ending` says so in errors about it."""
+        _move(giver, self, ending)
+        hand_over_place(giver, self)
 
     def _take_over(self, Handle handle not None) -> None:
         _move(handle, self, "a tensor took it")
@@ -365,13 +370,26 @@ cpdef TensorCore wrap_share_unowned(Share share):
     return x
 
 
-def wrap_borrowed(cnp.ndarray array, cnp.ndarray root, Py_ssize_t nbytes) -> TensorCore:
-    """Return a tensor over `array`, which lies over `root`: somebody else's memory, of `nbytes` bytes.
+def wrap_borrowed(cnp.ndarray array not None) -> TensorCore:
+    """Return a tensor over `array`, in somebody else's memory: writes go through, and values are never shared.
 
-    Writes go through, and values are never shared.
+    The root of `array` has an `External` as its base.
     """
+    return _wrap_external(array, True)
+
+
+def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
+    """Return a tensor over the read-only `array`, in somebody else's memory to which nobody writes.
+
+    Values are shared as any are; the first write copies.
+    """
+    return _wrap_external(array, False)
+
+
+cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
+    cdef Buffer buffer = new_external(array, is_borrowed)
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, new_borrowed(root, nbytes))
+    _lay(x, array, buffer)
     register_new(x)
     return x
 
@@ -464,6 +482,23 @@ def claim(StorageReference x not None) -> cnp.ndarray:
     O(1), unless outsiders look at the memory: then it is a copy.
     """
     return shared_array(claim_share(x))
+
+
+def claim_block(StorageReference x not None) -> cnp.ndarray:
+    """Return what ``claim`` does for all of the memory under `x` and its views, not for its own elements alone.
+
+    In the layout of the block, or as bytes where it is a copy.
+    """
+    cdef Buffer buffer
+    cdef cnp.ndarray block
+    if x.array is None:
+        x._raise_disposed()
+    buffer = <Buffer>x.buffer
+    if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
+        block = empty((buffer.nbytes,), _uint8)
+        _copy_block(buffer, block)
+        return block
+    return shared_array(new_share(buffer, buffer.root))
 
 
 cpdef Share share_of(cnp.ndarray array):

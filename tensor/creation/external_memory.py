@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from math import prod
 from operator import index
+from pickle import PickleBuffer
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor._dtypes import Dtype, DtypeLike, as_dtype, uint8
+from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, uint8
 from tensor.core.dims import Sizes
-from tensor.core.loans import array_in, open_loan, take, wrap_borrowed
+from tensor.core.tensor import StorageReference, wrap_borrowed
 from tensor.creation.from_data import shape_of
+from tensor.memory.buffer import owner_of
+from tensor.memory.external import External, call_off, is_any_cared_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
     OnRelease = Callable[[], object] | None
 
@@ -59,7 +63,9 @@ def from_blob(
     on_release
         Called without arguments, once, as soon as the last holder has let go and the buffer may be closed.
         On any thread: whichever let go. What it raises goes to ``sys.unraisablehook``. A callback that
-        refers to the tensor itself would keep it alive for good.
+        refers to the tensor itself would keep it alive to the end of the program. There tensors that are left
+        are disposed before modules are taken apart, so that it is called; not so where an exported array
+        (``x.numpy()``) is left.
 
     Raises
     ------
@@ -94,9 +100,9 @@ def from_blob(
     if start < 0:
         raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
     _require_callable("from_blob", on_release)
-    raw = held = None
+    raw = held = external = None
     try:
-        raw, held = take(buffer)
+        raw, held = _take(buffer)
         end = start + nbytes
         if end > raw.nbytes:
             raise ValueError(
@@ -104,13 +110,15 @@ def from_blob(
                 f"to byte {end}; the buffer has {raw.nbytes}. Ask for less; strides count elements, offset "
                 "counts bytes"
             )
-        open_loan(raw, nbytes, on_release, held)
+        external = External(raw, nbytes, owner=held, on_release=on_release)
         if steps is None:
-            return _packed(array_in(raw, kind, nbytes // kind.itemsize, start), sizes)
-        return _strided(array_in(raw, uint8, nbytes, start), sizes, kind, steps)
+            block = external.over(np.frombuffer(raw, kind, nbytes // kind.itemsize, start))
+            return _borrowed(block.reshape(sizes))
+        # All bytes are the root: a write that must copy finds each view's elements in it by their offset.
+        return _strided(external.over(np.frombuffer(raw, uint8, nbytes, start)), sizes, kind, steps)
     except BaseException as error:
         # The frames in the traceback would keep the buffer as long as somebody keeps the error.
-        raw = held = None
+        raw = held = external = None
         clear_frames(error.__traceback__)
         raise
 
@@ -172,38 +180,82 @@ def from_address(
         raise ValueError(
             f"from_address(): {_described(sizes, kind, steps)} at {place:#x} ends beyond what is addressable"
         )
-    memory: _Memory | None = _Memory(place, nbytes)
+    external: External | None = External(None, nbytes, owner=owner, on_release=on_release)
     try:
-        open_loan(memory, nbytes, on_release, owner)
-        # All bytes are the base: a write that must copy finds each view's elements in it by their offset.
-        return _strided(np.asarray(memory), sizes, kind, steps)
+        return _strided(external.at(place), sizes, kind, steps)
     except BaseException as error:
-        memory = None
+        external = None
         clear_frames(error.__traceback__)
         raise
 
 
-class _Memory:
-    """Bytes at an address."""
+def _take(buffer: Buffer | np.ndarray[Any, Any]) -> tuple[memoryview, object]:
+    """Return all bytes of `buffer`, which can't be resized or closed until they go; and what else to hold."""
+    try:
+        # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
+        # fails before it has released anything.
+        exporter = PickleBuffer(cast("Buffer", buffer))
+    except TypeError:
+        raise TypeError(
+            "from_blob() takes a buffer (bytes, bytearray, array.array, memoryview, mmap, the buf of a "
+            f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
+        ) from None
+    try:
+        view = memoryview(exporter)
+    except TypeError:
+        # What a class written in Python exports (`__buffer__`, from 3.12 on) only a memoryview passes on.
+        exporter.release()
+        exporter = PickleBuffer(memoryview(cast("Buffer", buffer)))
+        view = memoryview(exporter)
+    if "O" in view.format:
+        raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
+    try:
+        raw = exporter.raw()
+    except BufferError:
+        raise ValueError(
+            "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, or "
+            "write tensor.from_numpy(numpy.asarray(buffer))"
+        ) from None
+    return raw, _mapping_of(buffer) if isinstance(buffer, np.ndarray) else None
 
-    __slots__ = ("__array_interface__", "__weakref__")
 
-    def __init__(self, address: int, nbytes: int) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "data": (address, False),
-        }
-
-
-def _packed(block: Array, shape: tuple[int, ...]) -> Tensor:
-    return wrap_borrowed(block.reshape(shape), block)
+def _mapping_of(array: np.ndarray[Any, Any]) -> PickleBuffer | None:
+    # A memmap refers to its mmap but doesn't keep it from being closed.
+    root = owner_of(array).base
+    try:
+        return None if root is None else PickleBuffer(cast("Buffer", root))
+    except TypeError:
+        return None  # no exporter: the reference that the array holds must do
 
 
 def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...]) -> Tensor:
-    array = np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides]))
-    return wrap_borrowed(array, block)
+    return _borrowed(np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides])))
+
+
+def _borrowed(array: Array) -> Tensor:
+    return wrap_borrowed(array)  # type: ignore[return-value]  # every core made is a Tensor
+
+
+@atexit.register
+def _end_what_is_borrowed() -> None:
+    """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
+
+    An array refers to its memory unseen by the collector. So a callback that refers to the module whose tensor it is for
+    would keep that module, and its open files, from being finalized.
+    """
+    if is_any_cared_for():
+        gc.unfreeze()  # or `get_objects` would pass frozen ones over
+        for x in gc.get_objects():
+            if issubclass(type(x), StorageReference) and _is_over_cared_for(x):
+                x.dispose()
+    # Memory at which exported arrays look is the operating system's to take back.
+    call_off()
+
+
+def _is_over_cared_for(x: StorageReference) -> bool:
+    buffer = x._buffer
+    base = None if buffer is None else buffer.root.base
+    return isinstance(base, External) and base.is_cared_for
 
 
 def _native(op: str, dtype: DtypeLike) -> Dtype:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
+from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported, uint8
 from tensor.core.dims import Sizes
-from tensor.core.loans import wrap_borrowed
-from tensor.core.storage import Array, Borrowed
-from tensor.core.tensor_core import TensorCore, hold_for, wrap_leaf, wrap_with
-from tensor.memory import pool
-from tensor.memory.books import owner_of
+from tensor.core.tensor import TensorCore, wrap, wrap_borrowed
+from tensor.memory import allocator
+from tensor.memory.external import External
+from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data, as_tensor, dtype_for_number, new_array
+from tensor.tape.nodes import become_leaf
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from collections.abc import Callable
+
+    from tensor._tensor import Tensor
 
 
 def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -53,14 +55,15 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
 
 def finish(array: Array, requires_grad: bool) -> Tensor:
     """Return the tensor over a new `array`, a leaf where gradients are wanted."""
-    if not requires_grad:
-        return wrap_with(array, None, hold_for(array))
-    if not is_inexact(array.dtype):
+    if requires_grad and not is_inexact(array.dtype):
         raise TypeError(
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
             "dtype=tensor.float32, or leave requires_grad out"
         )
-    return wrap_leaf(array, hold_for(array))
+    x = wrap(array)
+    if requires_grad:
+        become_leaf(x)
+    return x  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def asarray(
@@ -131,8 +134,13 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             f"from_numpy() can't share memory of byte order {array.dtype.str!r}: write tensor.tensor(array) "
             "to copy it"
         )
-    view = array.view() if type(array) is np.ndarray else array.view(np.ndarray)
-    return wrap_borrowed(view, owner_of(view), Borrowed(array.nbytes))
+    return over_memory_of(array)
+
+
+def over_memory_of(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor over the memory of somebody else's `array`."""
+    borrowed = External(array, array.nbytes).over(array)
+    return wrap_borrowed(borrowed)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -168,14 +176,21 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
         ) from None
     with view:
         if dtype is None:
-            return finish(np.array(as_data(np.asarray(view), None), copy=True), requires_grad)
+            return finish(allocated(allocator.copy, as_data(np.asarray(view), None)), requires_grad)
         wanted = as_dtype(dtype)
+        if np.asarray(view).dtype.hasobject:
+            raise TypeError(
+                "from_slice() reads numbers, and this buffer holds references to Python objects: convert it "
+                f"first, for example with numpy.asarray(buffer, dtype={wanted.name!r})"
+            )
         if view.nbytes % wanted.itemsize:
             raise ValueError(
                 f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "
                 f"{wanted.itemsize} bytes"
             )
-        return finish(np.frombuffer(bytearray(view.tobytes()), wanted), requires_grad)
+        array = allocated(allocator.empty, (view.nbytes // wanted.itemsize,), wanted)
+        array.view(uint8)[...] = np.frombuffer(view.cast("B") if view.c_contiguous else view.tobytes(), uint8)
+        return finish(array, requires_grad)
 
 
 def shape_of(shape: Sizes) -> tuple[int, ...]:
@@ -197,8 +212,18 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def allocated(make: Callable[..., Array], *arguments: Any) -> Array:
+    """Return ``make(*arguments)``, one of the allocator's functions; memory that is refused is told in full."""
+    try:
+        return make(*arguments)
+    except OutOfMemoryError:
+        raise
+    except MemoryError:
+        raise out_of_memory() from None
+
+
 def _filled(shape: tuple[int, ...], dtype: Dtype, value: Any) -> Array:
-    array = pool.empty(shape, dtype)
+    array = allocated(allocator.empty, shape, dtype)
     array.fill(value)
     return array
 
@@ -232,7 +257,7 @@ def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.empty((2, 3)).shape
     (2, 3)
     """
-    return finish(pool.empty(shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(allocated(allocator.empty, shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -244,7 +269,7 @@ def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.zeros((2,)).tolist()
     [0.0, 0.0]
     """
-    return finish(pool.zeros(shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(allocated(allocator.zeros, shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -284,7 +309,7 @@ def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.empty_like(tensor.zeros((2, 3))).shape
     (2, 3)
     """
-    return finish(pool.empty(*_dtype_like(x, dtype)), requires_grad)
+    return finish(allocated(allocator.empty, *_dtype_like(x, dtype)), requires_grad)
 
 
 def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -296,7 +321,7 @@ def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
     [0, 0]
     """
-    return finish(pool.zeros(*_dtype_like(x, dtype)), requires_grad)
+    return finish(allocated(allocator.zeros, *_dtype_like(x, dtype)), requires_grad)
 
 
 def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:

@@ -10,13 +10,13 @@ import numpy as np
 from tensor._dtypes import DtypeLike, as_dtype, float32, float64
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
+from tensor.kernels.context import run_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor._dtypes import Dtype
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array, Dtype
+    from tensor._tensor import Tensor
 
 
 class Generator:
@@ -184,7 +184,10 @@ def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
 
 def uniform_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
     """Return numbers from 0 to 1 (excluded) as an array; both parts of a complex one are drawn."""
-    numbers = numbers_of(generator)
+    return run_kernel(_uniform, numbers_of(generator), sizes, dtype)
+
+
+def _uniform(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype) -> Array:
     if dtype.kind == "c":
         return np.asarray(numbers.random(sizes) + 1j * numbers.random(sizes)).astype(dtype)
     drawn = numbers.random(sizes) if dtype == float64 else numbers.random(sizes, np.float32)
@@ -193,7 +196,10 @@ def uniform_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | N
 
 def normal_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
     """Return normal numbers of mean 0 and variance 1 as an array; complex parts share the variance."""
-    numbers = numbers_of(generator)
+    return run_kernel(_normal, numbers_of(generator), sizes, dtype)
+
+
+def _normal(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype) -> Array:
     drawn: object
     if dtype.kind == "c":
         drawn = (numbers.standard_normal(sizes) + 1j * numbers.standard_normal(sizes)) * 0.5**0.5

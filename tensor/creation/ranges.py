@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Dtype, DtypeLike, as_dtype, complex64, complex128, float32, float64
+from tensor._dtypes import Array, DtypeLike, as_dtype, complex64, complex128, float32, float64
 from tensor.creation.from_data import finish, shape_of
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import cast
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from collections.abc import Callable
+
+    from tensor._tensor import Tensor
 
 _NUMBERS = frozenset({int, float})
 _DEFAULTS = {float64: float32, complex128: complex64}
@@ -48,7 +51,7 @@ def arange(
             )
     if step == 0:
         raise ValueError(f"arange({first}, {last}, 0): step can't be 0, for stop would never be reached")
-    return finish(_as(np.arange(first, last, step), dtype), requires_grad)
+    return finish(run_kernel(_as, np.arange, (first, last, step), dtype), requires_grad)
 
 
 def linspace(
@@ -71,7 +74,7 @@ def linspace(
     """
     if num < 0:
         raise ValueError(f"linspace: num is at least 0, not {num}")
-    return finish(_as(np.linspace(start, stop, num, endpoint=endpoint), dtype), requires_grad)
+    return finish(run_kernel(_as, np.linspace, (start, stop, num, endpoint), dtype), requires_grad)
 
 
 def eye(
@@ -93,13 +96,12 @@ def eye(
     """
     wanted = float32 if dtype is None else as_dtype(dtype)
     rows, columns = shape_of((n_rows, n_rows if n_cols is None else n_cols))
-    return finish(np.eye(rows, columns, k, wanted), requires_grad)
+    return finish(run_kernel(np.eye, rows, columns, k, wanted), requires_grad)
 
 
-def _as(
-    array: np.ndarray[tuple[int, ...], Dtype], dtype: DtypeLike | None
-) -> np.ndarray[tuple[int, ...], Dtype]:
-    """Return numbers that were computed in double precision as `dtype`, or as Python's numbers become."""
+def _as(make: Callable[..., Array], arguments: tuple[Any, ...], dtype: DtypeLike | None) -> Array:
+    """Return numbers that `make` computes in double precision as `dtype`, or as Python's numbers become."""
+    array = make(*arguments)
     if dtype is not None:
         return cast(array, as_dtype(dtype))
     found = _DEFAULTS.get(array.dtype)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
 
 from tensor._dtypes import DtypeLike, as_dtype, float32, int64
-from tensor.core.tensor_core import TensorCore, wrap
+from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
 from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
 if TYPE_CHECKING:
-    from tensor.core.storage import Array
-    from tensor.core.tensor import Tensor
+    from tensor._dtypes import Array, Dtype
+    from tensor._tensor import Tensor
 
 Shape = tuple[int, ...] | list[int]
 
@@ -52,8 +54,14 @@ def randint(
     if not low < high:
         raise ValueError(f"randint: there is no integer from {low} to {high} (not included)")
     wanted = int64 if dtype is None else as_dtype(dtype)
-    numbers = numbers_of(generator).integers(low, high, shape_of(size))
-    return wrap(np.asarray(numbers).astype(wanted, copy=False))
+    drawn = run_kernel(_integers, numbers_of(generator), low, high, shape_of(size), wanted)
+    return wrap(drawn)  # type: ignore[return-value]  # every core made is a Tensor
+
+
+def _integers(
+    numbers: np.random.Generator, low: int, high: int, sizes: tuple[int, ...], dtype: Dtype
+) -> Array:
+    return np.asarray(numbers.integers(low, high, sizes)).astype(dtype, copy=False)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | None = None) -> Tensor:
@@ -67,11 +75,15 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | N
     """
     if not isinstance(n, SupportsIndex):
         raise TypeError(f"randperm takes an integer, not {type(n).__name__}")
-    if n < 0:
+    if index(n) < 0:
         raise ValueError(f"randperm: n is at least 0, not {n}")
-    return wrap(
-        numbers_of(generator).permutation(n).astype(int64 if dtype is None else as_dtype(dtype), copy=False)
-    )
+    wanted = int64 if dtype is None else as_dtype(dtype)
+    drawn = run_kernel(_permutation, numbers_of(generator), index(n), wanted)
+    return wrap(drawn)  # type: ignore[return-value]  # every core made is a Tensor
+
+
+def _permutation(numbers: np.random.Generator, n: int, dtype: Dtype) -> Array:
+    return numbers.permutation(n).astype(dtype, copy=False)
 
 
 def normal(
@@ -101,7 +113,8 @@ def normal(
         raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
     wanted = as_dtype(dtype) if dtype is not None else np.result_type(float32, *[_array_of(x) for x in parts])
     drawn = normal_array(tuple(sizes), wanted, generator)
-    return wrap(np.asarray(drawn * stds + means).astype(wanted, copy=False))
+    values = run_kernel(lambda: np.asarray(drawn * stds + means).astype(wanted, copy=False))
+    return wrap(values)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
@@ -121,7 +134,8 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("bernoulli: probabilities lie between 0 and 1")
     drawn = uniform_array(chances.shape, chances.dtype, generator)
-    return wrap(np.asarray(drawn < chances).astype(chances.dtype))
+    values = run_kernel(lambda: np.asarray(drawn < chances).astype(chances.dtype))
+    return wrap(values)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def multinomial(
@@ -155,20 +169,22 @@ def multinomial(
             f"{int((weights > 0).sum(-1).min())} of a weight above 0: pass replacement=True, or draw fewer"
         )
     rows = weights.reshape(-1, weights.shape[-1])
-    numbers = numbers_of(generator)
+    places = run_kernel(_places, numbers_of(generator), rows, num_samples, replacement)
+    found = places.reshape(*weights.shape[:-1], num_samples)
+    return wrap(found)  # type: ignore[return-value]  # every core made is a Tensor
+
+
+def _places(numbers: np.random.Generator, rows: Array, count: int, replacement: bool) -> Array:
+    """Return `count` places for each of `rows`, in memory of their own."""
     if replacement:
         ends = np.cumsum(rows, -1)
-        drawn = numbers.random((len(rows), num_samples)) * ends[:, -1:]
-        places = np.stack(
-            [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
-        )
-    else:
-        # The places of the smallest exponential times, each at its weight's rate: draws without replacement
-        # (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
-        with np.errstate(divide="ignore"):
-            times = numbers.standard_exponential(rows.shape) / rows
-        places = np.argsort(times, -1)[:, :num_samples]
-    return wrap(places.reshape(*weights.shape[:-1], num_samples).astype(np.int64, copy=False))
+        drawn = numbers.random((len(rows), count)) * ends[:, -1:]
+        found = [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
+        return np.stack(found).astype(np.int64, copy=False)
+    # The places of the smallest exponential times, each at its weight's rate: draws without replacement
+    # (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
+    times = numbers.standard_exponential(rows.shape) / rows
+    return np.argsort(times, -1)[:, :count].astype(np.int64)
 
 
 def _array_of(x: object) -> Array:

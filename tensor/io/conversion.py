@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tensor.core.storage import Array, lend
-from tensor.core.tensor_core import TensorCore
+from tensor._dtypes import Array
+from tensor.core.tensor import TensorCore, export
 
 
 class Conversion(TensorCore):
@@ -78,7 +78,7 @@ class Conversion(TensorCore):
                 "a tensor that requires grad gives no array: writes through it would be missing in its "
                 "history. Use x.detach().numpy()"
             )
-        return lend(self)
+        return export(self)
 
     def __bool__(self) -> bool:
         array = self._array

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor._dtypes import require_supported
-from tensor.core.loans import wrap_borrowed
-from tensor.core.storage import Borrowed, lend
-from tensor.core.tensor_core import TensorCore, wrap
-from tensor.kernels import placing
-from tensor.memory.books import owner_of
+from tensor.core.tensor import TensorCore, export, wrap
+from tensor.creation.from_data import allocated, over_memory_of
+from tensor.memory import allocator
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 # DLPack's numbers for memory that this process reads and writes: plain, pinned (CUDA, ROCm), managed.
 _CPU = 1
@@ -83,7 +81,7 @@ class Exchange(TensorCore):
                 max_version=max_version, copy=True
             )
         self._require_no_backward_strides()
-        return lend(self).__dlpack__(max_version=max_version, copy=copy)
+        return export(self).__dlpack__(max_version=max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's name of the device: ``(1, 0)``, the CPU."""
@@ -116,7 +114,7 @@ class Exchange(TensorCore):
         """
         del flags  # Python holds what we return against them
         self._require_no_history_for("the buffer protocol")
-        return memoryview(cast("Buffer", lend(self)))
+        return memoryview(cast("Buffer", export(self)))
 
     def _require_no_backward_strides(self) -> None:
         array = self._array
@@ -199,5 +197,6 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         ) from None
     require_supported(array.dtype)
     if copy:
-        return wrap(placing.copy(array))
-    return wrap_borrowed(array.view(), owner_of(array), Borrowed(array.nbytes))
+        copied = allocated(allocator.copy, array)
+        return wrap(copied)  # type: ignore[return-value]  # every core made is a Tensor
+    return over_memory_of(array)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tensor.core.loans import open_loan
-from tensor.core.storage import Array
-from tensor.core.tensor_core import TensorCore, wrap, wrap_with
+from tensor._dtypes import Array
+from tensor.core.tensor import TensorCore, claim, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
+from tensor.memory.external import External
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 # Copied at a time, where an array's elements lie apart.
 _PIECE_BYTES = 1 << 20
@@ -69,21 +69,26 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
         size = os.fstat(file.fileno()).st_size
         entries = read_header(file, size, place)
         if all(entry.end == entry.begin for entry in entries.values()):
-            return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
+            return {name: _empty(entry) for name, entry in entries.items()}
         # Read-only: a private writable mapping would be charged against the machine's memory at once.
         mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    # Not marked as borrowed: nobody writes here, so clones and the tape may share the values without a copy.
-    return {name: wrap_with(_mapped(mapping, entry), None, None) for name, entry in entries.items()}
+    return {name: _mapped(mapping, entry) for name, entry in entries.items()}
 
 
-def _mapped(mapping: mmap.mmap, entry: Entry) -> Array:
+def _empty(entry: Entry) -> Tensor:
+    return wrap(np.empty(entry.shape, entry.dtype))  # type: ignore[return-value]  # every core made is a Tensor
+
+
+def _mapped(mapping: mmap.mmap, entry: Entry) -> Tensor:
     nbytes = entry.end - entry.begin
     dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
-    array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
     # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
-    open_loan(array.base, nbytes, None)
-    array = array.reshape(entry.shape)
-    return array if dtype is entry.dtype else array.astype(entry.dtype)
+    array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
+    if dtype is not entry.dtype:
+        return wrap(array.astype(entry.dtype).reshape(entry.shape))  # type: ignore[return-value]  # every core is
+    # Nobody writes here, so clones and the tape may share the values without a copy.
+    mapped = External(array, nbytes).over(array)
+    return wrap_mapped(mapped.reshape(entry.shape))  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def save_file(
@@ -196,10 +201,7 @@ def _arrays(tensors: object) -> dict[str, Array]:
 
 def _array(name: str, x: object) -> Array:
     if isinstance(x, TensorCore):
-        # Held while it is written: who writes to the tensor meanwhile, in another thread, copies first.
-        array = x._array
-        if array is None:
-            x._raise_disposed()
+        array = _values(x)
     elif isinstance(x, np.ndarray):
         array = x
     else:
@@ -214,6 +216,15 @@ def _array(name: str, x: object) -> Array:
             cure = "Convert it with x.to(tensor.complex64), or save real and imaginary part by two names"
         raise TypeError(f"save_file: {name!r} is of {array.dtype}, which the format has not. {cure}")
     return array
+
+
+def _values(x: TensorCore) -> Array:
+    """Return an array that who writes to `x` meanwhile, in another thread, does not change."""
+    buffer, array = x._buffer, x._array
+    if buffer is None or array is None:
+        x._raise_disposed()
+    # At what outsiders look they may write whenever they like; a claim would be a copy.
+    return array if buffer.is_borrowed or buffer.exports else claim(x)
 
 
 def _require_texts(metadata: object) -> None:

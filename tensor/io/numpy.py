@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import require_supported
-from tensor.core.storage import Array, claim, lend, writable
-from tensor.core.tensor_core import TensorCore, as_array, wrap
+from tensor._dtypes import Array, require_supported
+from tensor.core.tensor import TensorCore, claim, export, wrap, writing
+from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import function_of
+from tensor.ops.dispatch import as_array, function_of
 from tensor.ops.linalg import matmul
 from tensor.tape.modes import grad_enabled
 
@@ -49,10 +49,7 @@ class Interop(TensorCore):
             if copy is False:
                 raise ValueError(f"a tensor of {array.dtype} has no array of {wanted} without a copy")
             return array.astype(wanted)
-        if copy:
-            return array.copy()
-        del array  # a second reference would look like somebody who wants the values
-        return lend(self)
+        return array.copy() if copy else export(self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Run our own function for `ufunc` where there is one; other ufuncs run on the values alone."""
@@ -65,8 +62,11 @@ class Interop(TensorCore):
         _require_no_history(f"np.{ufunc.__name__} runs on plain values here", [*inputs, *out])
         if method == "at":
             target, *others = inputs
-            place = writable(target) if isinstance(target, TensorCore) else target
-            return ufunc.at(place, *map(_values, others))
+            values = [_values(x) for x in others]
+            if not isinstance(target, TensorCore):
+                return ufunc.at(target, *values)
+            with writing(target) as memory:
+                return ufunc.at(memory, *values)
         results = getattr(ufunc, method)(*map(_values, inputs), **_plain_arguments(kwargs))
         if not out:
             return tuple(map(_wrapped, results)) if isinstance(results, tuple) else _wrapped(results)
@@ -125,19 +125,24 @@ def _require_no_history(what: str, arguments: list[Any]) -> None:
 def _wrapped(result: Any) -> Any:
     array = as_array(result)
     require_supported(array.dtype)
-    return wrap(array)
+    # A ufunc of the user's own may return anything, such as one of its operands.
+    return wrap(array if owner_of(array) is array and array.flags.owndata else array.copy())
 
 
 def _write(name: str, target: Any, result: Any) -> Any:
     array = as_array(result)
     place: Any = target._array if isinstance(target, TensorCore) else target
+    if place is None:
+        target._raise_disposed()
     if place.shape != array.shape:
         raise ValueError(f"np.{name}: out has shape {place.shape}, and the result {array.shape}")
     if not np.can_cast(array.dtype, place.dtype, "same_kind"):
         raise TypeError(
             f"np.{name}: out of {place.dtype} can't take a result of {array.dtype}: give an out of that dtype"
         )
-    del place
-    memory = writable(target) if isinstance(target, TensorCore) else target
-    memory[...] = array
+    if isinstance(target, TensorCore):
+        with writing(target) as memory:
+            memory[...] = array
+    else:
+        target[...] = array
     return target

@@ -2,32 +2,40 @@
 
 A pickle holds values, dtype and ``requires_grad``, as PyTorch's does: no gradients, no history. Tensors on
 one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors
-register with the current scope.
+register with the current scope, and have memory of their own: it is counted, and limits hold. What a pickle
+says is checked before memory is laid out by it: a broken one raises ``pickle.UnpicklingError``. But like any
+pickle it may call any function: load only what you trust, or use `save_file`.
 """
 
 from __future__ import annotations
 
+import sys
+from math import prod
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
-from tensor._dtypes import Dtype
-from tensor.core.storage import Array, Hold, Storage, join, shared_hold
-from tensor.core.tensor_core import (
+from tensor._dtypes import Array, is_inexact, require_supported
+from tensor.core.tensor import (
     TensorCore,
-    gradient_of,
-    hold_for,
+    claim,
+    claim_block,
+    on_same_storage,
+    view_of,
+    wrap,
     wrap_claim,
     wrap_claim_unowned,
-    wrap_leaf,
-    wrap_with,
 )
-from tensor.tape.nodes import Leaf
+from tensor.creation.from_data import allocated
+from tensor.memory import allocator
+from tensor.tape.nodes import Leaf, become_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 class Pickling(TensorCore):
@@ -59,45 +67,123 @@ class Pickling(TensorCore):
             )
         copied = memo[id(self)] = wrap_claim(self)
         if node is not None:
-            copied._become_leaf()
-            grad = gradient_of(self)
-            if grad is not None:
-                copied._grad = wrap_claim_unowned(grad)
+            become_leaf(copied)
+            gradient = self._grad
+            if gradient is not None and not gradient.is_invalid:
+                copied._grad = wrap_claim_unowned(gradient)
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        self._raise_if_disposed()
-        seat, requires_grad = self._seat, self._node is not None
-        array = self._array
-        if array is None:
+        array, buffer = self._array, self._buffer
+        if array is None or buffer is None:
             self._raise_disposed()
-        storage = None if seat is None else seat.storage
-        if storage is None or not storage.is_shared() or not storage.block.flags.forc:
-            return _rebuilt, (array, requires_grad)
-        start = storage.block.__array_interface__["data"][0]
-        offset = array.__array_interface__["data"][0] - start
-        # One storage object in a pickle, whose memo finds it again: what shared memory shares it afterwards.
-        return _rebuilt_view, (storage, array.dtype, array.shape, array.strides, offset, requires_grad)
+        requires_grad = self._node is not None
+        if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
+            return _rebuilt, (claim(self), requires_grad)
+        offset = _address(array) - _address(buffer.root)
+        # One block object in a pickle, whose memo finds it again: what shared memory shares it afterwards.
+        block = _block_of(self)
+        return _rebuilt_view, (block, array.dtype, array.shape, array.strides, offset, requires_grad)
 
 
-def _rebuilt(array: Array, requires_grad: bool) -> Tensor:
-    return _leaf(array, requires_grad, hold_for(array))
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
-def _leaf(array: Array, requires_grad: bool, hold: Hold) -> Tensor:
-    return wrap_leaf(array, hold) if requires_grad else wrap_with(array, None, hold)
+class Block:
+    """The memory that several tensors share, in a pickle and on its way into one and out of it."""
+
+    def __init__(self, memory: Array | None, tensor: TensorCore | None) -> None:
+        # On the way out of a pickle: the bytes, and the tensors over them so far.
+        self.memory = memory
+        self.tensors: list[ref[TensorCore]] = []
+        # On the way into one: a tensor over it, held so that its id stays its own.
+        self.tensor = tensor
+
+    def __reduce__(self) -> tuple[Callable[..., Block], tuple[Array]]:
+        # As bytes in the order of memory, in which strides and offsets stay what they are.
+        memory = self.memory if self.tensor is None else claim_block(self.tensor)
+        if memory is None:
+            raise ValueError("a block without memory can't be pickled")
+        return _block, (memory.ravel(order="K").view(np.uint8),)
+
+
+# Those on their way into a pickle, by the ids of the tensors that they hold.
+_blocks: WeakValueDictionary[int, Block] = WeakValueDictionary()
+
+
+def _block_of(x: TensorCore) -> Block:
+    """Return the block of the storage of `x`: the same one as long as a pickle's memo holds it."""
+    for other in on_same_storage(x):
+        block = _blocks.get(id(other))
+        if block is not None and block.tensor is other:
+            return block
+    block = _blocks[id(x)] = Block(None, x)
+    return block
+
+
+def _rebuilt(array: object, requires_grad: object) -> Tensor:
+    values = _require_array(array)
+    _require_flag(values, requires_grad)
+    return _leaf(wrap(allocated(allocator.copy, values)), requires_grad)
+
+
+def _leaf(x: TensorCore, requires_grad: object) -> Tensor:
+    if requires_grad:
+        become_leaf(x)
+    return x  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def _rebuilt_view(
-    storage: Storage,
-    dtype: Dtype,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    offset: int,
-    requires_grad: bool,
+    block: object, dtype: object, shape: object, strides: object, offset: object, requires_grad: object
 ) -> Tensor:
-    array: Array = np.ndarray(shape, dtype, storage.block, offset, strides)
-    other = next(storage.holders(), None)
-    x = _leaf(array, requires_grad, hold_for(array) if other is None else shared_hold(other))
-    join(storage, x)
-    return x
+    memory = block.memory if isinstance(block, Block) else None
+    if not isinstance(block, Block) or memory is None:
+        raise _broken(f"{type(block).__name__} instead of a block of memory")
+    if not isinstance(dtype, np.dtype) or type(offset) is not int:
+        raise _broken(f"dtype {dtype!r}, offset {offset!r}")
+    require_supported(dtype)
+    sizes, steps = _integers(shape), _integers(strides)
+    if len(sizes) != len(steps) or min(sizes, default=0) < 0:
+        raise _broken(f"shape {shape!r}, strides {strides!r}")
+    # Python's integers, which don't overflow, and before NumPy sees any of them.
+    spans = [(n - 1) * step for n, step in zip(sizes, steps, strict=True)] if 0 not in sizes else []
+    first = offset + sum([span for span in spans if span < 0])
+    end = offset + sum([span for span in spans if span > 0]) + (0 if 0 in sizes else dtype.itemsize)
+    if first < 0 or end > memory.nbytes or prod([n for n in sizes if n]) > sys.maxsize:
+        raise _broken(f"shape {sizes}, strides {steps} from byte {offset} of {memory.nbytes}")
+    array: Array = np.ndarray(sizes, dtype, memory, offset, steps)
+    _require_flag(array, requires_grad)
+    others = [x for x in [found() for found in block.tensors] if x is not None and not x.is_invalid]
+    x = view_of(others[0], array) if others else wrap(array)
+    block.tensors.append(ref(x))
+    return _leaf(x, requires_grad)
+
+
+def _integers(found: object) -> tuple[int, ...]:
+    if type(found) is not tuple or any(type(n) is not int or abs(n) > sys.maxsize for n in found):
+        raise _broken(f"{found!r} instead of integers")
+    return found
+
+
+def _require_array(array: object) -> Array:
+    if type(array) is not np.ndarray:
+        raise _broken(f"{type(array).__name__} instead of an array")
+    require_supported(array.dtype)
+    return array
+
+
+def _require_flag(array: Array, requires_grad: object) -> None:
+    if type(requires_grad) is not bool or (requires_grad and not is_inexact(array.dtype)):
+        raise _broken(f"a tensor of {array.dtype} with requires_grad={requires_grad!r}")
+
+
+def _broken(what: str) -> UnpicklingError:
+    return UnpicklingError(f"this pickle of a tensor is broken, or was changed: it has {what}")
+
+
+def _block(memory: object) -> Block:
+    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    given = _require_array(memory).reshape(-1).view(np.uint8)
+    return Block(allocated(allocator.copy, given), None)

@@ -10,13 +10,13 @@ import numpy as np
 
 from scopes.lowlevel import ending_by
 from tensor._dtypes import bool_, complex64, float32, int64
-from tensor.core.tensor_core import TensorCore
+from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 # Dtypes that the text does not name: what Python's own numbers become.
 _PLAIN = (bool_, int64, float32, complex64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tensor.core.storage import Array
+    from tensor._dtypes import Array
 
 METADATA = "__metadata__"
 LENGTH_BYTES = 8

@@ -18,7 +18,8 @@ cdef class Buffer:
     cdef readonly Py_ssize_t writers
     # Counts writes and exchanges of memory: whoever copies sees by it that the copy is out of date.
     cdef uint64_t epoch
-    # Somebody else's memory: outsiders may write to it at any time.
+    # Somebody else's memory; outsiders may write to it at any time.
+    cdef readonly bint is_external
     cdef readonly bint is_borrowed
     # NumPy's own memory, counted here; the allocator counts its own.
     cdef bint is_counted_here
@@ -41,11 +42,13 @@ cdef class Share:
 
 # Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the limit.
 cdef Buffer new_buffer(cnp.ndarray array)
-# The same for memory of others.
-cdef Buffer new_borrowed(cnp.ndarray root, Py_ssize_t nbytes)
+# The same for memory of others, which an `External` counts; `is_borrowed`: they may write to it.
+cdef Buffer new_external(cnp.ndarray array, bint is_borrowed)
 cdef Share new_share(Buffer buffer, cnp.ndarray array)
 # The array that owns the memory of `array`, or the last one before somebody else's.
 cdef cnp.ndarray root_of(cnp.ndarray array)
+# A new array of the layout of `like` at `data`, in memory that `base` keeps.
+cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base)
 # A new array as `like`, `offset` bytes from the start of `root`, which it keeps alive.
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 # A new array over the memory of `array` for outsiders, by which the buffer is pinned.

@@ -14,14 +14,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
-from tensor.memory.allocator cimport (
-    borrow,
-    count_small,
-    is_counted,
-    pin,
-    return_borrowed,
-    uncount_small,
-)
+from tensor.memory.allocator cimport count_small, is_counted, pin, uncount_small
 
 from tensor.memory.limits import out_of_memory
 
@@ -45,7 +38,7 @@ cdef class Buffer:
     cdef void release(self) noexcept:
         """Count one less; with the last the block is live no more, but pinned if outsiders look at it."""
         self.sharers -= 1
-        if self.sharers == 0 and self.exports > 0 and not self.is_borrowed and not self.is_pinned:
+        if self.sharers == 0 and self.exports > 0 and not self.is_external and not self.is_pinned:
             self.is_pinned = True
             pin(self.root, self.nbytes)
 
@@ -64,11 +57,10 @@ cdef class Buffer:
             (<Buffer>self.newer).older = self.older
         elif _newest == <PyObject*>self:
             _newest = self.older
-        if self.is_borrowed:
-            return_borrowed(self.nbytes)
-        elif self.is_counted_here:
+        if self.is_counted_here:
             uncount_small(self.nbytes, self.is_pinned)
-        # The allocator counts its own blocks, pinned or not, until they are freed with the root.
+        # The allocator counts its own blocks, pinned or not, until they are freed with the root; memory of others
+        # is counted by the root's base, an `External`.
 
 
 cdef Buffer new_buffer(cnp.ndarray array):
@@ -89,13 +81,12 @@ cdef Buffer new_buffer(cnp.ndarray array):
     return buffer
 
 
-cdef Buffer new_borrowed(cnp.ndarray root, Py_ssize_t nbytes):
+cdef Buffer new_external(cnp.ndarray array, bint is_borrowed):
     cdef Buffer buffer = Buffer.__new__(Buffer)
-    buffer.root = root
+    buffer.root = root_of(array)
     _measure(buffer)
-    borrow(nbytes)
-    buffer.is_borrowed = True
-    buffer.nbytes = nbytes
+    buffer.is_external = True
+    buffer.is_borrowed = is_borrowed
     return buffer
 
 
@@ -176,20 +167,20 @@ cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable):
     cdef cnp.ndarray out
     export.buffer = buffer
     buffer.exports += 1
-    out = _over(array, <char*>cnp.PyArray_DATA(array), export)
+    out = array_over(array, <char*>cnp.PyArray_DATA(array), export)
     if not is_writable:
         cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     return out
 
 
 cdef cnp.ndarray shared_array(Share share):
-    cdef cnp.ndarray out = _over(share.array, <char*>cnp.PyArray_DATA(share.array), share)
+    cdef cnp.ndarray out = array_over(share.array, <char*>cnp.PyArray_DATA(share.array), share)
     cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     return out
 
 
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like):
-    return _over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
+    return array_over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
 
 
 cdef extern from *:
@@ -207,8 +198,7 @@ cdef extern from *:
     object array_like(cnp.ndarray like, void* data)
 
 
-cdef cnp.ndarray _over(cnp.ndarray like, char* data, object base):
-    """Return an array of the layout of `like` at `data`, in memory that `base` keeps."""
+cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base):
     cdef cnp.ndarray out = array_like(like, data)
     cnp.PyArray_UpdateFlags(out, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_F_CONTIGUOUS)
     cnp.set_array_base(out, base)

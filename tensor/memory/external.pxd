@@ -1,0 +1,16 @@
+"""Memory of others. For `cimport`."""
+
+from cpython.ref cimport PyObject
+
+
+cdef class External:
+    # What keeps the memory: a buffer's export, an array. None while memory is at a bare address.
+    cdef object source
+    # What must stay besides; let go together with `source`.
+    cdef object owner
+    cdef object on_release
+    # How much of the memory is counted as borrowed.
+    cdef readonly Py_ssize_t nbytes
+    # Neighbours in the list of all that are alive; raw, each leaves the list in `__dealloc__`.
+    cdef PyObject* newer
+    cdef PyObject* older
