@@ -1,6 +1,6 @@
 """Backward: walk the tape from the outputs to the leaves, each node once, without recursion.
 
-Gradients on their way are arrays; in `tensor.autograd.recorded`, which records what backward does, tensors. Whether an
+Gradients on their way are arrays; in `tensor.autograd.tensor_gradients`, which records what backward does, tensors. Whether an
 array may be written over is known by a flag (`Arrival.is_owned`), which starts with what a derivative has just made and
 ends where a second party may look: two inputs of one op that get the same array, a hook, the user who gave it.
 
@@ -33,7 +33,7 @@ from tensor.core.tensor cimport (
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport empty, is_worth_pooling
-from tensor.memory.buffer cimport Buffer, Share, root_of
+from tensor.memory.buffer cimport Buffer, Share, new_share, root_of
 from tensor.tape.nodes cimport Leaf, Node, Plan
 from tensor.tape.recording cimport recorder
 
@@ -54,6 +54,10 @@ cdef extern from "Python.h":
 
 cdef object _grad_enabled = grad_enabled
 cdef object _add = np.add
+
+cdef enum:
+    # More values than these no derivative asks for, but that of a sum of products of many.
+    _MOST = 13
 
 SECOND_BACKWARD = (
     "backward through a graph whose saved values are already freed: they go as backward uses them. Call the first "
@@ -80,10 +84,11 @@ def saved_by(Node node not None) -> tuple:
 cdef class Arrival:
     """What has come in for one node so far."""
 
-    cdef void _let_go(self) noexcept:
-        self.value = None
-        self.share = None
-        self.is_owned = False
+
+cdef inline void _let_go(Arrival arrival) noexcept:
+    arrival.value = None
+    arrival.share = None
+    arrival.is_owned = False
 
 
 cdef inline Arrival _new_arrival(Node node, Py_ssize_t users):
@@ -99,7 +104,7 @@ cdef Arrival _moved(Arrival arrival):
     other.value = arrival.value
     other.share = arrival.share
     other.is_owned = arrival.is_owned
-    arrival._let_go()
+    _let_go(arrival)
     return other
 
 
@@ -112,9 +117,10 @@ cdef class Backward:
         Keep the saved values of nodes for another walk.
     only
         The nodes whose gradients are wanted, for ``gradients()``; None: gradients gather in the leaves.
+    is_recorded
+        What backward does is recorded, and gradients are tensors: for subclasses.
     """
 
-    # What backward does is recorded: gradients are tensors.
     cdef readonly bint is_recorded
     cdef readonly bint retain_graph
     # The detector of anomalies, or None.
@@ -130,7 +136,8 @@ cdef class Backward:
     cdef object context
     cdef bint is_pooled
 
-    def __init__(self, bint retain_graph, only=None):
+    def __init__(self, bint retain_graph, only=None, bint is_recorded=False):
+        self.is_recorded = is_recorded
         # The second run of a checkpoint's function makes saved values for others: not to be freed by it.
         self.retain_graph = retain_graph or recomputing.get() > 0
         self.anomalies = None if when_enabled.get() is True else anomalies()
@@ -207,7 +214,7 @@ cdef class Backward:
                     is_passed_on = node in self.leading
                 if is_passed_on:
                     self._pass_on(node, arrival)
-                    arrival._let_go()  # its memory may serve the next one
+                    _let_go(arrival)  # its memory may serve the next one
             for x in node.next:
                 if x is None:
                     continue
@@ -227,7 +234,6 @@ cdef class Backward:
     cdef int _count_users(self, list roots) except -1:
         """Note every node that can be reached, with the number of edges that lead to it."""
         cdef list stack = []
-        cdef Arrival arrival
         cdef PyObject* known
         cdef Node node, after
         for node, _, _ in roots:
@@ -423,20 +429,20 @@ cdef class Backward:
 
     def add(self, Node to not None, TensorCore x not None, Node node not None, Py_ssize_t i) -> None:
         """Add the values of `x`, which the op of `node` has for its input `i`, to what has come in for `to`."""
-        cdef cnp.ndarray array, out
+        cdef cnp.ndarray out
         cdef Share share
         if self.is_recorded:
             if self.anomalies is not None:
                 self.anomalies.look(x, node, i)
             self._gather(<Arrival>self.arrivals[to], x, None, False)
             return
-        share = claim_share(x, &array)
-        self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(array)))
+        share = claim_share(x)
+        self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(share.array)))
         try:
-            out = _fitting(array, to)
+            out = _fitting(share.array, to)
             if self.anomalies is not None:
                 self.anomalies.look(out, node, i)
-            if root_of(out) is root_of(array):
+            if root_of(out) is root_of(share.array):
                 self._gather(<Arrival>self.arrivals[to], out, share, False)
             else:
                 self._gather(<Arrival>self.arrivals[to], out, None, True)
@@ -468,20 +474,19 @@ cdef class Backward:
         if moved.is_owned:
             return wrap(array)
         if moved.share is not None and not is_expanded(array):
-            return wrap_share(array, moved.share)
+            return wrap_share(new_share(moved.share.buffer, array))
         return wrap(_laid_out(array))
 
     cdef int _through_hooks(self, Node node, Arrival arrival) except -1:
         """Let the gradient be what the hooks of `node` make of it."""
-        cdef cnp.ndarray array
         cdef Share share
         self.leave_kernels()
         given = self._outside(node.hooks.pass_through, node, self.as_tensor(arrival))
         if self.is_recorded:
             arrival.value = given
             return 0
-        share = claim_share(<TensorCore?>given, &array)
-        arrival.value = array
+        share = claim_share(<TensorCore?>given)
+        arrival.value = share.array
         arrival.share = share
         arrival.is_owned = False
         return 0
@@ -492,7 +497,7 @@ cdef class Backward:
         """Give a leaf its gradient before all others have theirs, for hooks that wait for it."""
         self.leave_kernels()
         self._accumulate([arrival])
-        arrival._let_go()
+        _let_go(arrival)
         x = node.tensor()
         if x is not None and node.hooks is not None:
             self._outside(_call_each, list(node.hooks.after.values()), x)
@@ -549,13 +554,12 @@ cdef class Backward:
 
     cdef TensorCore _sum(self, TensorCore before, Arrival arrival):
         """Return a new gradient where one of the two has a history, or can't be written to."""
-        cdef cnp.ndarray array
         cdef Share share
         if self.is_recorded:
             total = before + arrival.value
             return _with_history(wrap_claim_unowned(total), total)
-        share = claim_share(before, &array)
-        return wrap_unowned(_as_array(_add(array, arrival.value)))
+        share = claim_share(before)
+        return wrap_unowned(_as_array(_add(share.array, arrival.value)))
 
     cdef TensorCore _tensor_of(self, Arrival arrival, dict first, bint unowned):
         """Return the gradient as a tensor with memory of its own.
@@ -571,7 +575,8 @@ cdef class Backward:
         if arrival.is_owned and _is_whole(array, root_of(array)):
             return wrap_unowned(array) if unowned else wrap(array)
         if share is not None and _is_whole(array, share.buffer.root):
-            return wrap_share_unowned(array, share) if unowned else wrap_share(array, share)
+            share = new_share(share.buffer, array)
+            return wrap_share_unowned(share) if unowned else wrap_share(share)
         if id(array) in first:
             return _claimed(first[id(array)], unowned)
         array = _laid_out(array)
@@ -579,9 +584,6 @@ cdef class Backward:
         first[id(arrival.value)] = own
         return own
 
-
-# More arguments than these a derivative has but for sums of products of many.
-DEF _MOST = 13
 
 # Bytes: of less NumPy makes a new array sooner than it adds to the old one.
 cdef Py_ssize_t _TINY = 1024
@@ -859,21 +861,21 @@ cdef void _add_rows(
 cdef void _add_row(
     char* to, char* by, cnp.npy_intp count, cnp.npy_intp to_step, cnp.npy_intp by_step, _Kind kind
 ) noexcept:
-    cdef cnp.npy_intp i
+    cdef cnp.npy_intp k
     if kind == _SINGLE:
         if to_step == 4 and by_step == 4:
-            for i in range(count):
-                (<float*>to)[i] += (<float*>by)[i]
+            for k in range(count):
+                (<float*>to)[k] += (<float*>by)[k]
             return
-        for i in range(count):
-            (<float*>(to + i * to_step))[0] += (<float*>(by + i * by_step))[0]
+        for k in range(count):
+            (<float*>(to + k * to_step))[0] += (<float*>(by + k * by_step))[0]
     elif kind == _DOUBLE:
         if to_step == 8 and by_step == 8:
-            for i in range(count):
-                (<double*>to)[i] += (<double*>by)[i]
+            for k in range(count):
+                (<double*>to)[k] += (<double*>by)[k]
             return
-        for i in range(count):
-            (<double*>(to + i * to_step))[0] += (<double*>(by + i * by_step))[0]
+        for k in range(count):
+            (<double*>(to + k * to_step))[0] += (<double*>(by + k * by_step))[0]
     else:
-        for i in range(count):
-            (<cnp.npy_uint16*>(to + i * to_step))[0] = (<cnp.npy_uint16*>(by + i * by_step))[0]
+        for k in range(count):
+            (<cnp.npy_uint16*>(to + k * to_step))[0] = (<cnp.npy_uint16*>(by + k * by_step))[0]
