@@ -11,15 +11,20 @@ has saved values.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import ref
 
 from scopes import new_dispose_scope
-from tensor.core.storage import claim_and_hold, family_of, join, share
-from tensor.core.tensor_core import TensorCore, wrap_with
+from tensor.core.tensor import (
+    TensorCore,
+    claim_shared,
+    history_group_of,
+    join_storage,
+    on_same_storage,
+    wrap_share,
+)
 from tensor.creation.random import default_generator
-from tensor.memory.books import owner_of, run
 from tensor.tape.modes import (
     Recorder,
     Recording,
@@ -29,18 +34,16 @@ from tensor.tape.modes import (
     recomputing,
     when_enabled,
 )
-from tensor.tape.nodes import Deferred, Leaf, Node
+from tensor.tape.nodes import Deferred, Leaf, Node, become_leaf
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor.core.storage import Array, Hold, Storage
+    from tensor.memory.buffer import Share
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_ANSWERS: tuple[ContextVar[Any], ...] = (recomputing, grad_enabled, when_enabled)
 
 
 def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -115,7 +118,8 @@ class Segment(Deferred):
 
     def restore(self, node: Node) -> None:
         """Run the function again, and give all nodes that wait their values."""
-        made = self._run_again()
+        # In a context of its own: what is switched there ends with it, whatever interrupts it.
+        made = copy_context().run(self._run_again)
         rules = [each.rule for each in made]
         if rules[: None if self.is_complete else len(self.rules)] != self.rules:
             raise RuntimeError(
@@ -135,7 +139,6 @@ class Segment(Deferred):
     def _run_again(self) -> list[Node]:
         """Return the nodes that the function records when it runs as it did the first time."""
         stream = default_generator.get_state()
-        before = [answer.get() for answer in _ANSWERS]
         try:
             recomputing.set(recomputing.get() + 1)
             default_generator.set_state(self.random_state)
@@ -154,8 +157,6 @@ class Segment(Deferred):
             )
             raise
         finally:
-            # In one call: no interrupt comes between two of them.
-            run(map(ContextVar.set, _ANSWERS, before))  # type: ignore[arg-type]  # tokens are not kept
             default_generator.set_state(stream)
 
     def _require_the_same_draws(self, random_end: dict[str, Any]) -> None:
@@ -175,9 +176,9 @@ class Segment(Deferred):
             for node, waiting in zip(nodes, self.nodes, strict=True)
         ]
 
-    def arrays(self) -> list[Array]:
-        """Return the arrays that are kept for the second run."""
-        return [kept.array for kept in _all_kept(self.inputs)]
+    def shares(self) -> list[Share]:
+        """Return the shares of the arrays that are kept for the second run."""
+        return [kept.share for kept in _all_kept(self.inputs)]
 
 
 def _difference(before: list[Any], now: list[Any]) -> str:
@@ -238,47 +239,42 @@ def is_recomputing() -> bool:
 class _Kept:
     """The values of a tensor argument, whatever is written to it later."""
 
-    __slots__ = ("array", "family", "hold", "is_leaf", "requires_grad", "storage")
+    __slots__ = ("history_group", "is_leaf", "requires_grad", "share", "storage")
 
-    def __init__(self, x: TensorCore) -> None:
-        self.array: Array
-        self.hold: Hold
-        self.array, self.hold = claim_and_hold(x)
+    def __init__(self, x: TensorCore, storage: _Kept | None) -> None:
+        self.share = claim_shared(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
-        # A number for the memory that it shares with others of the arguments.
-        self.storage = 0 if x._seat is None else id(x._seat.storage)
-        self.family = family_of(x)
+        # The first of the arguments on its storage, perhaps itself.
+        self.storage = self if storage is None else storage
+        self.history_group = history_group_of(x)
 
-    def tensor(self, storages: dict[int, Storage]) -> TensorCore:
-        """Return a tensor with the values, by which is recorded what was recorded by the argument."""
-        x = wrap_with(self.array, None, self.hold)
-        if self.storage:
-            storage = storages.get(self.storage)
-            if storage is not None and storage.block is owner_of(self.array):
-                x._array = self.array.view()
-                join(storage, x, self.family)
-            else:
-                storages[self.storage] = share(x)
-                x._seat.family = self.family  # type: ignore[union-attr]  # share() has given it one
+    def tensor(self, first: TensorCore | None) -> TensorCore:
+        """Return a tensor with the values, by which is recorded what was recorded by the argument.
+
+        `first` is the tensor for the first of the arguments on its storage.
+        """
+        x = wrap_share(self.share)
+        # The values of memory that outsiders may write to were copied, for each argument by itself.
+        if first is not None and first._buffer is self.share.buffer:
+            is_related = self.history_group == self.storage.history_group
+            # Groups have numbers from 0 on.
+            join_storage(x, first, history_group_of(first) if is_related else ~self.history_group)
         if self.requires_grad:
-            x._become_leaf()
+            become_leaf(x)
             if not self.is_leaf:
                 x._node = _computed(x._node)
         return x
 
 
-def _computed(leaf: Node | None) -> Node:
+def _computed(leaf: Leaf) -> Node:
     """Return a node for what stands for a computed tensor, which may be written to in place."""
-    node = object.__new__(Node)
+    node = Node()
     node.rule = RULES["clone"]
     node.plan = node.rule.plan((True,))
     node.next = (leaf,)
-    node.saved = ()
-    node.holds = ()
-    node.hooks = None
-    node.shape = cast("Node", leaf).shape
-    node.dtype = cast("Node", leaf).dtype
+    node.shape = leaf.shape
+    node.dtype = leaf.dtype
     return node
 
 
@@ -302,7 +298,8 @@ def _kept(x: Any) -> Any:
         if not isinstance(item, TensorCore):
             return item
         if id(item) not in known:
-            known[id(item)] = _Kept(item)
+            others = [known[id(x)] for x in on_same_storage(item) if id(x) in known]
+            known[id(item)] = _Kept(item, others[0].storage if others else None)
         return known[id(item)]
 
     return _mapped(x, keep)
@@ -310,15 +307,14 @@ def _kept(x: Any) -> Any:
 
 def _given(x: Any) -> Any:
     """Return what ``_kept`` was given, with other tensors, which share what those shared."""
-    made: dict[int, TensorCore] = {}
-    storages: dict[int, Storage] = {}
+    made: dict[_Kept, TensorCore] = {}
 
     def give(item: Any) -> Any:
         if not isinstance(item, _Kept):
             return item
-        if id(item) not in made:
-            made[id(item)] = item.tensor(storages)
-        return made[id(item)]
+        if item not in made:
+            made[item] = item.tensor(made.get(item.storage))
+        return made[item]
 
     return _mapped(x, give)
 

@@ -10,20 +10,19 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from tensor._dtypes import is_inexact
+from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
-from tensor.core.storage import Array, claim, writable
-from tensor.core.tensor_core import is_tensor, wrap
+from tensor.core.tensor import TensorCore, claim, wrap, writing
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 class GradcheckError(RuntimeError):
@@ -77,15 +76,16 @@ class Comparison:
 
     def _require_inputs(self) -> None:
         for name, x in self.by:
-            if _shares_with_itself(claim(x)):
+            if _shares_with_itself(_array_of(x)):
                 raise ValueError(
                     f"{self.name}: elements of {name} share memory: none can be moved alone. Pass its clone()"
                 )
-            writable(x)  # what it shared with clones is its own now
+            with writing(x):
+                pass  # what it shared with clones is its own now
         for (first, x), (second, y) in combinations(self.tensors, 2):
             if x is y or not (x.requires_grad or y.requires_grad):
                 continue
-            if np.shares_memory(claim(x), claim(y)):
+            if np.shares_memory(_array_of(x), _array_of(y)):
                 raise ValueError(
                     f"{self.name}: {first} and {second} share memory: none can be moved alone. Clone one"
                 )
@@ -127,12 +127,12 @@ class Comparison:
             for unit in _units(before):
                 step = self.eps * unit
                 try:
-                    writable(x)[place] = before[place] + step
+                    _write(x, place, before[place] + step)
                     ahead = self._numbers(count)
-                    writable(x)[place] = before[place] - step
+                    _write(x, place, before[place] - step)
                     behind = self._numbers(count)
                 finally:
-                    writable(x)[place] = before[place]
+                    _write(x, place, before[place])
                 with np.errstate(all="ignore"):
                     column += (ahead - behind) / (2 * self.eps) * unit
         return columns.T
@@ -197,6 +197,21 @@ class Comparison:
                 else "The former has no gradient history (was it detached?), and counts as a constant"
             )
         )
+
+
+def is_tensor(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, TensorCore)
+
+
+def _array_of(x: Tensor) -> Array:
+    x._raise_if_disposed()
+    array: Array = x._array
+    return array
+
+
+def _write(x: Tensor, place: tuple[int, ...], value: Any) -> None:
+    with writing(x) as array:
+        array[place] = value
 
 
 def as_tuple(inputs: object) -> tuple[Any, ...]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Call, FunctionCtx, holds
 from tensor.autograd.function_nodes import Applied, Refusal
-from tensor.core.storage import relatives
-from tensor.core.tensor_core import TensorCore, wrap_claim
-from tensor.ops.dispatch import _overlay
+from tensor.core.tensor import TensorCore, relatives, wrap_claim
+from tensor.ops.overlay import overlay
 from tensor.tape.growth import look_closer, ticks
 from tensor.tape.hooks import continue_with
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
@@ -250,7 +249,7 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
             x._forget_history()
     for x, others in zip(written, seen, strict=True):
         for other in others:
-            _overlay(cast("TensorCore", other), x)
+            overlay(other, x)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensor._dtypes import is_inexact
-from tensor.core.storage import Array, Hold, claim_and_hold, relatives
-from tensor.core.tensor_core import TensorCore
-from tensor.memory.books import Size
-from tensor.ops.dispatch import require_writable_history
+from tensor.core.tensor import TensorCore, claim_shared, relatives
+from tensor.ops.messages import require_writable_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from weakref import ref
 
+    from tensor._tensor import Tensor
     from tensor.autograd.function_nodes import Applied
-    from tensor.core.tensor import Tensor
+    from tensor.memory.buffer import Share
     from tensor.tape.nodes import Node
 
 
@@ -25,24 +24,16 @@ class Claim(NamedTuple):
     """A tensor that is saved, with the values and the history that it had when it was."""
 
     x: TensorCore
-    array: Array
-    hold: Hold
+    share: Share
     node: Node | None
 
     def is_current(self) -> bool:
         """Tell whether the tensor still has these values: it was not written to since."""
         array = self.x._array
         # Values that an array outside may change are copied at once.
-        return array is self.array or (
-            array is not None and np.array_equal(array, self.array, equal_nan=True)
+        return array is self.share.array or (
+            array is not None and np.array_equal(array, self.share.array, equal_nan=True)
         )
-
-
-def _claim(x: TensorCore) -> Claim:
-    array, hold = claim_and_hold(x)
-    if hold.__class__ is Size:
-        hold = (hold,)
-    return Claim(x, array, hold, x._node)
 
 
 class Call:
@@ -165,7 +156,7 @@ class FunctionCtx:
             if x is not None:
                 x._raise_if_disposed()
         if call.is_recorded:
-            call.saved = [None if x is None else _claim(x) for x in tensors]
+            call.saved = [None if x is None else Claim(x, claim_shared(x), x._node) for x in tensors]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that forward writes to these arguments in place. Each must be returned.

@@ -8,20 +8,20 @@ from weakref import ref
 
 import numpy as np
 
-from tensor.autograd.array_gradients import fit, saved_by
-from tensor.autograd.tensor_gradients import TensorGradients, fit_tensor
-from tensor.core.storage import claim
-from tensor.core.tensor_core import TensorCore, wrap, wrap_with
-from tensor.memory import pool
+from tensor.autograd.engine import saved_by
+from tensor.autograd.tensor_gradients import fit_tensor
+from tensor.core.tensor import TensorCore, wrap, wrap_share
+from tensor.memory.allocator import zeros
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor._dtypes import Dtype
-    from tensor.autograd.array_gradients import ArrayGradients
+    from tensor._tensor import Tensor
+    from tensor.autograd.engine import Arrival, Backward
     from tensor.autograd.function_context import Claim, FunctionCtx
-    from tensor.core.tensor import Tensor
+    from tensor.memory.buffer import Share
 
 # No rule saves anything here, and none derives.
 _PLAN = Rule("function", {}).plan(())
@@ -58,7 +58,6 @@ class Applied(Node):
         self.rule = rule
         self.plan = _PLAN
         self.ctx = ctx
-        self.hooks = None
         self.are_tensors = [isinstance(x, TensorCore) for x in inputs]
         # None for what is no tensor.
         self.slots = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
@@ -67,8 +66,8 @@ class Applied(Node):
 
     def save(self, claims: Sequence[Claim | None], sources: Sequence[int | Node | None]) -> None:
         """Keep the values of `claims`; `sources` are the nodes, or places of outputs, that they come from."""
-        self.saved = tuple([None if claim is None else claim.array for claim in claims])
-        self.holds = tuple([None if claim is None else claim.hold for claim in claims])
+        self.saved = tuple([None if claim is None else claim.share.array for claim in claims])
+        self.holds = tuple([None if claim is None else claim.share for claim in claims])
         self.sources = sources
 
     def name(self) -> str:
@@ -86,47 +85,42 @@ class Applied(Node):
 
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """Return new tensors over what is saved, with its history."""
-        arrays = saved_by(self)
+        saved_by(self)  # or an error that says that they are freed
         return tuple(
             [
-                None if array is None else wrap_with(array, self._history(source), hold)  # type: ignore[arg-type]
-                for array, hold, source in zip(arrays, self.holds, self.sources, strict=True)
+                None if share is None else self._saved_tensor(share, source)
+                for share, source in zip(self.holds, self.sources, strict=True)
             ]
         )
 
-    def _history(self, source: int | Node | None) -> Node | None:
-        return self.output(source) if isinstance(source, int) else source
+    def _saved_tensor(self, share: Share, source: int | Node | None) -> Tensor:
+        x: Any = wrap_share(share)
+        x._node = self.output(source) if isinstance(source, int) else source
+        return x
 
-    def step(self, arrived: list[Any], gradients: ArrayGradients) -> None:
-        """Pass on what the user's backward makes of the gradients in `arrived`, and free what is saved."""
-        is_recorded = isinstance(gradients, TensorGradients)
-        returned = self.function.backward(
-            self.ctx, *[self._given(arrived, place, is_recorded) for place in range(len(arrived))]
+    def step(self, arrival: Arrival, walk: Backward) -> None:
+        """Pass on what the user's backward makes of the gradients of the outputs, and free what is saved."""
+        arrived: list[Arrival | None] = arrival.value
+        results = self._results(
+            self.function.backward(self.ctx, *[self._given(walk, *place) for place in enumerate(arrived)])
         )
-        results = self._results(returned)
-        del returned
         for i, after in enumerate(self.next):
-            # Each is let go of before the next one: gradients are added in place where nobody else looks.
+            # Each is let go of before the next one.
             x, results[i] = results[i], None
-            if x is None or after is None:
-                continue
-            if is_recorded:
-                gradients.add(after, fit_tensor(x, after), self, i)
-            else:
-                gradients.add(after, fit(claim(x), after), self, i)
-        if not gradients.retain_graph and self.saved:
+            if x is not None and after is not None:
+                walk.add(after, fit_tensor(x, after) if walk.is_recorded else x, self, i)
+        if not walk.retain_graph and self.saved:
             self.saved = None
             self.holds = ()
 
-    def _given(self, arrived: list[Any], place: int, is_recorded: bool) -> Tensor | None:
-        """Return the gradient of one output as a tensor; nobody else is left holding it."""
-        g, arrived[place] = arrived[place], None
-        if g is not None:
-            return g if is_recorded else wrap(g)
+    def _given(self, walk: Backward, place: int, arrived: Arrival | None) -> Tensor | None:
+        """Return the gradient of one output as a tensor."""
+        if arrived is not None:
+            return walk.as_tensor(arrived)
         slot = self.slots[place]
         if slot is None or not self.ctx._call.materialize:
             return None
-        return wrap(pool.zeros(slot.shape, slot.dtype))
+        return wrap(zeros(slot.shape, slot.dtype))
 
     def _results(self, returned: object) -> list[Any]:
         """Return what backward has returned, one for each argument; errors say what is wrong with it."""
@@ -196,9 +190,6 @@ class Output(Node):
         self.plan = _PLAN
         self.applied = applied
         self.next = (applied,)
-        self.saved = ()
-        self.holds = ()
-        self.hooks = None
         self.shape, self.dtype = slot
         self.place = place
 
@@ -206,13 +197,9 @@ class Output(Node):
         """Return the name of the call's node."""
         return self.applied.name()
 
-    def step(self, g: Any, gradients: ArrayGradients) -> None:
-        """Put `g` in its place among those of the call's outputs."""
-        applied = self.applied
-        places: list[Any] = gradients.arrived.setdefault(applied, [None] * len(applied.slots))
-        before = places[self.place]
-        # Two threads that ask for the output of one call at once may have made two nodes of it.
-        places[self.place] = g if before is None else before + g
+    def step(self, arrival: Arrival, walk: Backward) -> None:
+        """Put the gradient in its place among those of the call's outputs."""
+        walk.put(self.applied, self.place, len(self.applied.slots), arrival)
 
 
 class Refusal(Node):
@@ -227,9 +214,6 @@ class Refusal(Node):
         self.rule = of.rule
         self.plan = _PLAN
         self.next = after
-        self.saved = ()
-        self.holds = ()
-        self.hooks = None
         self.shape = shape
         self.dtype = dtype
 
@@ -237,7 +221,7 @@ class Refusal(Node):
         """Return the name of what was derived once."""
         return f"{self.of}BackwardBackward"
 
-    def step(self, _g: Any, _gradients: ArrayGradients) -> None:
+    def step(self, _arrival: Arrival, _walk: Backward) -> None:
         """Raise."""
         raise RuntimeError(
             f"{self.of}.backward is marked @once_differentiable, so a gradient that it has computed can't be "

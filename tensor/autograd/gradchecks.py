@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scopes.lowlevel import clear_library_frames
-from tensor.autograd.differences import Comparison, GradcheckError, as_tuple, floating
+from tensor.autograd.differences import Comparison, GradcheckError, as_tuple, floating, is_tensor
 from tensor.autograd.gradients import grad
-from tensor.core.tensor_core import is_tensor, wrap
+from tensor.core.tensor import wrap
 from tensor.creation.from_data import zeros_like
 from tensor.tape.modes import enable_grad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
     Function = Callable[..., Tensor | Sequence[Tensor]]
 

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from scopes.lowlevel import clear_library_frames
-from tensor._dtypes import Dtype, is_inexact
-from tensor.autograd.engine import run_backward, tensors_of
-from tensor.core.storage import Array, claim
-from tensor.core.tensor_core import TensorCore, wrap, wrap_claim
+from tensor._dtypes import Array, Dtype, is_inexact
+from tensor.autograd.engine import Backward
+from tensor.autograd.tensor_gradients import RecordedBackward
+from tensor.core.tensor import TensorCore, claim_shared, wrap
 from tensor.tape.hooks import Hooks
 from tensor.tape.modes import GradMode
-from tensor.tape.nodes import Leaf, Node
+from tensor.tape.nodes import Leaf, Node, become_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
+    from tensor.memory.buffer import Share
+
+    # Where backward starts: a node and its gradient, an array with what keeps it, or a tensor.
+    Root = tuple[Node, Any, "Share | None"]
 
 
 class Gradients(Hooks):
@@ -55,7 +59,7 @@ class Gradients(Hooks):
                     f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. "
                     "Convert it first: x.float()"
                 )
-            self._become_leaf()
+            become_leaf(self)
         elif not requires_grad and node is not None:
             if not isinstance(node, Leaf):
                 raise RuntimeError(
@@ -84,7 +88,7 @@ class Gradients(Hooks):
         Of a tensor that was computed, only after ``retain_grad``.
         """
         self._raise_if_disposed()
-        return getattr(self, "_grad", None)
+        return self._grad
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
@@ -142,7 +146,7 @@ class Gradients(Hooks):
             if create_graph:
                 backward_from([self], [gradient], retain_graph, create_graph)
             else:  # what that does, in 0.4 us less
-                run_backward([root_of(self, gradient)], retain_graph=bool(retain_graph))
+                Backward(bool(retain_graph)).run([root_of(self, gradient)])
         except BaseException as error:
             clear_library_frames(error)
             del self, gradient  # a stored error holds no graph
@@ -156,24 +160,26 @@ def backward_from(
     create_graph: bool,
 ) -> None:
     """Let the gradients of `outputs` gather in the leaves."""
-    run_backward(
-        roots_of(outputs, gradients, create_graph),
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-    )
+    walk(retain_graph, create_graph).run(roots_of(outputs, gradients, create_graph))
+
+
+def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] | None = None) -> Backward:
+    """Return a walk through the graph, to be run."""
+    keep = create_graph if retain_graph is None else retain_graph
+    return RecordedBackward(keep, only) if create_graph else Backward(keep, only)
 
 
 def roots_of(
     outputs: Sequence[TensorCore], gradients: Sequence[TensorCore | None], create_graph: bool
-) -> list[tuple[Node, Any]]:
-    """Return where backward starts, and with what gradients: arrays, or with `create_graph` tensors."""
+) -> list[Root]:
+    """Return where backward starts, and with what gradients."""
     roots = [root_of(x, g) for x, g in zip(outputs, gradients, strict=True)]
     if not create_graph:
         return roots
     with GradMode(True):
         return [
-            (node, wrap(array) if given is None else as_dtype_of(given, array))
-            for (node, array), given in zip(roots, gradients, strict=True)
+            (node, wrap(array.copy()) if given is None else as_dtype_of(given, array), None)
+            for (node, array, _), given in zip(roots, gradients, strict=True)
         ]
 
 
@@ -185,11 +191,11 @@ def as_dtype_of(given: TensorCore, array: Array) -> Any:
 
 @lru_cache(maxsize=64)
 def _one(shape: tuple[int, ...], dtype: Dtype) -> Array:
-    """Return an array of one element, 1; since it is kept here nobody takes it for their own."""
+    """Return an array of one element, 1."""
     return np.ones(shape, dtype)
 
 
-def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Array]:
+def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
     """Return where backward starts for `output`, and with what gradient; errors say what is missing."""
     if not isinstance(output, TensorCore):
         raise TypeError(
@@ -212,19 +218,22 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> tuple[Node, Arra
                 "the tensor "
                 "first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its shape"
             )
-        return node, _one(node.shape, node.dtype)
+        return node, _one(node.shape, node.dtype), None
     if not isinstance(gradient, TensorCore):
         raise TypeError(
             f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)"
         )
     gradient._raise_if_disposed()
-    given = claim(gradient)
+    share = claim_shared(gradient)
+    given = share.array
     if given.shape != node.shape:
         raise ValueError(
             f"the gradient of a tensor of shape {node.shape} has that shape, not {given.shape}: pass "
             "gradient=tensor.ones(x.shape) or the like"
         )
-    return node, given.astype(node.dtype, copy=False)
+    if given.dtype == node.dtype:
+        return node, given, share
+    return node, given.astype(node.dtype), None
 
 
 def grad(
@@ -309,22 +318,16 @@ def _derivatives(
                 "with requires_grad=True, or call x.requires_grad_() before it is used"
             )
         nodes.append(x._node)
-    found = run_backward(
-        roots_of(outputs, gradients, create_graph),
-        retain_graph=retain_graph,
-        create_graph=create_graph,
-        only=frozenset(nodes),
-    )
+    run = walk(retain_graph, create_graph, frozenset(nodes))
+    run.run(roots_of(outputs, gradients, create_graph))
+    found = run.gradients()
     for i, node in enumerate(nodes):
         if node not in found and not allow_unused:
             raise RuntimeError(
                 f"autograd.grad: no output depends on inputs[{i}]. Leave it out, or pass "
                 "allow_unused=True to get None for it"
             )
-    if create_graph:
-        return tuple([found.get(node) for node in nodes])
-    made = tensors_of(found, wrap, wrap_claim)
-    return tuple([made.get(node) for node in nodes])
+    return tuple([found.get(node) for node in nodes])
 
 
 def backward(

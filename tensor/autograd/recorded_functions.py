@@ -8,7 +8,6 @@ import numpy as np
 
 from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
-from tensor.kernels.pooled import leave
 from tensor.kernels.scatter_add import spread
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
 from tensor.ops.activations import erf, sigmoid
@@ -21,7 +20,7 @@ from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
 
 
 def _asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -41,7 +40,7 @@ def _real(x: Any) -> Any:
 
 
 def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
-    return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
+    return apply(RULES["spread"], lambda array: spread(array, key, shape), (values,), key=key)
 
 
 def _keep_where(x: Any, mask: Any) -> Any:

@@ -12,21 +12,17 @@ import sys
 import warnings
 from _thread import get_ident
 from math import prod
-from sys import getrefcount
-from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from scopes.lowlevel import callers, format_bytes
-from tensor.tape.nodes import Leaf, Node
+from tensor.tape.nodes import Leaf, Node, nodes_alive, tick_counter
 from tensor.tape.statistics import GraphStatistics, nodes_from, statistics_of
-
-if TYPE_CHECKING:
-    from tensor.core.storage import Array
-    from tensor.tape.modes import Recorder
 
 _STEPS = 200
 # How many ops are recorded from one look to the next.
 _PERIOD = 251
+# The same where nothing is to be warned of.
+_LONG = 1 << 30
 
 
 class GraphGrowthWarning(UserWarning):
@@ -64,19 +60,7 @@ class GraphGrowthWarning(UserWarning):
         return type(self), (self.steps, self.statistics, self.parameter)
 
 
-class Ticks:
-    """How many more ops are recorded until the next look: ``left`` below 0 asks for it.
-
-    Threads may lose one another's counts; that only puts a look off.
-    """
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = _PERIOD
-
-
-ticks = Ticks()
+ticks = tick_counter()
 
 _Line = tuple[str, int]
 
@@ -104,7 +88,7 @@ class _Watch:
     def wind_up(self) -> None:
         """Set when the next look is."""
         if self.steps is None:
-            ticks.left = sys.maxsize
+            ticks.left = _LONG
         elif self.one_by_one > 0:
             self.one_by_one -= 1
             ticks.left = 0
@@ -119,6 +103,7 @@ class _Watch:
 
 
 _watch = _Watch(_STEPS)
+_watch.wind_up()
 
 
 def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
@@ -161,18 +146,6 @@ def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
     _watch.wind_up()
 
 
-def complete(node: Node, out: Array, recorder: Literal[True] | Recorder) -> Node:
-    """Return the new `node` with what it knows of the output, counted, and shown to the recorder."""
-    node.shape = out.shape
-    node.dtype = out.dtype
-    left = ticks.left = ticks.left - 1
-    if left < 0:
-        look_closer(node)
-    if recorder is not True:
-        recorder.show(node)
-    return node
-
-
 def look_closer(node: Node) -> None:
     """Look whether the graph that ends in the new `node` is one of many passes, and warn of it once.
 
@@ -191,8 +164,7 @@ def look_closer(node: Node) -> None:
     if watch.silent_thread == get_ident() and watch.known[-1]() is not None:
         watch.warned[line] = None
         return
-    # Some more than there are: each node holds a reference to its class, and few others do.
-    alive = sum(map(getrefcount, (Node, *Node.__subclasses__())))
+    alive = nodes_alive()
     if alive < watch.thresholds.get(line, steps):
         return
     found = _examine(node, watch, steps, line, alive)

@@ -6,14 +6,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
-from tensor.core.tensor_core import TensorCore, wrap_claim_unowned
+from tensor.core.tensor import TensorCore, wrap_claim_unowned
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
     from tensor.tape.nodes import Node
 
 _keys = count()
@@ -191,20 +191,19 @@ class Hooks(TensorCore):
         """
         hooks = _hooks_of(self, "retain_grad")
         if not isinstance(self._node, Leaf):
-            self._grad = getattr(self, "_grad", None)
             hooks.keeper = ref(self)
 
     @property
     def retains_grad(self) -> bool:
         """Whether ``retain_grad`` was called on this tensor, which was computed."""
         self._raise_if_disposed()
-        hooks = getattr(self._node, "hooks", None)
+        hooks = None if self._node is None else self._node.hooks
         return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
 
 
 def continue_with(x: TensorCore, node: Node) -> None:
     """Let the history of `x` go on with `node`, by which it was written to; a gradient stays retained."""
-    hooks = getattr(x._node, "hooks", None)
+    hooks = None if x._node is None else x._node.hooks
     x._node = node
     if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:
         hooks.keeper = None
@@ -220,7 +219,7 @@ def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
             f"{what}: this tensor has no gradient history, so backward never comes here. Make it, or what "
             "it is computed from, with requires_grad=True"
         )
-    hooks: NodeHooks | None = getattr(node, "hooks", None)
+    hooks: NodeHooks | None = node.hooks
     if hooks is None:
         hooks = node.hooks = NodeHooks()
     return hooks

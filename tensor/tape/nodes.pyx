@@ -135,11 +135,11 @@ cdef class Node:
         global _nodes_alive
         _nodes_alive -= 1
 
-    def arrays(self) -> list:
-        """Return the arrays that are kept for backward."""
+    def shares(self) -> list:
+        """Return the shares of the arrays that are kept for backward."""
         saved = self.saved
-        kept = saved.arrays() if isinstance(saved, Deferred) else saved or ()
-        return [x for x in kept if isinstance(x, cnp.ndarray)]
+        kept = saved.shares() if isinstance(saved, Deferred) else self.holds
+        return [share for share in kept if share is not None]
 
     cpdef int save_output(self, object array, object share) except -1:
         """Put the values of the output, and what keeps them as they are, where the plan asks for them."""
@@ -191,8 +191,8 @@ class Deferred:
         """Put the values into `node`."""
         raise NotImplementedError
 
-    def arrays(self) -> list:
-        """Return the arrays that are kept for it."""
+    def shares(self) -> list:
+        """Return the shares of the arrays that are kept for it."""
         raise NotImplementedError
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from dataclasses import dataclass
-from sys import getrefcount
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from scopes.lowlevel import format_bytes
-from tensor.core.tensor_core import TensorCore
-from tensor.tape.nodes import Deferred, Leaf, Node
+from tensor.core.tensor import TensorCore
+from tensor.tape.nodes import Leaf, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tensor.core.tensor import Tensor
+    from tensor._tensor import Tensor
+    from tensor.memory.buffer import Buffer, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,103 +123,31 @@ def nodes_from(root: Node | None) -> list[Node]:
 
 
 def _all_nodes() -> list[Node]:
-    kinds: list[type[Node]] = [Node]
-    # It grows while it is read.
-    for kind in kinds:
-        kinds += [inner for inner in kind.__subclasses__() if inner is not Leaf]
-    # Each object refers to its class.
-    return [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds]
+    return [thing for thing in gc.get_objects() if isinstance(thing, Node) and not isinstance(thing, Leaf)]
 
 
 def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
     """Return the figures of `nodes`, each of which is there once."""
-    held = _Held()
     counts: dict[str, int] = {}
-    saved_by: dict[str, list[int]] = {}
+    saved_by: dict[str, set[Buffer]] = {}
+    shares: set[Share] = set()
     for node in nodes:
-        if not node.is_op:
+        if not node.is_op or node.rule is None:  # another thread is just making it
             continue
-        try:
-            name = node.name()
-            key = held.note(node.saved)
-        except AttributeError:
-            continue  # another thread is just making it
+        name, kept = node.name(), node.shares()
         counts[name] = counts.get(name, 0) + 1
-        saved_by.setdefault(name, []).append(key)
-    shared = held.elsewhere()
+        saved_by.setdefault(name, set()).update([share.buffer for share in kept])
+        shares.update(kept)
+    # What shares the values beside these is somebody else.
+    holders = Counter([share.buffer for share in shares])
+    alone = {buffer for buffer, count in holders.items() if buffer.sharers == count}
     rows = []
-    everywhere: set[int] = set()
     for name, count in counts.items():
-        buffers = held.buffers_under(saved_by[name])
-        everywhere |= buffers
-        rows.append(OpStatistics(name, count, held.nbytes(buffers), held.nbytes(buffers - shared)))
+        saved = saved_by[name]
+        rows.append(OpStatistics(name, count, _nbytes(saved), _nbytes(saved & alone)))
     rows.sort(key=lambda row: (-row.bytes_saved, -row.node_count, row.name))
-    saved, alone = held.nbytes(everywhere), held.nbytes(everywhere - shared)
-    return GraphStatistics(sum(counts.values()), saved, alone, tuple(rows))
+    return GraphStatistics(sum(counts.values()), _nbytes(holders), _nbytes(alone), tuple(rows))
 
 
-class _Held:
-    """What is saved, down to the owners of memory, by id; and how many references that explains."""
-
-    def __init__(self) -> None:
-        self.places: dict[int, int] = {}
-        # In one list and nowhere else here, lest they seem to be held by more than they are.
-        self.things: list[Any] = []
-        # For each of them: how many references come from nodes and from other things, and what it leads to.
-        self.references: list[int] = []
-        self.inner: list[list[int]] = []
-
-    def note(self, thing: Any) -> int:
-        """Count one reference to `thing`, and return its place."""
-        place = self.places.setdefault(id(thing), len(self.things))
-        if place == len(self.things):
-            self.things.append(thing)
-            self.references.append(0)
-            self.inner.append([])
-            # Views have the owner of the memory for their base; only few things lie deep in others.
-            self.inner[place] = [self.note(x) for x in _inside(thing) if _may_hold(x)]
-        self.references[place] += 1
-        return place
-
-    def elsewhere(self) -> set[int]:
-        """Return the places of all that something else holds too, itself or what leads to it."""
-        explained = zip(map(getrefcount, self.things), self.references, strict=True)
-        found = [place for place, (count, known) in enumerate(explained) if count > known + _LISTED]
-        return self._under(found)
-
-    def buffers_under(self, places: Iterable[int]) -> set[int]:
-        """Return the places of the owners of memory that one gets to from `places`."""
-        return {place for place in self._under(places) if self._is_owner(place)}
-
-    def nbytes(self, buffers: Iterable[int]) -> int:
-        return sum([self.things[place].nbytes for place in buffers])
-
-    def _is_owner(self, place: int) -> bool:
-        return isinstance(self.things[place], np.ndarray) and not self.inner[place]
-
-    def _under(self, places: Iterable[int]) -> set[int]:
-        found = set(places)
-        stack = list(found)
-        while stack:
-            for inner in self.inner[stack.pop()]:
-                if inner not in found:
-                    found.add(inner)
-                    stack.append(inner)
-        return found
-
-
-def _may_hold(x: object) -> bool:
-    return isinstance(x, (np.ndarray, tuple, list, Deferred))
-
-
-def _inside(thing: Any) -> Iterable[Any]:
-    if isinstance(thing, np.ndarray):
-        return () if thing.base is None else (thing.base,)
-    if isinstance(thing, (tuple, list)):
-        return thing
-    # What saved values are computed from anew.
-    return thing.arrays() if isinstance(thing, Deferred) else ()
-
-
-# What is counted for something that nothing but a list holds.
-_LISTED = next(map(getrefcount, [object()]))
+def _nbytes(buffers: Iterable[Buffer]) -> int:
+    return sum([buffer.nbytes for buffer in buffers])
