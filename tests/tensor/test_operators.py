@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import tensor
-from tests.tensor.arrays import arrays, assert_same, pairs, scalars
+from tests.tensor.arrays import arrays, assert_same, is_exact, pairs, scalars
 
 BINARY = (
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
@@ -27,7 +27,7 @@ def assert_like_numpy(op, arguments, ours):
         with pytest.raises(TypeError):
             op(*ours)
     else:
-        assert_same(op(*ours), expected)
+        assert_same(op(*ours), expected, exact=is_exact(op.__name__, *arguments))
 
 
 @pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
