@@ -7,7 +7,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import tensor
 from tensor import Tensor
@@ -57,7 +57,6 @@ def assert_writes_or_nothing(x: Tensor, write, ordinary) -> None:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(max_examples=40)
 @given(operands=pairs())
 def test_a_method_writes_the_ordinary_result_or_nothing(name, operands):
     a, b = operands
@@ -69,7 +68,6 @@ def test_a_method_writes_the_ordinary_result_or_nothing(name, operands):
 
 
 @pytest.mark.parametrize("op", AUGMENTED, ids=lambda op: op.__name__)
-@settings(max_examples=40)
 @given(array=arrays(), scalar=scalars)
 def test_augmented_assignment_writes_the_ordinary_result_or_nothing(op, array, scalar):
     x = tensor.tensor(array)
@@ -80,7 +78,6 @@ def test_augmented_assignment_writes_the_ordinary_result_or_nothing(op, array, s
 
 
 @pytest.mark.parametrize("name", UNARY)
-@settings(max_examples=40)
 @given(array=arrays())
 def test_a_method_of_one_tensor_writes_the_ordinary_result_or_nothing(name, array):
     if name == "abs" and array.dtype.kind == "c":

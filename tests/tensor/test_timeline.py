@@ -117,7 +117,7 @@ def test_asking_for_memory_does_not_go_with_every_operation(tmp_path) -> None:
     x = tensor.ones((4,))
     with Timeline() as timeline:
         start = time.perf_counter()
-        for _ in range(5000):
+        for _ in range(1000):
             x + x
         milliseconds = (time.perf_counter() - start) * 1000
     assert len(timeline._kept.samples) <= milliseconds + 10
@@ -160,8 +160,8 @@ def run_long(ops: int, most: int, folder: Path) -> None:
     assert found.count("dispose") == ops - len(leaked)
 
 
-def test_ten_thousand_operations_stay_within_the_bound_and_write_a_valid_file(tmp_path) -> None:
-    run_long(10_000, 1000, tmp_path)
+def test_three_thousand_operations_stay_within_the_bound_and_write_a_valid_file(tmp_path) -> None:
+    run_long(3000, 300, tmp_path)
 
 
 @pytest.mark.soak
