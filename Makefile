@@ -14,11 +14,11 @@ BENCH_FLAGS ?=
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
-	@echo "make test    all tests, doctests and documentation blocks"
+	@echo "make test    the tests, doctests and documentation blocks, but for the long ones"
 	@echo "make check   ruff (lint and format) and mypy --strict"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
-	@echo "make soak    the long test runs"
+	@echo "make soak    the long test runs, and 500 random examples of each property"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
 	@echo "make clean   remove environments, caches and results"
 
@@ -26,7 +26,7 @@ demo: $(VENV)/.has-examples
 	$(BIN)/python examples/train_digits.py
 
 test: $(VENV)/.has-test
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 check: $(VENV)/.has-check
 	$(BIN)/ruff check
@@ -50,7 +50,7 @@ performance: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks.performance $$flags $(BENCH_FLAGS)
 
 soak: $(VENV)/.has-test
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "soak or hypothesis"
 
 matrix:
 	@found=0; \
