@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from scopes import DisposeStatistics, current_dispose_scope, statistics
 
-# The same examples at each run of `make test`, so that a failure is one of what changed; `make soak` draws others.
+# The same examples at each run, so that a failure comes from what changed; `make soak` draws others.
 settings.register_profile("default", max_examples=20, derandomize=True, deadline=None)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -74,9 +74,7 @@ print(resident() - before, now.bytes_live + now.bytes_pinned, now.bytes_pinned)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc/self/statm")
-@pytest.mark.parametrize(
-    ("seed", "steps"), [(1, 300), pytest.param(2, 20_000, marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("seed", "steps"), [(1, 300), pytest.param(2, 20_000, marks=pytest.mark.soak)])
 def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int) -> None:
     command = [sys.executable, "-c", A_DAY, str(seed), str(steps)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
