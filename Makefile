@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 BENCH_FLAGS ?=
-TEST_FLAGS ?= -n auto --dist loadfile
+TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
 
 PACKAGES := scopes tensor nn
 COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
@@ -22,12 +22,12 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
-	@echo "make test    all tests, doctests and documentation blocks; TEST_FLAGS='-n 2 tests/nn'"
+	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format) and mypy --strict"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
-	@echo "make soak    the long test runs"
+	@echo "make soak    the long test runs, and 500 random examples of each property"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
 	@echo "make clean   remove environments, builds, caches and results"
 	@echo "With DEBUG=1 or SANITIZE=address,undefined: the same in a build with checks; see CONTRIBUTING.md"
@@ -63,7 +63,7 @@ performance: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks.performance $$flags $(BENCH_FLAGS)
 
 soak: $(VENV)/.has-test $(VENV)/.built
-	HYPOTHESIS_PROFILE=soak $(SANITIZED) $(BIN)/python -m pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) -m "soak or hypothesis"
 
 matrix:
 	@found=0; \

@@ -279,7 +279,7 @@ class Lifetimes(RuleBasedStateMachine):
 
 
 class TestLifetimes(Lifetimes.TestCase):
-    settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.soak

@@ -57,7 +57,7 @@ def test_a_hundred_stored_exceptions_hold_no_tensor_and_no_memory(window):
         tracemalloc.stop()
 
 
-def test_a_hundred_thousand_operations_in_one_scope_run_in_constant_memory(window):
+def test_many_operations_in_one_scope_run_in_constant_memory(window):
     with new_dispose_scope() as scope:
         x = tensor.ones((64,))
         for _ in range(1_000):
@@ -65,7 +65,7 @@ def test_a_hundred_thousand_operations_in_one_scope_run_in_constant_memory(windo
         tracemalloc.start()
         try:
             before = traced_bytes()
-            for _ in range(50_000):
+            for _ in range(10_000):
                 x = x * 0.5 + 0.5
             # A scope keeps up to 256 entries of tensors that went.
             assert traced_bytes() - before < 32_768
@@ -73,7 +73,7 @@ def test_a_hundred_thousand_operations_in_one_scope_run_in_constant_memory(windo
             tracemalloc.stop()
         assert len(scope) == 1
         assert window().live_count == 1
-    assert window().created_in_scope_count == 1 + 2 * 51_000
+    assert window().created_in_scope_count == 1 + 2 * 11_000
 
 
 def work(seed: int, rounds: int) -> int:

@@ -252,7 +252,7 @@ class ScopesMachine(RuleBasedStateMachine):
 
 
 TestScopesAgainstTheModel = ScopesMachine.TestCase
-TestScopesAgainstTheModel.settings = settings(max_examples=1000)
+TestScopesAgainstTheModel.settings = settings(max_examples=60)
 
 
 @pytest.mark.soak

@@ -71,22 +71,20 @@ def test_outputs_fed_into_the_next_pass_warn_once_with_the_figures_of_that_momen
     def show(warning: Warning, *where: object) -> None:
         warned.append((warning, autograd.graph_statistics(x), autograd.graph_statistics()))
 
-    first, second = nn.Linear(4, 8096), nn.Linear(8096, 4)
+    first, second = nn.Linear(4, 512), nn.Linear(512, 4)
     x = tensor.rand(batch, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         monkeypatch.setattr(warnings, "showwarning", show)
         for _ in range(500):
-            if warned and batch > 1:
-                break  # it would be a gigabyte
             x = second(first(x))
     ((warning, before, everywhere),) = warned
     assert 200 <= warning.steps <= 400
-    assert warning.parameter in ("float32[8096, 4]", "float32[4, 8096]")
+    assert warning.parameter in ("float32[512, 4]", "float32[4, 512]")
     assert warning.statistics.node_count - before.node_count in (1, 2)
     assert warning.statistics.bytes_saved == everywhere.bytes_saved
     assert warning.statistics.bytes_held_alone == everywhere.bytes_held_alone
-    each = 4 * batch * (4 + 8096)
+    each = 4 * batch * (4 + 512)
     assert abs(warning.statistics.bytes_held_alone - warning.steps * each) <= 2 * each
     text = str(warning)
     for part in (f"{warning.steps} times", f"{warning.statistics.node_count} recorded ops"):
@@ -126,7 +124,10 @@ def test_a_running_sum_of_losses_that_keeps_all_graphs_warns_at_the_sum(caught):
     assert 200 <= warning.message.steps < 300
 
 
-@pytest.mark.parametrize("width", [1, 2, 7, 31, 250, 251, 252])
+MORE_WIDTHS = [pytest.param(n, marks=pytest.mark.soak) for n in (2, 31, 250, 252)]
+
+
+@pytest.mark.parametrize("width", [1, 7, 251, *MORE_WIDTHS])
 def test_a_sum_is_found_whatever_the_number_of_ops_in_a_pass(width: int, caught):
     w = tensor.ones((), requires_grad=True)
     total = tensor.zeros(())

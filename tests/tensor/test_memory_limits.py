@@ -235,7 +235,7 @@ def test_a_first_update_over_the_limit_is_made_in_whole_or_not_at_all(optimizer:
         phases.add(training.phase)
         assert are_equal([np.array(x.detach()) for x in training.parameters], before)
         training.optimizer.zero_grad()
-        more += 50_000
+        more += 100_000
     assert "update" in phases
     assert are_equal(training.values(), reference.values())
 

@@ -537,15 +537,15 @@ def test_a_block_in_the_place_of_one_that_is_gone_is_pinned_too(size: int) -> No
 
 
 class TestFigures(Figures.TestCase):
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
 class TestFiguresOfSmallTensors(SmallFigures.TestCase):
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
 class TestFiguresSeldomRead(UnseenFigures.TestCase):
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.soak

@@ -187,7 +187,7 @@ class Worker:
         memory.trim(self.random.randrange(1 << 22))
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.soak)])
 def test_threads_that_share_memory_see_no_wrong_value_and_every_byte_is_counted(seconds: int) -> None:
     gc.collect()
     before, lives = memory.statistics(), statistics.live_count

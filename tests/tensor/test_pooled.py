@@ -300,6 +300,7 @@ def gradients(sample: Sample, arrays: list[Array]) -> list[Array]:
     return [out.detach().numpy(), *[x.grad.numpy() for x in inputs if x.grad is not None]]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("sample", "seed"), sampled([*REAL, *COMPLEX_SAMPLES]))
 def test_values_and_gradients_are_the_same_with_and_without_the_pool(sample: Sample, seed: int) -> None:
     for lay_out in LAYOUTS.values():

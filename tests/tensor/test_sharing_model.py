@@ -187,7 +187,7 @@ class Sharing(RuleBasedStateMachine):
 
 
 class TestSharing(Sharing.TestCase):
-    settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.soak

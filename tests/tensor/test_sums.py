@@ -21,10 +21,9 @@ ADVERSARIES = {
     "one large at the end": lambda rng, n: np.where(np.arange(n) == n - 1, 1.0, 3e-8),
 }
 SHAPES = [
-    (1_000_000,),
     (999_983,),
     (600_001,),
-    (1000, 1000),
+    (1000, 600),
     (9, 64_000),
     (4001, 130),
     (30_000, 17),
@@ -48,7 +47,7 @@ def test_errors_stay_within_the_bound_of_adding_up_by_halves(make, shape, dtype)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "complex64"])
 @pytest.mark.parametrize("axis", [None, -1, 0, (1, 2), (0, 1), (0, 2), (2, 1, 0), ()])
 @pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("shape", [(40, 90, 200), (7, 9, 8), (200, 300, 32), (5000, 3, 7)])
+@pytest.mark.parametrize("shape", [(12, 30, 400), (7, 9, 8), (40, 100, 32), (600, 3, 7)])
 def test_shapes_and_dtypes_are_numpys(dtype, axis, keepdims, shape):
     array = np.random.default_rng(0).uniform(0, 0.05 if dtype == "float16" else 2, shape).astype(dtype)
     for name in ("sum", "mean"):

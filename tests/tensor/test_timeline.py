@@ -117,7 +117,7 @@ def test_asking_for_memory_does_not_go_with_every_operation(tmp_path) -> None:
     x = tensor.ones((4,))
     with Timeline() as timeline:
         start = time.perf_counter()
-        for _ in range(5000):
+        for _ in range(1000):
             x + x
         milliseconds = (time.perf_counter() - start) * 1000
     assert len(timeline._kept.samples) <= milliseconds + 10
@@ -142,7 +142,7 @@ def run_long(ops: int, most: int, folder: Path) -> None:
                     y = x * 2
                     if number % 1000 == 0:
                         leaked.append(y.detach_from_dispose_scope())
-                if number % 500 == 0:
+                if number % 50 == 0:
                     highest = max(highest, tracemalloc.get_traced_memory()[0] - start)
         # Some 250 bytes an event, and what waits to be entered.
         assert highest < 350 * most + MIB // 2
@@ -160,8 +160,8 @@ def run_long(ops: int, most: int, folder: Path) -> None:
     assert found.count("dispose") == ops - len(leaked)
 
 
-def test_ten_thousand_operations_stay_within_the_bound_and_write_a_valid_file(tmp_path) -> None:
-    run_long(10_000, 1000, tmp_path)
+def test_two_thousand_operations_stay_within_the_bound_and_write_a_valid_file(tmp_path) -> None:
+    run_long(2000, 200, tmp_path)
 
 
 @pytest.mark.soak
