@@ -71,9 +71,8 @@ class _Classes:
             # What is ignored may be anything, minus infinity too.
             return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
 
-        shape = logs.shape
-        losses = apply(RULES[name], kernel, (logs,), key=key, counts=counts, shape=shape)
-        return losses  # type: ignore[return-value]  # every core made is a Tensor
+        parameters = {"key": key, "counts": counts, "shape": logs.shape}
+        return apply(RULES[name], kernel, (logs,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
 
     def reduce(self, losses: Tensor, reduction: str) -> Tensor:
         """Return the reduced loss: a mean divides by what all targets count together."""

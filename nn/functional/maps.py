@@ -67,15 +67,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     (4, 2)
     """
     out, inputs = _mapped(_linear, input, weight, bias)
-    y = wrap_recorded(out, record(_LINEAR, inputs, out, {}))
-    return y  # type: ignore[return-value]  # every core made is a Tensor
+    node = record(_LINEAR, inputs, out, {})
+    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
     out, inputs = _mapped(_linear_then_relu, input, weight, bias)
-    y = wrap_recorded(out, record_after(_RELU, record(_LINEAR, inputs, out, {}), out))
-    return y  # type: ignore[return-value]  # every core made is a Tensor
+    node = record_after(_RELU, record(_LINEAR, inputs, out, {}), out)
+    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def _linear_then_relu(x: Array, weight: Array, bias: Array | None) -> Array:
@@ -135,16 +135,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     require_in_range("embedding: an index", indices, rows.shape[0])
     if padding_idx is not None:
         padding_idx = row_of(padding_idx, rows.shape[0])
+
+    def kernel(rows: Array) -> Array:
+        return rows.take(indices, 0)
+
     # The tensor of the indices: what it holds now is kept, whatever is written later.
-    y = apply(
-        RULES["embedding"],
-        lambda rows: rows.take(indices, 0),
-        (weight,),
-        indices=input,
-        shape=rows.shape,
-        padding_idx=padding_idx,
-    )
-    return y  # type: ignore[return-value]  # every core made is a Tensor
+    parameters = {"indices": input, "shape": rows.shape, "padding_idx": padding_idx}
+    return apply(RULES["embedding"], kernel, (weight,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:
@@ -223,8 +220,8 @@ def dropout(
     # An eighth of the mask's memory; packing takes 1 % of the time of a dropout, unpacking 3 %.
     bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
     if not inplace:
-        y = apply(RULES["dropout"], kernel, (input,), bits=bits, scale=scale)
-        return y  # type: ignore[return-value]  # every core made is a Tensor
+        parameters = {"bits": bits, "scale": scale}
+        return apply(RULES["dropout"], kernel, (input,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
 
     def write(array: Array) -> None:
         np.multiply(array, mask, out=array)

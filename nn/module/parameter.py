@@ -27,16 +27,16 @@ _ENDING = "its handle moved into a Parameter"
 class Parameter(Tensor):
     """A leaf tensor that a module trains; it takes over `data`: its handle and its place in its scope.
 
-    No counter moves and no memory is copied. `data` is empty afterwards; its gradient, and what was computed from
-    it and waits for backward, are the parameter's. A module that the parameter is assigned to takes it out of
-    all scopes.
+    No counter moves and no memory is copied. `data` is empty afterwards; its gradient, and what was computed
+    from it and waits for backward, are the parameter's. A module that the parameter is assigned to takes it
+    out of all scopes.
 
     Parameters
     ----------
     data
         A tensor without gradient history. Memory that it shares with views and aliases stays shared.
     requires_grad
-        Whether operations on the parameter are recorded for ``backward``. Without it a gradient of `data` goes.
+        Whether operations on the parameter are recorded for ``backward``. If not, a gradient of `data` goes.
 
     Raises
     ------

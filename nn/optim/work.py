@@ -61,7 +61,10 @@ class Work:
         return rows
 
     def update(self, rule: Rule, scratch: Scratch) -> None:
-        """Write the new values, in a block of ``writing_all``; ``scratch.make_room(dtype, large)`` comes before."""
+        """Write the new values, in a block of ``writing_all``.
+
+        ``scratch.make_room(dtype, large)`` comes before.
+        """
         width, single, dtype = self.width, self.rows, self.dtype
         for batch in self.batches:
             if len(batch) < _FEW * width:
@@ -140,7 +143,7 @@ def _may_join(row: list[Tensor], dtype: np.dtype[Any]) -> bool:
         return False
     x, _, *state = row
     arrays: list[Any] = [x._array, *[held._array for held in state]]
-    return all([a.flags.c_contiguous and (a.dtype is dtype or a.dtype == dtype) for a in arrays])
+    return all(a.flags.c_contiguous and (a.dtype is dtype or a.dtype == dtype) for a in arrays)
 
 
 def _update_joined(rule: Rule, columns: list[list[Any]], dtype: np.dtype[Any]) -> None:
