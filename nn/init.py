@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, numbers_of, writable
+from tensor.lowlevel import TensorCore, numbers_of, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,8 @@ def _fill(name: str, x: T, values: Array | float) -> T:
     x._raise_if_disposed()
     if isinstance(values, np.ndarray) and not np.can_cast(values.dtype, x.dtype, "same_kind"):
         raise TypeError(f"{name} fills floating tensors, not {x.dtype}: convert it with x.float()")
-    writable(x)[...] = values
+    with writing(x) as array:
+        array[...] = values
     return x
 
 
@@ -96,7 +97,8 @@ def _drawn(name: str, x: T, draw: Callable[..., Any], scale: float, shift: float
     """Fill with numbers that ``draw(dtype=, out=)`` gives in single precision, scaled and shifted."""
     shape = _size(name, x)
     if x.dtype == np.float32 and x.is_contiguous():
-        _draw_into(writable(x), draw, scale, shift)
+        with writing(x) as array:
+            _draw_into(array, draw, scale, shift)
         return x
     drawn = np.empty(shape, np.float32)
     _draw_into(drawn, draw, scale, shift)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tensor as tn
-from tensor.lowlevel import TensorCore, gradient_of, wrap, writable
+from nn.module.gradients import gradient_of
+from nn.module.states import copy_values
+from tensor.lowlevel import TensorCore, wrap, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,10 +80,11 @@ def clip_grad_norm_(
     factor = max_norm / (total + 1e-6)
     if not factor >= 1:
         for g in grads:
-            array = writable(g)
-            np.multiply(array, factor, out=array)
+            with writing(g) as array:
+                np.multiply(array, factor, out=array)
     dtype = grads[0]._array.dtype if grads else np.dtype(np.float32)  # type: ignore[union-attr]  # seen in _gradients_of
-    return wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
+    norm = np.asarray(total, np.zeros(1, dtype).real.dtype)
+    return wrap(norm)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
@@ -97,8 +100,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     [0.5]
     """
     for g in _gradients_of(parameters):
-        array = writable(g)
-        np.clip(array, -clip_value, clip_value, out=array)
+        with writing(g) as array:
+            np.clip(array, -clip_value, clip_value, out=array)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
@@ -144,8 +147,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         raise ValueError(
             f"the parameters have {sum(sizes)} elements together, and the vector has shape {source.shape}"
         )
-    start = 0
-    for x, size in zip(targets, sizes, strict=True):
-        array = writable(x)
-        array[...] = source[start : start + size].reshape(array.shape)
-        start += size
+    ends = np.cumsum(sizes).tolist()
+    pieces = [source[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    copy_values(targets, [piece.reshape(x.shape) for piece, x in zip(pieces, targets, strict=True)])

@@ -10,11 +10,13 @@ from tensor.autograd.checkpointing import is_recomputing
 from tensor.core.tensor import (
     TensorCore,
     claim,
+    is_alone,
     wrap,
     wrap_claim,
     wrap_claim_unowned,
     wrap_unowned,
     writing,
+    writing_all,
 )
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
@@ -48,6 +50,7 @@ __all__ = [
     "default_generator",
     "define",
     "explain",
+    "is_alone",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -64,4 +67,5 @@ __all__ = [
     "wrap_unowned",
     "wrap_recorded",
     "writing",
+    "writing_all",
 ]

@@ -203,7 +203,7 @@ def _reads_rows(loader: DataLoader[Any]) -> bool:
 
 def _read(dataset: Samples[Any], numbers: Array) -> list[Any]:
     """Read samples outside of all scopes: some may be the data set's own, made at this moment."""
-    outside = current.get()
+    outside = current.get(None)
     current.set(None)
     try:
         return [dataset[i] for i in numbers.tolist()]

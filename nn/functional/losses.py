@@ -14,10 +14,12 @@ from nn.functional.checks import (
     reduced,
 )
 from nn.functional.derivatives import RULES
-from tensor.kernels import enter, leave, xp
-from tensor.lowlevel import record, wrap
+from tensor.kernels import run_kernel
+from tensor.lowlevel import record, wrap_recorded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -27,14 +29,20 @@ def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Arr
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     check_same_shape(name, x, y)
-    return enter(x), enter(y)
+    return x, y
 
 
 def _finish(
-    name: str, inputs: tuple[Tensor | None, ...], values: Array, reduction: str, **parameters: float
+    name: str,
+    inputs: tuple[Tensor | None, ...],
+    values: Callable[[], Array],
+    reduction: str,
+    **parameters: float,
 ) -> Tensor:
-    out, share = reduced(leave(values), reduction)
-    return wrap(out, record(RULES[name], inputs, out, {"share": share, **parameters}))
+    """Return the loss of each element, which `values` computes anew, reduced."""
+    out, share = run_kernel(lambda: reduced(values(), reduction))
+    node = record(RULES[name], inputs, out, {"share": share, **parameters})
+    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -59,9 +67,13 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     2.0
     """
     x, y = _pair("mse_loss", input, target, reduction)
-    difference = xp.asarray(x - y)
-    difference *= difference
-    return _finish("mse_loss", (input, target), difference, reduction)
+
+    def values() -> Array:
+        difference = np.asarray(x - y)
+        difference *= difference
+        return difference
+
+    return _finish("mse_loss", (input, target), values, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -74,8 +86,12 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     1.0
     """
     x, y = _pair("l1_loss", input, target, reduction)
-    difference = xp.asarray(x - y)
-    return _finish("l1_loss", (input, target), np.abs(difference, out=difference), reduction)
+
+    def values() -> Array:
+        difference = np.asarray(x - y)
+        return np.abs(difference, out=difference)
+
+    return _finish("l1_loss", (input, target), values, reduction)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -90,9 +106,12 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be above 0, not {delta!r}")
     x, y = _pair("huber_loss", input, target, reduction)
-    distance = np.abs(x - y)
-    near = np.minimum(distance, delta)
-    values = xp.asarray(near * (distance - 0.5 * near))
+
+    def values() -> Array:
+        distance = np.abs(x - y)
+        near = np.minimum(distance, delta)
+        return np.asarray(near * (distance - 0.5 * near))
+
     return _finish("huber_loss", (input, target), values, reduction, delta=delta)
 
 
@@ -110,9 +129,12 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, y = _pair("smooth_l1_loss", input, target, reduction)
-    distance = np.abs(x - y)
-    near = np.minimum(distance, beta)
-    values = xp.asarray(near / beta * (distance - 0.5 * near))
+
+    def values() -> Array:
+        distance = np.abs(x - y)
+        near = np.minimum(distance, beta)
+        return np.asarray(near / beta * (distance - 0.5 * near))
+
     return _finish("smooth_l1_loss", (input, target), values, reduction, beta=beta)
 
 
@@ -151,11 +173,12 @@ def binary_cross_entropy(
             "binary_cross_entropy: input holds probabilities, from 0 to 1. For logits use "
             "binary_cross_entropy_with_logits"
         )
-    with np.errstate(divide="ignore"):
+    counts = _broadcast(name, "weight", weight, x)
+
+    def values() -> Array:
         yes, no = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
-    values = xp.asarray(-(y * yes + (1 - y) * no), x.dtype)
-    if weight is not None:
-        values = xp.asarray(values * _broadcast(name, "weight", weight, x), x.dtype)
+        return _weighed(-(y * yes + (1 - y) * no), counts, x)
+
     return _finish(name, (input, target, weight), values, reduction)
 
 
@@ -195,20 +218,28 @@ def binary_cross_entropy_with_logits(
     """
     name = "bce_with_logits_loss"
     x, y = _pair(name, input, target, reduction)
-    # log(1 + exp(-x)) without overflow, in two parts: what is near 0 keeps its digits.
-    tail, rest = np.log1p(np.exp(-np.abs(x))), np.maximum(-x, 0)
-    if pos_weight is None:
-        values = xp.asarray((1 - y) * x + rest + tail, x.dtype)
-    else:
-        yes_counts = _broadcast(name, "pos_weight", pos_weight, x)
+    yes_counts = _broadcast(name, "pos_weight", pos_weight, x)
+    counts = _broadcast(name, "weight", weight, x)
+
+    def values() -> Array:
+        # log(1 + exp(-x)) without overflow, in two parts: what is near 0 keeps its digits.
+        tail, rest = np.log1p(np.exp(-np.abs(x))), np.maximum(-x, 0)
+        if yes_counts is None:
+            return _weighed((1 - y) * x + rest + tail, counts, x)
         loss_of_yes, loss_of_no = rest + tail, np.maximum(x, 0) + tail
-        values = xp.asarray((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, x.dtype)
-    if weight is not None:
-        values = xp.asarray(values * _broadcast(name, "weight", weight, x), x.dtype)
+        return _weighed((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, counts, x)
+
     return _finish(name, (input, target, weight, pos_weight), values, reduction)
 
 
-def _broadcast(name: str, what: str, x: Tensor, like: Array) -> Array:
+def _weighed(values: Array, counts: Array | None, like: Array) -> Array:
+    """Return `values` times what each counts, in the dtype of `like`."""
+    return np.asarray(values if counts is None else values * counts, like.dtype)
+
+
+def _broadcast(name: str, what: str, x: Tensor | None, like: Array) -> Array | None:
+    if x is None:
+        return None
     array = array_of(name, what, x)
     try:
         return np.broadcast_to(array, like.shape)

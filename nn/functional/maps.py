@@ -9,10 +9,12 @@ import numpy as np
 from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from tensor import Generator
-from tensor.kernels import astype, copy, empty, enter, leave, matmul, of_two, relu_of, take, xp, zeros
-from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, record_after, wrap
+from tensor.kernels import relu_of, run_kernel
+from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, record_after, wrap, wrap_recorded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -27,7 +29,7 @@ def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
             f"the weight has shape (out_features, in_features) = {sizes}, and the input's last "
             "dimension must be in_features; reshape the input, or build the layer with other sizes"
         )
-    out: Array = matmul(x, weight.T)
+    out: Array = np.matmul(x, weight.T)
     if bias is None:
         return np.asarray(out)
     if bias.shape != sizes[:1]:
@@ -64,23 +66,31 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
-    out, inputs = _mapped(input, weight, bias)
-    return wrap(out, record(_LINEAR, inputs, out, {}))
+    out, inputs = _mapped(_linear, input, weight, bias)
+    node = record(_LINEAR, inputs, out, {})
+    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
-    out, inputs = _mapped(input, weight, bias)
-    out = relu_of(out, out)
-    return wrap(out, record_after(_RELU, record(_LINEAR, inputs, out, {}), out))
+    out, inputs = _mapped(_linear_then_relu, input, weight, bias)
+    node = record_after(_RELU, record(_LINEAR, inputs, out, {}), out)
+    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
 
 
-def _mapped(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Array, tuple[Tensor, ...]]:
+def _linear_then_relu(x: Array, weight: Array, bias: Array | None) -> Array:
+    out = _linear(x, weight, bias)
+    return relu_of(out, out)
+
+
+def _mapped(
+    kernel: Callable[..., Array], input: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Array, tuple[Tensor, ...]]:
     """Return the output as an array, and who it comes from."""
     x, w = array_of("linear", "input", input), array_of("linear", "weight", weight)
     b = None if bias is None else array_of("linear", "bias", bias)
     try:
-        out = _linear(x, w, b)
+        out = run_kernel(kernel, x, w, b)
     except (TypeError, ValueError) as error:
         raise explain("linear", error, [x, w] if b is None else [x, w, b]) from None
     return out, (input, weight) if bias is None else (input, weight, bias)
@@ -125,15 +135,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     require_in_range("embedding: an index", indices, rows.shape[0])
     if padding_idx is not None:
         padding_idx = row_of(padding_idx, rows.shape[0])
-    # A copy: the indices may be overwritten before backward reads them.
-    return apply(
-        RULES["embedding"],
-        lambda rows: take(leave(rows), indices, 0),
-        (weight,),
-        indices=copy(indices) if weight.requires_grad else indices,
-        shape=rows.shape,
-        padding_idx=padding_idx,
-    )
+
+    def kernel(rows: Array) -> Array:
+        return rows.take(indices, 0)
+
+    # The tensor of the indices: what it holds now is kept, whatever is written later.
+    parameters = {"indices": input, "shape": rows.shape, "padding_idx": padding_idx}
+    return apply(RULES["embedding"], kernel, (weight,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:
@@ -164,7 +172,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         )
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
     require_in_range("one_hot: a class", indices, size)
-    return wrap(astype(of_two(np.equal, indices[..., None], np.arange(size)), np.int64))
+    found = run_kernel(lambda: np.equal(indices[..., None], np.arange(size)).astype(np.int64))
+    return wrap(found)  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def dropout(
@@ -200,25 +209,26 @@ def dropout(
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
         return input
-    mask = _mask(x.shape, p, numbers_of(generator))
+    mask = run_kernel(_mask, x.shape, p, numbers_of(generator))
     scale = 1 / (1 - p) if p < 1 else 0.0
 
     def kernel(x: Array) -> Array:
-        out = xp.asarray(enter(x) * mask)
+        out = np.asarray(x * mask)
         out *= scale
-        return leave(out)  # type: ignore[no-any-return]  # an array, as it came
+        return out
 
     # An eighth of the mask's memory; packing takes 1 % of the time of a dropout, unpacking 3 %.
-    bits = np.packbits(mask) if is_wanted(input) else None
+    bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
     if not inplace:
-        return apply(RULES["dropout"], kernel, (input,), bits=bits, scale=scale)
-    del x
+        parameters = {"bits": bits, "scale": scale}
+        return apply(RULES["dropout"], kernel, (input,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
 
     def write(array: Array) -> None:
         np.multiply(array, mask, out=array)
         np.multiply(array, scale, out=array)
 
-    return overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
+    overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
+    return input
 
 
 # Of the mask: 32 KiB of random words.
@@ -228,8 +238,8 @@ _DRAWN_AT_ONCE = 2**13
 def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Array:
     """Return False with probability `p`, to within 2**-32."""
     if p == 1:
-        return zeros(shape, np.bool_)
-    mask = empty(shape, np.bool_)
+        return np.zeros(shape, np.bool_)
+    mask = np.empty(shape, np.bool_)
     flat, least = mask.reshape(-1), min(round(p * 2**32), 2**32 - 1)
     for start in range(0, flat.size, _DRAWN_AT_ONCE):
         part = flat[start : start + _DRAWN_AT_ONCE]

@@ -8,14 +8,13 @@ import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import enter, leave, xp
-from tensor.lowlevel import is_recomputing, record, wrap, writable
+from tensor.kernels import in_kernels, run_kernel
+from tensor.lowlevel import Array, is_recomputing, record, wrap, wrap_recorded, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor import Tensor
-    from tensor.lowlevel import Array
 
 
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -42,7 +41,7 @@ def _scaled(normal: Array, weight: Array | None, bias: Array | None, like: tuple
     out = normal if weight is None else normal * (weight if like is None else weight.reshape(like))
     if bias is None:
         return out
-    return xp.asarray(out + (bias if like is None else bias.reshape(like)))
+    return np.asarray(out + (bias if like is None else bias.reshape(like)))
 
 
 def _normalised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array, Array]:
@@ -87,15 +86,15 @@ def layer_norm(
     >>> [round(v, 3) for v in y[0].tolist()]
     [-1.0, 1.0]
     """
-    x = enter(floating_array_of("layer_norm", "input", input))
+    x = floating_array_of("layer_norm", "input", input)
     sizes = _sizes("layer_norm", x, normalized_shape)
     w, b, affine = _affine("layer_norm", sizes, weight, bias)
     axes = tuple(range(-len(sizes), 0))
-    normal, inverse, _, _ = _normalised(x, axes, eps)
-    out = _scaled(normal, w, b, None)
-    parameters = {"normal": leave(normal), "inverse": leave(inverse), "axes": axes, "like": None}
-    out = leave(out)
-    return wrap(out, record(RULES["normalize"], (input, *affine), out, parameters))
+    with in_kernels():
+        normal, inverse, _, _ = _normalised(x, axes, eps)
+        out = _scaled(normal, w, b, None)
+    parameters = {"normal": normal, "inverse": inverse, "axes": axes, "like": None}
+    return _recorded("normalize", (input, *affine), out, parameters)
 
 
 def rms_norm(
@@ -123,17 +122,17 @@ def rms_norm(
     >>> nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()
     [1.0, 1.0]
     """
-    x = enter(floating_array_of("rms_norm", "input", input))
+    x = floating_array_of("rms_norm", "input", input)
     sizes = _sizes("rms_norm", x, normalized_shape)
     w, _, affine = _affine("rms_norm", sizes, weight, None)
     axes = tuple(range(-len(sizes), 0))
     small = float(np.finfo(x.dtype).eps) if eps is None else eps
-    inverse = 1 / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + small)
-    normal = xp.asarray(x * inverse)
-    out = _scaled(normal, w, None, None)
-    parameters = {"normal": leave(normal), "inverse": leave(inverse), "axes": axes}
-    out = leave(out)
-    return wrap(out, record(RULES["rms_norm"], (input, affine[0]), out, parameters))
+    with in_kernels():
+        inverse = 1 / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + small)
+        normal = np.asarray(x * inverse)
+        out = _scaled(normal, w, None, None)
+    parameters = {"normal": normal, "inverse": inverse, "axes": axes}
+    return _recorded("rms_norm", (input, affine[0]), out, parameters)
 
 
 def batch_norm(
@@ -176,7 +175,7 @@ def batch_norm(
     >>> [round(v, 3) for v in nn.functional.batch_norm(x, None, None, training=True)[:, 0].tolist()]
     [-1.0, 1.0]
     """
-    x = enter(floating_array_of("batch_norm", "input", input))
+    x = floating_array_of("batch_norm", "input", input)
     if x.ndim < 2:
         raise ValueError(
             f"batch_norm: input has shape (batch, channels) or (batch, channels, *), not {x.shape}"
@@ -194,26 +193,37 @@ def batch_norm(
                 "batch_norm: in training each channel needs more than one value, and the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"
             )
-        normal, inverse, mean, variance = _normalised(x, axes, eps)
+        normal, inverse, mean, variance = run_kernel(_normalised, x, axes, eps)
         if training:
             _blend(running_mean, mean, momentum)
             _blend(running_var, variance * (count / (count - 1)), momentum)
-        rule = RULES["normalize"]
+        rule = "normalize"
         parameters |= {"axes": axes}
     else:
         mean = array_of("batch_norm", "running_mean", running_mean).reshape(like)
         variance = array_of("batch_norm", "running_var", running_var).reshape(like)
-        inverse = 1 / np.sqrt(variance + eps)
-        normal = xp.asarray((x - mean) * inverse)
-        rule = RULES["scale_and_shift"]
-    out = _scaled(normal, w, b, like)
-    parameters |= {"normal": leave(normal), "inverse": leave(inverse)}
-    out = leave(out)
-    return wrap(out, record(rule, (input, *affine), out, parameters))
+        with in_kernels():
+            inverse = 1 / np.sqrt(variance + eps)
+            normal = np.asarray((x - mean) * inverse)
+        rule = "scale_and_shift"
+    out = run_kernel(_scaled, normal, w, b, like)
+    parameters |= {"normal": normal, "inverse": inverse}
+    return _recorded(rule, (input, *affine), out, parameters)
+
+
+def _recorded(rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[str, Any]) -> Tensor:
+    """Return the tensor over `out`; its node keeps what it needs of `parameters`."""
+    if out is not parameters["normal"]:
+        y = wrap_recorded(out, record(RULES[rule], inputs, out, parameters))
+    else:
+        # Without a weight and a bias: the node keeps the values of the output.
+        y = wrap(out)
+        y._node = record(RULES[rule], inputs, out, {**parameters, "normal": y})
+    return y  # type: ignore[return-value]  # every core made is a Tensor
 
 
 def _blend(running: Tensor | None, new: Array, momentum: float) -> None:
     if running is not None and not is_recomputing():
-        array = writable(running)
-        array *= 1 - momentum
-        array += momentum * new.reshape(array.shape)
+        with writing(running) as array:
+            array *= 1 - momentum
+            array += momentum * new.reshape(array.shape)

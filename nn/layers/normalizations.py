@@ -10,7 +10,7 @@ from nn import init
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import is_recomputing, writable
+from tensor.lowlevel import is_recomputing, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +238,8 @@ class BatchNorm1d(Module):
         mean, var = (self.running_mean, self.running_var) if self.training or not by_batch else (None, None)
         out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
         if tracked is not None and not is_recomputing():
-            writable(tracked)[...] += 1
+            with writing(tracked) as count:
+                count += 1
         return out
 
     def extra_repr(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from nn.module.gradients import clear_gradients
+from nn.module.gradients import clear_gradients, gradient_of
 from nn.module.traversal import Traversal
 from tensor import float16, float32, float64
 from tensor.lowlevel import (
@@ -12,8 +12,9 @@ from tensor.lowlevel import (
     DtypeLike,
     TensorCore,
     as_dtype,
-    gradient_of,
+    become_leaf,
     is_inexact,
+    run_kernel,
     wrap_unowned,
 )
 
@@ -48,8 +49,11 @@ class Conversion(Traversal):
             raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
         held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
         # All memory is there before the first tensor changes.
-        arrays = [_converted(x._array, wanted) for x in held]
-        grads = [None if grad is None else _converted(grad._array, wanted) for grad in map(gradient_of, held)]
+        arrays = [run_kernel(_converted, x._array, wanted) for x in held]
+        grads = [
+            None if grad is None else run_kernel(_converted, grad._array, wanted)
+            for grad in map(gradient_of, held)
+        ]
         for x, array, grad in zip(held, arrays, grads, strict=True):
             _replace(x, array, grad)
         return self
@@ -104,5 +108,5 @@ def _replace(x: TensorCore, array: Array, grad: Array | None) -> None:
     requires_grad = x._node is not None
     x._lie_over(array)
     if requires_grad:
-        x._become_leaf()
+        become_leaf(x)
         x._grad = None if grad is None else wrap_unowned(grad)

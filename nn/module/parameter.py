@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pickle import UnpicklingError
+from typing import Any
 
-from scopes import Disposable, DisposeScope
+import numpy as np
+
+from scopes.lowlevel import note_created, note_ended
 from tensor import Tensor
-from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap, wrap_claim
+from tensor.kernels import copy, run_kernel
+from tensor.lowlevel import (
+    Leaf,
+    TensorCore,
+    become_leaf,
+    claim,
+    is_inexact,
+    require_supported,
+    wrap,
+    wrap_claim,
+)
 
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
+_ENDING = "its handle moved into a Parameter"
 
 
 class Parameter(Tensor):
     """A leaf tensor that a module trains; it takes over `data`: its handle and its place in its scope.
 
-    No counter moves and no memory is copied. `data` is empty afterwards. A module that the parameter is
-    assigned to takes it out of all scopes.
+    No counter moves and no memory is copied. `data` is empty afterwards; its gradient, and what was computed
+    from it and waits for backward, are the parameter's. A module that the parameter is assigned to takes it
+    out of all scopes.
 
     Parameters
     ----------
     data
         A tensor without gradient history. Memory that it shares with views and aliases stays shared.
     requires_grad
-        Whether operations on the parameter are recorded for ``backward``.
+        Whether operations on the parameter are recorded for ``backward``. If not, a gradient of `data` goes.
 
     Raises
     ------
@@ -52,12 +65,18 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Parameter:
         _require_data(data, requires_grad)
-        handle = data._move_handle("its handle moved into a Parameter")
-        parameter = Disposable.__new__(cls)
-        parameter._take_over(handle)
-        if requires_grad:
-            parameter._become_leaf()
-        return DisposeScope.replace_with(data, parameter)
+        parameter = TensorCore.__new__(cls)
+        parameter._replace(data, _ENDING)
+        if not requires_grad:
+            parameter._forget_history()
+        elif parameter._node is None:
+            become_leaf(parameter)
+        note_ended(data, _ENDING)
+        note_created(parameter, parameter.owning_dispose_scope)
+        return parameter
+
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        """Do nothing: the parameter is made by ``__new__``, and counts on for `data`."""
 
     def __repr__(self) -> str:
         if self._array is None:
@@ -80,8 +99,16 @@ class Parameter(Tensor):
         return _rebuild, (type(self), claim(self), self._node is not None)
 
 
-def _rebuild(kind: type[Parameter], array: Array, requires_grad: bool) -> Parameter:
-    return kind(wrap(array), requires_grad)
+def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
+    is_kind = isinstance(kind, type) and issubclass(kind, Parameter)
+    if not is_kind or type(array) is not np.ndarray or type(requires_grad) is not bool:
+        raise UnpicklingError(
+            f"this pickle of a parameter is broken, or was changed: it has {kind!r} of "
+            f"{type(array).__name__} with requires_grad={requires_grad!r}"
+        )
+    require_supported(array.dtype)
+    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    return kind(wrap(run_kernel(copy, array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
 
 
 def _require_data(data: object, requires_grad: bool) -> None:

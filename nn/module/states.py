@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.module.traversal import Traversal
-from tensor.lowlevel import TensorCore, owner_of, require_supported, writable
+from tensor.lowlevel import TensorCore, owner_of, require_supported, writing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,20 +151,17 @@ def _array_of(what: str, value: object) -> Array:
 
 def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
     """Write `values` into `targets`, which they fit; whatever can fail fails before the first write."""
-    for x in targets:
-        writable(x)
-    owners = {id(owner_of(x._array)) for x in targets if x._array is not None}
-    sources = []
-    for x, value in zip(targets, values, strict=True):
-        array = _array_of("a value", value)
-        # A value that lies in the memory of another target would change before it is read.
-        crosses = id(owner_of(array)) in owners and _address(array) != _address(x._array)
-        sources.append(array.copy() if crosses else array)
-    pairs = [(x._array, s) for x, s in zip(targets, sources, strict=True) if x._array is not None]
-    arrays, sources = [array for array, _ in pairs], [source for _, source in pairs]
-    # In one call of C, so that an interrupt comes before all of them or after.
-    run(map(_write, arrays, repeat(...), sources))
+    with writing_all(targets) as arrays:
+        owners = {id(owner_of(array)) for array in arrays}
+        sources = []
+        for array, value in zip(arrays, values, strict=True):
+            source = _array_of("a value", value)
+            # A value that lies in the memory of another target would change before it is read.
+            crosses = id(owner_of(source)) in owners and _address(source) != _address(array)
+            sources.append(source.copy() if crosses else source)
+        # In one call of C, so that an interrupt comes before all of them or after.
+        run(map(_write, arrays, repeat(...), sources))
 
 
-def _address(array: Array | None) -> tuple[int, tuple[int, ...]] | None:
-    return None if array is None else (array.__array_interface__["data"][0], array.strides)
+def _address(array: Array) -> tuple[int, tuple[int, ...]]:
+    return array.__array_interface__["data"][0], array.strides

@@ -12,8 +12,8 @@ from nn.optim.work import Work, collect
 from scopes import current_dispose_scope
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
-from tensor.kernels import empty, laid_out
-from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned
+from tensor.kernels import empty, run_kernel
+from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -168,6 +168,7 @@ class Optimizer:
             # All the memory that it takes first, so that the update is made in whole or not at all.
             planned: list[tuple[Work, Rule]] = []
             fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
+            written: list[Tensor] = []
             for group in self.param_groups:
                 works, made = collect(group, self.state, self._tensors(group), self._counter, self._new_state)
                 fresh += made
@@ -175,12 +176,15 @@ class Optimizer:
                     if work.large:
                         self._scratch.make_room(work.dtype, work.large)
                     planned.append((work, self._rule(group, work.dtype, work.age)))
-            for x, state in fresh:
-                self.state.setdefault(x, {}).update(state)
-            for work, rule in planned:
-                if self._counter is not None:
-                    work.count(self.state, self._counter)
-                work.update(rule, self._scratch)
+                    written += work.written()
+            # Copies what clones share.
+            with writing_all(written):
+                for x, state in fresh:
+                    self.state.setdefault(x, {}).update(state)
+                for work, rule in planned:
+                    if self._counter is not None:
+                        work.count(self.state, self._counter)
+                    work.update(rule, self._scratch)
         finally:
             self._scratch.clear()
         return loss
@@ -301,7 +305,7 @@ class Optimizer:
                         f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
                         f"parameter {x.shape}. Nothing was loaded"
                     )
-                loaded[key] = wrap_unowned(laid_out(array))
+                loaded[key] = wrap_unowned(run_kernel(np.array, array, order="C"))
             yield number, loaded
 
     def _raise_if_disposed(self) -> None:
@@ -316,11 +320,11 @@ class Optimizer:
         array = x._array
         if array is None:
             x._raise_disposed()
-        zeros = empty(array.shape, array.dtype, array)
+        zeros = run_kernel(empty, array.shape, array.dtype, array)
         zeros.fill(0)
         made = wrap_unowned(zeros)
         note_made_for(self, made)
-        return made
+        return made  # type: ignore[return-value]  # every core made is a Tensor
 
     def _drop_state(self) -> None:
         state, self.state = self.state, {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import get_num_threads
-from tensor.kernels import empty, in_pieces
+from tensor.kernels import in_pieces, run_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class Scratch:
         held = self._held.setdefault(real(dtype), [])
         if len(held) < threads or not held:
             length = PIECE if threads == 1 else LONG_PIECE
-            held[:] = [empty((length,), real(dtype)) for _ in range(threads)]
+            held[:] = [run_kernel(np.empty, length, real(dtype)) for _ in range(threads)]
 
     def update(self, rule: Rule, rows: list[list[Array]], *, alone: bool) -> None:
         """Follow `rule` for the arrays of each parameter; ``make_room`` comes before.
@@ -112,7 +112,7 @@ class Scratch:
 
         def run(first: int, last: int) -> None:
             # Of this thread alone. There is none when meanwhile somebody asked for more threads.
-            own = held.pop() if held else empty((length,), dtype)
+            own = held.pop() if held else np.empty(length, dtype)
             t = more = None
             for arrays, start in pieces[first:last]:
                 p, g, *state = [a[start : start + step] for a in arrays]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from io import BytesIO
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nn.optim.scratch import SMALL, Rule, Scratch
-from tensor.lowlevel import writable
+from tensor.lowlevel import is_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,25 +24,7 @@ _AT_ONCE = 16_384
 # Fewer parameters are updated one by one: joined they would take as long, or longer.
 _FEW = 4
 
-# Flags of an array that is contiguous, the owner of its memory, aligned and writable.
-_OWN = 0x1 | 0x4 | 0x100 | 0x400
-
-
-class _Probe:
-    __slots__ = ("_array",)
-
-    def __init__(self) -> None:
-        self._array = np.empty(1)
-
-
-def _references(x: Any) -> int:
-    return getrefcount(x._array)
-
-
 _NONE: dict[str, Any] = {}
-
-# What an interpreter counts when nobody else holds the array.
-_SOLE = _references(_Probe())
 
 
 class Work:
@@ -73,8 +54,17 @@ class Work:
             for x in rows[:: self.width]:
                 states[x][counter] = self.age + 1
 
+    def written(self) -> list[Tensor]:
+        """Return all that an update writes to: parameters and their state."""
+        rows = [*self.rows, *[x for batch in self.batches for x in batch]]
+        del rows[1 :: self.width]  # gradients
+        return rows
+
     def update(self, rule: Rule, scratch: Scratch) -> None:
-        """Write the new values; ``scratch.make_room(dtype, large)`` comes before."""
+        """Write the new values, in a block of ``writing_all``.
+
+        ``scratch.make_room(dtype, large)`` comes before.
+        """
         width, single, dtype = self.width, self.rows, self.dtype
         for batch in self.batches:
             if len(batch) < _FEW * width:
@@ -101,27 +91,19 @@ def collect(
     counter: str | None,
     new_state: Callable[[Tensor], Tensor],
 ) -> tuple[Iterable[Work], list[tuple[Tensor, dict[str, Tensor]]]]:
-    """Return what a step of `group` has to do, and the state that is new; all can be written to."""
+    """Return what a step of `group` has to do, and the state that is new."""
     works: dict[tuple[np.dtype[Any], int], Work] = {}
     fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
     # The age of parameters whose steps nobody counts: 0 where some of the state is new.
     work, state, age = None, _NONE, 1
     for x in group["params"]:
-        if x._array is None:
+        array = x._array
+        if array is None:
             x._raise_disposed()
-        node = x._node
-        if node is None:
-            continue
-        grad = getattr(x, "_grad", None)  # one that an op made has none
-        if grad is None or grad._array is None:
+        grad = None if x._node is None else x._grad
+        if grad is None or grad.is_invalid:
             continue
         row = [x, grad]
-        # One that shares its memory stays by itself: an update of another may be seen in it.
-        joins = grad._seat is None
-        # What `writable` asks, of an array that owns its memory: 0.15 us in place of 0.5.
-        if x._seat is not None or getrefcount(x._array) != _SOLE or x._array.flags.num & _OWN != _OWN:
-            writable(x)
-            joins = False
         if names:
             state, age = states.get(x, _NONE), 1
             for name in names:
@@ -132,24 +114,15 @@ def collect(
                         age = 0
                     held = fresh[-1][1][name] = new_state(x)
                 row.append(held)
-                if (
-                    held._seat is not None
-                    or getrefcount(held._array) != _SOLE
-                    or held._array.flags.num & _OWN != _OWN
-                ):
-                    writable(held)
-                    joins = False
-                elif held._array.dtype != node.dtype:
-                    joins = False
             if counter is not None:
                 age = int(state.get(counter, 0))
-        if work is None or node.dtype is not work.dtype or age != work.age:
-            key = node.dtype, age
+        if work is None or array.dtype is not work.dtype or age != work.age:
+            key = array.dtype, age
             work = works.get(key)
             if work is None:
                 work = works[key] = Work(*key, len(row))
-        size = x._array.size
-        if joins and 0 < size <= work.joins:
+        size = array.size
+        if 0 < size <= work.joins and _may_join(row, work.dtype):
             if work.left < size:
                 work.batches.append([])
                 work.left = _AT_ONCE
@@ -159,13 +132,18 @@ def collect(
             work.rows += row
             if size > SMALL or work.dtype.kind == "c":
                 work.large += size
-                work.is_shared = work.is_shared or any(map(_is_shared, row))
+                work.is_shared = work.is_shared or not all(map(is_alone, row))
     return works.values(), fresh
 
 
-def _is_shared(x: Tensor) -> bool:
-    seat = x._seat
-    return seat is not None and (seat.storage.borrowed is not None or seat.storage.is_shared())
+def _may_join(row: list[Tensor], dtype: np.dtype[Any]) -> bool:
+    """Tell whether a parameter can be copied and updated together with others."""
+    # One that shares its memory stays by itself: an update of another may be seen in it.
+    if not all(map(is_alone, row)):
+        return False
+    x, _, *state = row
+    arrays: list[Any] = [x._array, *[held._array for held in state]]
+    return all(a.flags.c_contiguous and (a.dtype is dtype or a.dtype == dtype) for a in arrays)
 
 
 def _update_joined(rule: Rule, columns: list[list[Any]], dtype: np.dtype[Any]) -> None:

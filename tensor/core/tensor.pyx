@@ -655,6 +655,50 @@ cdef class writing:
             end_write(self.buffer)
 
 
+@cython.final
+@cython.no_gc_clear  # A collector that took `buffers` would leave writes at work for good.
+cdef class writing_all:
+    """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
+
+    All memory that it takes is there before the block begins.
+    """
+
+    cdef list tensors
+    cdef list buffers
+
+    def __init__(self, tensors):
+        self.tensors = list(tensors)
+        self.buffers = []
+
+    def __enter__(self) -> list[cnp.ndarray]:
+        try:
+            for x in self.tensors:
+                self.buffers.append(begin_write(x))
+        except BaseException:
+            self._end()
+            raise
+        return [(<StorageReference>x).array for x in self.tensors]
+
+    def __exit__(self, *error):
+        self._end()
+
+    def __dealloc__(self):
+        self._end()
+
+    cdef void _end(self) noexcept:
+        cdef list buffers = self.buffers
+        self.buffers = None
+        if buffers is not None:
+            for buffer in buffers:
+                end_write(<Buffer>buffer)
+
+
+def is_alone(StorageReference x not None) -> bool:
+    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
+    cdef PyObject* buffer = x.buffer
+    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
+
+
 cdef bint is_unshared(StorageReference x) noexcept:
     cdef cnp.ndarray array = x.array
     cdef Buffer buffer

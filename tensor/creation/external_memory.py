@@ -240,8 +240,8 @@ def _borrowed(array: Array) -> Tensor:
 def _end_what_is_borrowed() -> None:
     """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
 
-    An array refers to its memory unseen by the collector. So a callback that refers to the module whose tensor it is for
-    would keep that module, and its open files, from being finalized.
+    An array refers to its memory unseen by the collector. So a callback that refers to the module whose tensor
+    it is for would keep that module, and its open files, from being finalized.
     """
     if is_any_cared_for():
         gc.unfreeze()  # or `get_objects` would pass frozen ones over

@@ -213,7 +213,7 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
 
 
 def allocated(make: Callable[..., Array], *arguments: Any) -> Array:
-    """Return ``make(*arguments)``, one of the allocator's functions; memory that is refused is told in full."""
+    """Return ``make(*arguments)``, a function of the allocator; what it refuses is told in full."""
     try:
         return make(*arguments)
     except OutOfMemoryError:
