@@ -8,8 +8,6 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tensor.memory.books import block_of
-
 Array = np.ndarray[Any, Any]
 
 FLOATING = ("float16", "float32", "float64")
@@ -80,14 +78,6 @@ def assert_values(found: Array, expected: Array, *, exact: bool = True) -> None:
 def assert_same(ours: Any, expected: Any, *, exact: bool = True) -> None:
     """Hold that a tensor has NumPy's shape, dtype and values."""
     assert_values(ours.detach().numpy(), np.asarray(expected), exact=exact)
-
-
-def is_pooled(array: Array) -> bool:
-    """Tell whether the memory under `array` is a block of the pool."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    return owner.base is not None and block_of(owner) is not None
 
 
 def placed(array: Array, order: list[int], steps: list[int]) -> Array:

@@ -15,7 +15,8 @@ import tensor
 from scopes import new_dispose_scope
 from tensor import memory
 from tensor.kernels import splitting
-from tensor.kernels.placing import astype, of_one, of_two, where, where_nonzero
+from tensor.kernels.selecting import where, where_nonzero
+from tensor.kernels.splitting import on_threads
 from tensor.lowlevel import configure_threads
 from tests.tensor.arrays import assert_values, filled, is_exact
 from tests.tensor.cutting import three_threads_for_all
@@ -81,8 +82,8 @@ def outcome(function: Callable[[], Any]) -> Any:
         return type(error), str(error)
 
 
-def alike(ours: Callable[..., Any], ufunc: np.ufunc, *operands: Any) -> None:
-    found, expected = outcome(lambda: ours(ufunc, *operands)), outcome(lambda: ufunc(*operands))
+def alike(ufunc: np.ufunc, *operands: Any) -> None:
+    found, expected = outcome(lambda: on_threads(ufunc, *operands)), outcome(lambda: ufunc(*operands))
     if isinstance(expected, np.ndarray):
         same(found, expected, exact=is_exact(ufunc.__name__, *operands))
     else:
@@ -93,7 +94,7 @@ def alike(ours: Callable[..., Any], ufunc: np.ufunc, *operands: Any) -> None:
 def test_of_one(ufunc: np.ufunc, shape: tuple[int, ...], dtype: str, way: str, seed: int, count: int) -> None:
     tensor.set_num_threads(count)
     x = laid(filled(dtype, shape, seed), way)
-    alike(of_one, ufunc, x)
+    alike(ufunc, x)
 
 
 @given(
@@ -110,7 +111,7 @@ def test_of_two_of_one_shape(
         laid(filled(dtype, shape, seed + i), way)
         for i, (dtype, way) in enumerate(zip(dtypes, ways, strict=True))
     )
-    alike(of_two, ufunc, x, y)
+    alike(ufunc, x, y)
 
 
 @given(
@@ -120,8 +121,8 @@ def test_of_an_array_and_a_number(
     ufunc: np.ufunc, shape: tuple[int, ...], dtype: str, number: Any, seed: int
 ) -> None:
     x = filled(dtype, shape, seed)
-    alike(of_two, ufunc, x, number)
-    alike(of_two, ufunc, number, x)
+    alike(ufunc, x, number)
+    alike(ufunc, number, x)
 
 
 @given(data=st.data(), ufunc=st.sampled_from(TWO), shape=shapes, way=ways, seed=seeds)
@@ -132,13 +133,13 @@ def test_of_two_that_broadcast(
     other = tuple([n if keep else 1 for n, keep in zip(shape, kept, strict=True)])
     other = other[data.draw(st.integers(0, len(shape))) :]
     x, y = laid(filled("float32", shape, seed), way), filled("float32", other, seed + 1)
-    alike(of_two, ufunc, x, y)
-    alike(of_two, ufunc, y, x)
+    alike(ufunc, x, y)
+    alike(ufunc, y, x)
 
 
 def test_shapes_that_do_not_fit_fail_as_in_numpy() -> None:
     with pytest.raises(ValueError, match=r"could not be broadcast together with shapes \(50,40\) \(39,\)"):
-        of_two(np.add, np.ones((50, 40)), np.ones(39))
+        on_threads(np.add, np.ones((50, 40)), np.ones(39))
 
 
 @given(shape=shapes, dtype=dtypes, way=ways, seed=seeds)
@@ -150,13 +151,6 @@ def test_where(shape: tuple[int, ...], dtype: str, way: str, seed: int) -> None:
             np.testing.assert_array_equal(where(mask, one, two), np.where(mask, one, two))
     if dtype == "float32":
         np.testing.assert_array_equal(where_nonzero(x, y), x * (y != 0))
-
-
-@pytest.mark.filterwarnings("ignore:Casting complex")
-@given(shape=shapes, dtype=dtypes, target=dtypes, way=ways, seed=seeds)
-def test_astype(shape: tuple[int, ...], dtype: str, target: str, way: str, seed: int) -> None:
-    x = laid(filled(dtype, shape, seed), way)
-    same(astype(x, target), x.astype(target))
 
 
 @given(ufunc=st.sampled_from(["add", "mul", "div", "pow"]), shape=shapes, way=ways, seed=seeds)
@@ -232,15 +226,6 @@ def test_what_is_dear_is_cut_whether_memory_is_from_the_pool_or_not(
     found = op(x)
     assert len(cuts) == 1
     assert_values(found.numpy(), op(values), exact=False)
-
-
-def test_the_first_write_to_a_clone_is_a_copy_by_several_threads(cuts: list[int]) -> None:
-    memory.configure(min_pooled_bytes=64)
-    x = tensor.arange(4000)
-    clone = x.clone()
-    clone[0] = -1
-    assert cuts == [4000]
-    assert (clone[0].item(), clone[3999].item(), x[0].item()) == (-1, 3999, 0)
 
 
 def test_sizes_are_numbers_of_bytes() -> None:
