@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import tensor
 from tensor import memory
-from tensor.kernels import placing, splitting
+from tensor.kernels import selecting, splitting
 from tensor.lowlevel import configure_threads
 
 
@@ -18,12 +18,12 @@ def three_threads_for_all(pooled_from: int = 64) -> Iterator[None]:
     settings = memory.configuration()
     tensor.set_num_threads(3)
     configure_threads(cheap=0, dear=0, dearest=0)
-    least_bits, placing._LEAST_BITS = placing._LEAST_BITS, 0
+    least_bits, selecting._LEAST_BITS = selecting._LEAST_BITS, 0
     memory.configure(min_pooled_bytes=pooled_from)
     try:
         yield
     finally:
         memory.configure(**settings._asdict())
-        placing._LEAST_BITS = least_bits
+        selecting._LEAST_BITS = least_bits
         configure_threads(**sizes)
         tensor.set_num_threads(threads)
