@@ -12,7 +12,7 @@ has saved values.
 from __future__ import annotations
 
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
@@ -245,8 +245,8 @@ class _Kept:
         self.share = claim_shared(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
-        # The first of the arguments on its storage, perhaps itself.
-        self.storage = self if storage is None else storage
+        # The first of the arguments on its storage, if it is another one.
+        self.storage = storage
         self.history_group = history_group_of(x)
 
     def tensor(self, first: TensorCore | None) -> TensorCore:
@@ -256,14 +256,14 @@ class _Kept:
         """
         x = wrap_share(self.share)
         # The values of memory that outsiders may write to were copied, for each argument by itself.
-        if first is not None and first._buffer is self.share.buffer:
+        if self.storage is not None and first is not None and first._buffer is self.share.buffer:
             is_related = self.history_group == self.storage.history_group
             # Groups have numbers from 0 on.
             join_storage(x, first, history_group_of(first) if is_related else ~self.history_group)
         if self.requires_grad:
             become_leaf(x)
             if not self.is_leaf:
-                x._node = _computed(x._node)
+                x._node = _computed(cast("Leaf", x._node))
         return x
 
 
@@ -299,7 +299,7 @@ def _kept(x: Any) -> Any:
             return item
         if id(item) not in known:
             others = [known[id(x)] for x in on_same_storage(item) if id(x) in known]
-            known[id(item)] = _Kept(item, others[0].storage if others else None)
+            known[id(item)] = _Kept(item, (others[0].storage or others[0]) if others else None)
         return known[id(item)]
 
     return _mapped(x, keep)
@@ -313,7 +313,7 @@ def _given(x: Any) -> Any:
         if not isinstance(item, _Kept):
             return item
         if item not in made:
-            made[item] = item.tensor(made.get(item.storage))
+            made[item] = item.tensor(None if item.storage is None else made.get(item.storage))
         return made[item]
 
     return _mapped(x, give)

@@ -276,7 +276,8 @@ cdef class Backward:
         """Keep the gradient for the user; it is not passed on as what nobody else has."""
         cdef Arrival kept = _new_arrival(arrival.node, 0)
         kept.value = arrival.value
-        kept.share = arrival.share
+        if arrival.share is not None:
+            kept.share = new_share(arrival.share.buffer, arrival.value)
         kept.is_owned = arrival.is_owned
         arrival.is_owned = False
         self.found.append(kept)
@@ -346,7 +347,7 @@ cdef class Backward:
         else:
             saved = self._outside(_saved_by, node, None)
         steps = node.plan.steps  # that of a checkpoint's node comes with its values
-        is_sole = arrival.is_owned and len(steps) == 1
+        is_sole = len(steps) == 1 and _may_be_written(g, arrival.share, arrival.is_owned)
         space = xp_over if is_sole else xp
         self.enter_kernels(_is_large(g, saved, nexts))
         for number, function, places in steps:
@@ -388,8 +389,8 @@ cdef class Backward:
         cdef Share share = None
         cdef bint is_owned = cnp.PyArray_ISWRITEABLE(out) and not is_expanded(out)
         if own is root:
-            is_owned = is_owned and is_sole
-            share = of.share
+            is_owned = is_owned and is_sole and of.is_owned
+            share = None if of.share is None else new_share(of.share.buffer, out)
         else:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
@@ -416,13 +417,19 @@ cdef class Backward:
         before = to.value
         new = g
         self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(new)))
-        if cnp.PyArray_NBYTES(new) < _TINY or not (is_owned or to.is_owned):
+        if cnp.PyArray_NBYTES(new) < _TINY:
             to.value = _as_array(before + new)
-        elif to.is_owned:
+        elif _may_be_written(before, to.share, to.is_owned):
             _add(before, new, before)
-        else:
+            return 0
+        elif _may_be_written(new, share, is_owned):
             _add(before, new, new)
             to.value = new
+            to.share = share
+            to.is_owned = is_owned
+            return 0
+        else:
+            to.value = _as_array(before + new)
         to.share = None
         to.is_owned = True
         return 0
@@ -463,8 +470,11 @@ cdef class Backward:
         self._gather(before, arrival.value, arrival.share, arrival.is_owned)
         self.leave_kernels()
 
-    def as_tensor(self, Arrival arrival not None) -> TensorCore:
-        """Return what has come in as a tensor for a user's code, and leave `arrival` empty."""
+    def as_tensor(self, Arrival arrival not None, bint compact=False) -> TensorCore:
+        """Return what has come in as a tensor for a user's code, and leave `arrival` empty.
+
+        With `compact` a number that stands for many elements stays one: such a tensor can't be written to.
+        """
         cdef Arrival moved = _moved(arrival)
         cdef cnp.ndarray array
         if self.is_recorded:
@@ -475,7 +485,7 @@ cdef class Backward:
             return wrap(array)
         if moved.share is not None and not is_expanded(array):
             return wrap_share(new_share(moved.share.buffer, array))
-        return wrap(_laid_out(array))
+        return wrap(_copied(array) if compact else _laid_out(array))
 
     cdef int _through_hooks(self, Node node, Arrival arrival) except -1:
         """Let the gradient be what the hooks of `node` make of it."""
@@ -629,6 +639,25 @@ cdef cnp.ndarray _laid_out(cnp.ndarray array):
     out = empty((<object>array).shape, <cnp.dtype>cnp.PyArray_DESCR(array))
     cnp.PyArray_CopyInto(out, array)
     return out
+
+
+cdef cnp.ndarray _copied(cnp.ndarray array):
+    """Return a copy; where many elements are one place in memory, of that place alone."""
+    if not is_expanded(array):
+        return _laid_out(array)
+    once = tuple([slice(None) if stride else slice(0, 1) for stride in (<object>array).strides])
+    return np.broadcast_to(_laid_out(array[once]), (<object>array).shape)
+
+
+cdef bint _may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept:
+    """Tell whether nobody else looks at the memory of a gradient on its way, now."""
+    cdef Buffer buffer
+    if is_owned:
+        return True
+    if share is None or not cnp.PyArray_ISWRITEABLE(array) or is_expanded(array):
+        return False
+    buffer = share.buffer  # who else has the gradient on its way has a share too
+    return buffer.sharers == 1 and buffer.exports == 0 and buffer.writers == 0 and not buffer.is_borrowed
 
 
 cdef bint _is_whole(cnp.ndarray array, cnp.ndarray root) noexcept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import ref
 
 from scopes.lowlevel import clear_library_frames
@@ -203,7 +203,7 @@ def _is_differentiable(call: Call, x: object) -> bool:
     return (
         call.is_recorded
         and isinstance(x, TensorCore)
-        and x._array is not None
+        and not x.is_invalid
         and is_inexact(x._array.dtype)
         and not holds(call.non_differentiable, x)
     )
@@ -249,7 +249,7 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
             x._forget_history()
     for x, others in zip(written, seen, strict=True):
         for other in others:
-            overlay(other, x)
+            overlay(cast("TensorCore", other), x)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -94,7 +94,7 @@ class Applied(Node):
         )
 
     def _saved_tensor(self, share: Share, source: int | Node | None) -> Tensor:
-        x: Any = wrap_share(share)
+        x = wrap_share(share)
         x._node = self.output(source) if isinstance(source, int) else source
         return x
 
@@ -116,7 +116,7 @@ class Applied(Node):
     def _given(self, walk: Backward, place: int, arrived: Arrival | None) -> Tensor | None:
         """Return the gradient of one output as a tensor."""
         if arrived is not None:
-            return walk.as_tensor(arrived)
+            return walk.as_tensor(arrived, compact=True)
         slot = self.slots[place]
         if slot is None or not self.ctx._call.materialize:
             return None
@@ -151,7 +151,7 @@ class Applied(Node):
             )
         x._raise_if_disposed()
         after, array = self.next[i], x._array
-        if after is None or array is None or array.shape == after.shape:
+        if after is None or array.shape == after.shape:
             return
         try:
             fits = np.broadcast_shapes(after.shape, array.shape) == array.shape

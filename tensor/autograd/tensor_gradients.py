@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class RecordedBackward(Backward):
         super().__init__(retain_graph, only, is_recorded=True)
 
     def step(self, node: Node, arrival: Arrival) -> None:
-        """Pass the gradient on, as the other does: saved values are tensors with the history that they had."""
+        """Pass the gradient on; saved values are tensors with the history that they had."""
         saved_by(node)
         known: dict[int, Any] = {}
         for i, function, places in node.plan.steps:
@@ -101,7 +101,7 @@ def _parameter(node: Node, name: str, place: int) -> Any:
 
 def _tensor_over(node: Node, place: int, history: Node | None) -> Tensor:
     """Return a tensor with a saved value, which shares its memory with the node."""
-    share: Share = node.holds[place]
-    x: Any = wrap_share(share)
+    # Every array that is saved has one.
+    x = wrap_share(cast("Share", node.holds[place]))
     x._node = history
     return x

@@ -11,6 +11,7 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, claim, share_of
+from tensor.memory.buffer import Share, owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, operand, over, overwrite
 from tensor.tape.rules import RULES
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tensor._tensor import Tensor
-    from tensor.memory.buffer import Share
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]
@@ -37,8 +37,14 @@ class Key(tuple[Any, ...]):
     def of(cls, parts: Iterable[Any]) -> Key:
         """Return the key of `parts`, whose arrays are nobody else's."""
         key = cls(parts)
-        key.holds = tuple([share_of(part) for part in key if isinstance(part, np.ndarray)])
+        key.holds = tuple([_share_under(part) for part in key if isinstance(part, np.ndarray)])
         return key
+
+
+def _share_under(array: Array) -> Share:
+    """Return what keeps `array` as it is: of one that came by ``claim``, the share that it holds itself."""
+    base = owner_of(array).base
+    return base if isinstance(base, Share) else share_of(array)
 
 
 class Indexing(TensorCore):
@@ -197,7 +203,7 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
             if not isinstance(found, int):
                 picks = True
                 if copying:
-                    holds.append(share_of(found))
+                    holds.append(_share_under(found))
             parts.append(found)
     if not picks and not has_ellipsis:
         parts.append(Ellipsis)

@@ -138,8 +138,12 @@ cdef class Node:
     def shares(self) -> list:
         """Return the shares of the arrays that are kept for backward."""
         saved = self.saved
-        kept = saved.shares() if isinstance(saved, Deferred) else self.holds
-        return [share for share in kept if share is not None]
+        if isinstance(saved, Deferred):
+            return saved.shares()
+        kept = [share for share in self.holds if share is not None]
+        for value in saved or ():
+            kept += getattr(value, "holds", ())  # those of the arrays in an index
+        return kept
 
     cpdef int save_output(self, object array, object share) except -1:
         """Put the values of the output, and what keeps them as they are, where the plan asks for them."""

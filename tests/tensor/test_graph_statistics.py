@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
+from tensor.core.tensor import claim_shared, share_of
+from tensor.memory.buffer import Share
 from tensor.tape.nodes import Deferred
 
 N = 1000
@@ -248,16 +250,16 @@ def test_graphs_are_counted_while_other_threads_record():
 
 def test_a_recipe_counts_the_arrays_that_it_names_once_for_all_nodes_that_share_it():
     class Recipe(Deferred):
-        def __init__(self, *held: np.ndarray) -> None:
+        def __init__(self, *held: Share) -> None:
             self.held = held
 
-        def arrays(self) -> list[np.ndarray]:
+        def shares(self) -> list[Share]:
             return list(self.held)
 
     x = leaf()
     y, z = x * 1, x * 2
-    outside = np.ones(10)
-    y.grad_fn.saved = z.grad_fn.saved = Recipe(np.ones(N), outside)
+    outside = tensor.ones((10,), dtype=tensor.float64)
+    y.grad_fn.saved = z.grad_fn.saved = Recipe(share_of(np.ones(N)), claim_shared(outside))
     assert figures(y + z) == (3, 8 * N + 80, 8 * N)
 
 
