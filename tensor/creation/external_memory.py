@@ -112,8 +112,7 @@ def from_blob(
             )
         external = External(raw, nbytes, owner=held, on_release=on_release)
         if steps is None:
-            block = external.over(np.frombuffer(raw, kind, nbytes // kind.itemsize, start))
-            return _borrowed(block.reshape(sizes))
+            return _packed(external.over(np.frombuffer(raw, kind, nbytes // kind.itemsize, start)), sizes)
         # All bytes are the root: a write that must copy finds each view's elements in it by their offset.
         return _strided(external.over(np.frombuffer(raw, uint8, nbytes, start)), sizes, kind, steps)
     except BaseException as error:
@@ -228,6 +227,10 @@ def _mapping_of(array: np.ndarray[Any, Any]) -> PickleBuffer | None:
         return None  # no exporter: the reference that the array holds must do
 
 
+def _packed(block: Array, shape: tuple[int, ...]) -> Tensor:
+    return _borrowed(block.reshape(shape))
+
+
 def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...]) -> Tensor:
     return _borrowed(np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides])))
 
@@ -240,8 +243,8 @@ def _borrowed(array: Array) -> Tensor:
 def _end_what_is_borrowed() -> None:
     """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
 
-    An array refers to its memory unseen by the collector. So a callback that refers to the module whose tensor
-    it is for would keep that module, and its open files, from being finalized.
+    An array refers to its memory unseen by the collector. So a callback that refers to the module whose
+    tensor it is for would keep that module, and its open files, from being finalized.
     """
     if is_any_cared_for():
         gc.unfreeze()  # or `get_objects` would pass frozen ones over

@@ -92,6 +92,7 @@ def _may_go_by_parts(x: Array, by: Array) -> bool:
 
 
 def _keep_nonzero(x: Array, by: Array, *, out: Array) -> None:
-    bits = np.not_equal(by, 0).astype(_BITS[x.itemsize])
+    bits = np.empty(by.shape, _BITS[x.itemsize])
+    np.not_equal(by, 0, bits)
     np.negative(bits, bits)
     np.bitwise_and(x.view(bits.dtype), bits, out=out.view(bits.dtype))

@@ -180,7 +180,14 @@ cdef cnp.ndarray shared_array(Share share):
 
 
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like):
-    return array_over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
+    cdef cnp.ndarray out = array_over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
+    # `like` may lie elsewhere: over read-only memory, or at a better address.
+    if cnp.PyArray_ISWRITEABLE(root):
+        cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
+    else:
+        cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
+    cnp.PyArray_UpdateFlags(out, cnp.NPY_ARRAY_ALIGNED)
+    return out
 
 
 cdef extern from *:

@@ -96,12 +96,24 @@ def test_a_parameter_is_a_new_leaf():
     assert not nn.Parameter(tensor.ones((2,)), requires_grad=False).requires_grad
 
 
-def test_a_leafs_gradient_goes_when_it_becomes_a_parameter():
+def test_a_leafs_gradient_and_its_pending_graph_go_into_a_parameter():
     x = tensor.ones((2,), requires_grad=True)
     (x * 2).sum().backward()
-    grad = x.grad
+    grad, pending = x.grad, (x * 3).sum()
     parameter = nn.Parameter(x)
-    assert grad.is_invalid
+    assert (x.is_invalid, parameter.grad is grad, parameter.is_leaf) == (True, True, True)
+    pending.backward()
+    assert parameter.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_parameter_that_is_not_trained_lets_the_gradient_and_the_history_go():
+    x = tensor.ones((2,), requires_grad=True)
+    pending = (x * 3).sum() + x.sum()
+    pending.backward(retain_graph=True)
+    grad = x.grad
+    parameter = nn.Parameter(x, requires_grad=False)
+    assert (grad.is_invalid, parameter.grad, parameter.requires_grad) == (True, None, False)
+    pending.backward()
     assert parameter.grad is None
 
 

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
@@ -18,8 +19,9 @@ import pytest
 import tensor
 from scopes import new_dispose_scope
 from tensor import memory
-from tensor.core import loans
 from tensor.creation import external_memory
+
+ROOT = Path(__file__).parents[2]
 
 
 class Calls:
@@ -282,6 +284,18 @@ def test_the_last_holder_releases_once_whoever_it_is(kept):
     source.clear()
 
 
+@pytest.mark.parametrize("kept", [lambda x: x.numpy(), lambda x: memoryview(np.asarray(x.detach()))])
+def test_bytes_stay_borrowed_as_long_as_an_exported_array_looks_at_them(kept):
+    before = memory.statistics()
+    x = tensor.from_blob(numbers(), (4,), "float32")
+    holder = kept(x)
+    x.dispose()
+    held = memory.statistics()
+    assert (held.bytes_external - before.bytes_external, held.bytes_pinned - before.bytes_pinned) == (16, 0)
+    del holder
+    assert memory.statistics().bytes_external == before.bytes_external
+
+
 @pytest.mark.parametrize("copied", [lambda x: x.clone(), lambda x: x * x, copy.deepcopy, pickle.dumps])
 def test_what_has_values_of_its_own_does_not_hold_the_buffer(copied):
     released = Calls()
@@ -352,34 +366,97 @@ def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
     source.clear()
 
 
-@pytest.mark.parametrize(
-    ("where", "step"), [(external_memory, "array_in"), (external_memory, "wrap_borrowed"), (loans, "Storage")]
-)
-def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, where, step):
-    def fail(*_):
-        raise MemoryError
+def fail_for_want_of_memory(*_):
+    raise MemoryError
 
-    monkeypatch.setattr(where, step, fail)
+
+@pytest.mark.parametrize("strides", [None, (1,)])
+def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, strides):
+    monkeypatch.setattr(external_memory, "wrap_borrowed", fail_for_want_of_memory)
     source = numbers()
     released = Calls()
     with pytest.raises(MemoryError) as caught:
-        tensor.from_blob(source, (4,), "float32", on_release=released)
+        tensor.from_blob(source, (4,), "float32", strides=strides, on_release=released)
     assert released.count == 1
     source.clear()
     assert caught.value.__traceback__ is not None
 
 
-@pytest.mark.parametrize(("where", "step"), [(external_memory, "wrap_borrowed"), (loans, "Storage")])
-def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypatch, where, step):
-    def fail(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(where, step, fail)
+def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypatch):
+    monkeypatch.setattr(external_memory, "wrap_borrowed", fail_for_want_of_memory)
     released = Calls()
     with pytest.raises(MemoryError) as caught:
         tensor.from_address(address_of(np.zeros(1)), (1,), "float64", on_release=released)
     assert released.count == 1
     assert caught.value.__traceback__ is not None
+
+
+def test_an_interrupt_in_on_release_comes_again_and_leaves_no_byte_borrowed(monkeypatch):
+    reports = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_type))
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    before = memory.statistics().bytes_external
+    source = numbers()
+    x = tensor.from_blob(source, (4,), "float32", on_release=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        x.dispose()
+        time.sleep(60)
+    assert (reports, x.is_invalid) == ([KeyboardInterrupt], True)
+    assert memory.statistics().bytes_external == before
+    source.clear()
+
+
+def test_on_release_finds_the_bytes_given_back_and_may_make_tensors():
+    seen = []
+
+    def look():
+        seen.append((memory.statistics().bytes_external, tensor.ones((2,)).sum().item()))
+
+    before = memory.statistics().bytes_external
+    tensor.from_blob(numbers(), (4,), "float32", on_release=look).dispose()
+    assert seen == [(before, 2.0)]
+
+
+def output_of(program: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
+    return run.stdout
+
+
+def test_at_the_end_of_a_program_on_release_is_called_and_its_module_is_finalized(tmp_path):
+    path = tmp_path / "log"
+    program = (
+        "import tensor\n"
+        f"log = open({str(path)!r}, 'w')\n"
+        "log.write('begun ')\n"
+        "def release():\n"
+        "    log.write('released')\n"
+        "class Owner:\n"
+        "    pass\n"
+        "x = tensor.from_blob(bytearray(8), (2,), 'float32', on_release=release)\n"
+        "view = x[1:]\n"
+        "y = tensor.from_address(x.data_ptr(), (2,), 'float32', owner=Owner())\n"
+    )
+    assert output_of(program) == ""
+    assert path.read_text() == "begun released"
+
+
+def test_an_exported_array_at_the_end_of_a_program_keeps_no_module_from_being_finalized(tmp_path):
+    path = tmp_path / "log"
+    program = (
+        "import tensor\n"
+        f"log = open({str(path)!r}, 'w')\n"
+        "log.write('begun')\n"
+        "x = tensor.from_blob(bytearray(8), (2,), 'float32', on_release=lambda: log.write('released'))\n"
+        "array = x.numpy()\n"
+    )
+    assert output_of(program) == ""
+    assert path.read_text() == "begun"
 
 
 def test_blobs_that_live_when_the_interpreter_ends_are_released_once_and_nothing_fails():
@@ -393,11 +470,7 @@ def test_blobs_that_live_when_the_interpreter_ends_are_released_once_and_nothing
         "sys.modules['aside'] = blob('aside')\n"
         "tensor.within = blob('within')\n"
     )
-    root = Path(__file__).parents[2]
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
-    )
-    assert (run.stderr, sorted(run.stdout.split())) == ("", ["aside", "kept", "mine", "within"])
+    assert sorted(output_of(program).split()) == ["aside", "kept", "mine", "within"]
 
 
 def test_any_thread_may_be_the_last_to_let_go():
