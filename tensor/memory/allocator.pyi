@@ -9,7 +9,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 DEBUGGING: bool
 
 @final
-class pooled:
+class pooled:  # noqa: N801  # it is called like a function
     def __enter__(self) -> None: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -1,9 +1,8 @@
-# distutils: language = c++
 """The allocator behind NumPy's functions, and the counters of bytes.
 
-NumPy takes the data memory of new arrays from a handler that belongs to the current context (NEP 49). Ours is set only
-around calls of kernels (`enter_pool`, ``with pooled():``), so arrays of other libraries, and small arrays, stay
-NumPy's. An array refers to the handler that made it: whoever frees it, on whichever thread, gives the block back here.
+NumPy takes the data memory of new arrays from a handler that belongs to the current context (NEP 49). Ours
+is set only around calls of kernels (`enter_pool`, ``with pooled():``), so other libraries' arrays stay NumPy's.
+An array refers to the handler that made it: whoever frees it, on whichever thread, gives the block back here.
 
 The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpreter.
 """
@@ -96,7 +95,7 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
     void trim_heap() noexcept
 
 
-# --- NumPy's hook --------------------------------------------------------------------------------------------------
+# --- NumPy's hook -------------------------------------------------------------------------------------------
 
 
 cdef void* _malloc(void* context, size_t n) noexcept nogil:
@@ -191,13 +190,13 @@ cpdef bint is_worth_pooling(Py_ssize_t nbytes) noexcept nogil:
 
 
 cpdef bint is_counted(cnp.ndarray owner) noexcept:
-    """Tell whether the allocator counts the block of `owner`, an array that owns its data. False for views."""
+    """Tell whether the allocator counts the block of `owner`, an array that owns its data; not of views."""
     if PyArray_HANDLER(owner) != <PyObject*> _hook or not cnp.PyArray_CHKFLAGS(owner, cnp.NPY_ARRAY_OWNDATA):
         return False
     return Pool.is_counted(cnp.PyArray_DATA(owner))
 
 
-# --- What others count ----------------------------------------------------------------------------------------------
+# --- What others count --------------------------------------------------------------------------------------
 
 
 cpdef bint count_small(Py_ssize_t nbytes) noexcept:
@@ -250,7 +249,7 @@ cdef int report_overhead_by(overhead_function function) except -1:
     return 0
 
 
-# --- Arrays ---------------------------------------------------------------------------------------------------------
+# --- Arrays -------------------------------------------------------------------------------------------------
 
 
 cdef bint _is_large(tuple shape, cnp.dtype dtype) except -1:
@@ -266,9 +265,9 @@ cdef bint _is_large(tuple shape, cnp.dtype dtype) except -1:
 
 
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
-    """Return a new array whose values are whatever the memory held, or the byte that ``configure(fill=)`` says.
+    """Return a new array of whatever the memory held, or of the byte that ``configure(fill=)`` says.
 
-    In the order of memory of `like` when that has the same shape, else in C order. Large ones come from the pool.
+    In the order of memory of `like` if that has the same shape, else in C order; large ones from the pool.
 
     Raises
     ------
@@ -294,7 +293,7 @@ cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
 
 
 cpdef cnp.ndarray zeros(tuple shape, object dtype):
-    """Return a new array of zeros; large ones come from the pool. Raises what ``empty`` does."""
+    """Return a new array of zeros; large ones come from the pool. Raises as ``empty``."""
     cdef cnp.dtype kind = np.dtype(dtype)
     cdef object previous
     if not _is_large(shape, kind):
@@ -307,7 +306,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
-    """Return a copy of `array` in the same order of memory; large ones come from the pool. Raises what ``empty`` does."""
+    """Return a copy of `array` in its order of memory; large ones come from the pool. Raises as ``empty``."""
     cdef object previous
     if not is_worth_pooling(cnp.PyArray_NBYTES(array)):
         return cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
@@ -318,7 +317,7 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
         leave_pool(previous)
 
 
-# --- Figures, settings, limits: for the modules beside this one --------------------------------------------------------
+# --- Figures, settings, limits: for the modules beside this one ---------------------------------------------
 
 
 def figures():
@@ -328,8 +327,8 @@ def figures():
     cdef int i
     for i in range(_overhead_count):
         overhead += _overheads[i]()
-    # What falls when a buffer goes is read before what rises when it comes, so that other threads at work can't make
-    # `bytes_freed` negative.
+    # What falls when a buffer goes is read before what rises when it comes, so that other threads at work
+    # can't make `bytes_freed` negative.
     cdef int64_t pinned = counters.pinned.load()
     cdef int64_t live = counters.look()
     cdef int64_t allocated = counters.allocated.load()
@@ -436,14 +435,15 @@ def take_refusal():
     cdef CRefusal* refusal = &pool().last_refusal()
     if refusal.asked < 0:
         return None
-    found = (refusal.asked, refusal.live, refusal.cached, None if refusal.limit == no_limit else refusal.limit)
+    limit = None if refusal.limit == no_limit else refusal.limit
+    found = (refusal.asked, refusal.live, refusal.cached, limit)
     refusal.asked = -1
     return found
 
 
 @cython.final
 cdef class Watch:
-    """The most bytes that are live at once from ``start()`` on, until ``stop()`` or until this object goes."""
+    """The most bytes that are live at once from ``start()`` until ``stop()``, or until this object goes."""
 
     cdef CPeak _peak
     cdef bint _is_running
@@ -474,7 +474,7 @@ cdef class Watch:
 
 @cython.final
 cdef class Bound:
-    """A limit of `nbytes` for live, pinned and cached bytes, from ``set()`` until ``lift()`` or until this object goes."""
+    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or this object goes."""
 
     cdef CLimit _limit
     cdef bint _is_set

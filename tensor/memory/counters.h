@@ -12,7 +12,8 @@ using Bytes = std::int64_t;
 
 constexpr Bytes no_limit = std::numeric_limits<Bytes>::max();
 
-// A member of a list of its own kind. Lists of pointers to what others own need no memory, so joining can't fail.
+// A member of a list of its own kind. Lists of pointers to what others own need no memory, so joining can't
+// fail.
 template <typename T>
 struct Link {
     T* previous = nullptr;
@@ -136,8 +137,8 @@ struct Counters {
     }
 
     void restart_held(Peak* peak) noexcept {
-        // A thread that allocates adds first and looks at `lowest_peak` then. So either it sees this and waits for
-        // the mutex, or what it added is seen below.
+        // A thread that allocates adds first and looks at `lowest_peak` then. So either it sees this and
+        // waits for the mutex, or what it added is seen below.
         lowest_peak.store(-1);
         peak->nbytes.store(live.load());
         find_lowest_peak();

@@ -1,4 +1,4 @@
-"""Who holds memory: the large buffers that are live or pinned, by kind, and the classes of ours that hold them."""
+"""Who holds memory: the large buffers that are live or pinned, by kind, and the classes that hold them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _listings: list[Callable[[], Iterable[Held]]] = []
 def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
     """Let `function` tell the buffers that it knows when a report or an error asks who holds memory.
 
-    Each buffer is told once, those of others not at all. Called where memory may be short: what it returns should
-    be an iterator over buffers that are listed already.
+    Each buffer is told once, those of others not at all. It is called where memory may be short, so it should
+    go through buffers that are listed already.
     """
     _listings.append(function)
 

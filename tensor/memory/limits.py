@@ -42,7 +42,8 @@ class OutOfMemoryError(MemoryError):
             wanted = format_bytes(asked) if asked else "memory"
             reason = f"the system has no {wanted} more to give, with {taken}"
         else:
-            reason = f"the limit of memory is {format_bytes(limit)}: asked for {format_bytes(asked)} more, with {taken}"
+            wanted = f"asked for {format_bytes(asked)} more"
+            reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
         super().__init__(
             f"{reason}.{held} Dispose what is not needed (a scope does at its end), use smaller batches, "
@@ -60,10 +61,10 @@ class OutOfMemoryError(MemoryError):
 
 
 def out_of_memory(asked: int = 0) -> OutOfMemoryError:
-    """Return the error for what this thread was refused just now; `asked` bytes, if the allocator knows of nothing.
+    """Return the error for what this thread was refused last; if the allocator knows of nothing, for `asked`.
 
-    To be raised where a kernel raised ``MemoryError`` or ``count_small`` said no. ``raise out_of_memory() from None``:
-    what NumPy says of it is no help.
+    To be raised where a kernel raised ``MemoryError`` or ``count_small`` said no: ``raise out_of_memory()
+    from None``, for what NumPy says of it is no help.
     """
     refusal = allocator.take_refusal()
     if refusal is None:

@@ -1,11 +1,12 @@
 // The pool: blocks of large arrays that are gone, kept for the next arrays of their size.
 //
-// Blocks are sorted into bins by capacity, 16 for each doubling, so a program that repeats itself takes nothing from the
-// system after its first round. The bin's last block comes out first (the processor's caches know it best); over all
-// bins, the block that was put back the longest time ago is the first to go to the system.
+// Blocks are sorted into bins by capacity, 16 for each doubling, so a program that repeats itself takes
+// nothing from the system after its first round. The bin's last block comes out first (the processor's caches
+// know it best); over all bins, the block that was put back the longest time ago is the first to go to the
+// system.
 //
-// Each function may be called on any thread, with or without the GIL, and after the interpreter has ended. No Python code
-// runs while the mutex is held, so no signal handler can leave it held; it is held across fork().
+// Each function may be called on any thread, with or without the GIL, and after the interpreter has ended. No
+// Python code runs while the mutex is held, so no signal handler can leave it held; it is held across fork().
 #pragma once
 
 #include <atomic>
@@ -52,13 +53,16 @@ struct Block {
 
     void* data() noexcept { return reinterpret_cast<char*>(this) + sizeof(Block); }
     void* memory() noexcept { return static_cast<char*>(data()) - offset; }
-    static Block* of(void* data) noexcept { return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block)); }
+    static Block* of(void* data) noexcept {
+        return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block));
+    }
 
     std::size_t mapped_bytes() const noexcept { return round_up(offset + capacity, page_size()); }
 
     // The memory that it really takes.
     Bytes footprint() const noexcept {
-        return static_cast<Bytes>(origin == Origin::mapped ? round_up(offset + used, page_size()) : offset + capacity);
+        const bool is_mapped = origin == Origin::mapped;
+        return static_cast<Bytes>(is_mapped ? round_up(offset + used, page_size()) : offset + capacity);
     }
 };
 
@@ -99,7 +103,10 @@ class Pool {
     // Collects garbage; set when Python is there. Called without the mutex.
     void (*collect_garbage)() = nullptr;
     std::atomic<Bytes> limit{no_limit};
-    std::atomic<std::size_t> min_pooled{std::size_t{1} << 14};
+    // Smaller ones are NumPy's: from 6 KB on results that are kept for a while cost the C library more, for
+    // it gives the end of its heap back to the system each time they go. In the pool they are there in the
+    // time of its own small ones.
+    std::atomic<std::size_t> min_pooled{4096};
     std::atomic<Bytes> max_cached{Bytes{1} << 30};
     // The byte that uninitialised memory is filled with; -1 leaves it as it is.
     std::atomic<int> fill{-1};
@@ -113,8 +120,9 @@ class Pool {
         return refusal;
     }
 
-    // New memory for an array of `n` bytes; null when the limit or the system refuses. Large blocks are counted as live.
-    // Small ones are not: most are gone before the kernel returns, and who keeps one counts it (`count`).
+    // New memory for an array of `n` bytes; null when the limit or the system refuses. Large blocks are
+    // counted as live. Small ones are not: most are gone before the kernel returns, and who keeps one counts
+    // it (`count`).
     void* allocate(std::size_t n, bool is_zeroed) noexcept {
         if (n > max_bytes) return refuse(static_cast<Bytes>(max_bytes), no_limit);
         if (fails_now()) return refuse(static_cast<Bytes>(n), no_limit);
@@ -193,13 +201,15 @@ class Pool {
     void pin(void* data) noexcept {
         Block* const block = Block::of(data);
         State expected = State::live;
-        if (block->state.compare_exchange_strong(expected, State::pinned)) counters.pin(static_cast<Bytes>(block->asked));
+        if (!block->state.compare_exchange_strong(expected, State::pinned)) return;
+        counters.pin(static_cast<Bytes>(block->asked));
     }
 
     void unpin(void* data) noexcept {
         Block* const block = Block::of(data);
         State expected = State::pinned;
-        if (block->state.compare_exchange_strong(expected, State::live)) counters.unpin(static_cast<Bytes>(block->asked));
+        if (!block->state.compare_exchange_strong(expected, State::live)) return;
+        counters.unpin(static_cast<Bytes>(block->asked));
     }
 
     // Give the system the blocks that are cached beyond `to_bytes`; return what they took.
@@ -264,9 +274,10 @@ class Pool {
     static constexpr std::size_t max_bytes = static_cast<std::size_t>(std::numeric_limits<Bytes>::max()) / 4;
     static constexpr std::uint16_t block_mark = 0xB10C;
     static constexpr int poison = 0xDD;
-    // Arrays begin at different eighths of a page. The processor takes a load for one of the bytes just stored when both
-    // are at the same place of a page: where a result begins 16 to 300 bytes further in its page than an operand, exp()
-    // takes up to 1.5 times as long. At the same place, or 512 bytes apart, it does not.
+    // Arrays begin at different eighths of a page. The processor takes a load for one of the bytes just
+    // stored when both are at the same place of a page: where a result begins 16 to 300 bytes further in its
+    // page than an operand, exp() takes up to 1.5 times as long. At the same place, or 512 bytes apart, it
+    // does not.
     static constexpr std::size_t place_step = 512;
     static constexpr unsigned places = 8;
 
@@ -280,14 +291,17 @@ class Pool {
     std::atomic<unsigned> turn{0};
     std::atomic<std::int64_t> until_failure{0};
 
-    // 16 capacities for each doubling from 2 KiB on, at most 6.25% more than `n`; below that, whole cache lines.
+    // 16 capacities for each doubling from 2 KiB on, at most 6.25% more than `n`; below that, whole cache
+    // lines.
     static unsigned shift_for(std::size_t n) noexcept {
         unsigned shift = 6;
         while ((n - 1) >> shift >= 32) ++shift;
         return shift;
     }
 
-    static std::size_t capacity_for(std::size_t n) noexcept { return round_up(n, std::size_t{1} << shift_for(n)); }
+    static std::size_t capacity_for(std::size_t n) noexcept {
+        return round_up(n, std::size_t{1} << shift_for(n));
+    }
 
     static std::uint16_t bin_for(std::size_t capacity) noexcept {
         const unsigned shift = shift_for(capacity);
@@ -370,7 +384,8 @@ class Pool {
         return memory == nullptr ? nullptr : new_block(memory, sizeof(Block), capacity, n, Origin::aligned);
     }
 
-    static Block* new_block(void* memory, std::size_t offset, std::size_t capacity, std::size_t n, Origin origin) noexcept {
+    static Block* new_block(
+        void* memory, std::size_t offset, std::size_t capacity, std::size_t n, Origin origin) noexcept {
         void* const place = static_cast<char*>(memory) + offset - sizeof(Block);
         Block* const block = new (place) Block{};
         block->capacity = capacity;
@@ -388,8 +403,8 @@ class Pool {
         if (byte >= 0) std::memset(block->data(), byte, block->asked);
     }
 
-    // Grants `n` bytes within the limit, and a free block of `capacity` for them if there is one. What was granted stays
-    // reserved until `held` goes, by when it is counted as live.
+    // Grants `n` bytes within the limit, and a free block of `capacity` for them if there is one. What was
+    // granted stays reserved until `held` goes, by when it is counted as live.
     bool grant(Bytes n, Reservation& held, std::size_t capacity = 0, Block** block = nullptr) noexcept {
         if (capacity == 0 && limit.load() == no_limit) return true;
         for (bool is_collected : {false, true}) {
@@ -516,8 +531,8 @@ inline Pool& pool() noexcept {
     static Pool* const the_pool = [] {
         Pool* const made = new Pool;
 #if !defined(_WIN32)
-        pthread_atfork(
-            [] { pool().hold_for_fork(); }, [] { pool().release_after_fork(); }, [] { pool().release_after_fork(); });
+        const auto release = [] { pool().release_after_fork(); };
+        pthread_atfork([] { pool().hold_for_fork(); }, release, release);
 #endif
         return made;
     }();

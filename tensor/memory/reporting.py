@@ -44,8 +44,8 @@ class MemoryStatistics(NamedTuple):
     donation_reuse_count: int
     #: How many could not.
     donation_miss_count: int
-    #: What is taken beside: by the objects themselves (tensors, buffers, the graph's nodes), and by blocks of the pool
-    #: beyond what was asked for.
+    #: What is taken beside: by the objects themselves (tensors, buffers, the graph's nodes), and by blocks of
+    #: the pool beyond what was asked for.
     bytes_overhead: int = 0
 
     def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
@@ -137,8 +137,8 @@ def configure(
     max_cached_bytes
         How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
     min_pooled_bytes
-        From which size on blocks come from the pool; 8 KiB at the start, for below the C library's own cache is
-        quicker. Zero pools everything.
+        From which size on blocks come from the pool; 4 KiB at the start, for below the C library's own cache
+        is as quick. Zero pools everything.
     limit_bytes
         How much may be live, pinned and cached together; None, as at the start, for no limit.
     fill
@@ -222,7 +222,9 @@ def report() -> str:
     most = allocator.current_limit()
     bound = "no limit" if most is None else f"limit {format_bytes(most)}"
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
-    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(configuration().max_cached_bytes)}"
+    cached = (
+        f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(configuration().max_cached_bytes)}"
+    )
     fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
     lines = [
         f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",

@@ -17,15 +17,18 @@
 
 namespace disposescope::memory {
 
-// From here on memory is mapped for itself, so that all of it goes back to the system when it is released. What the C
-// library gives comes out of its heap, where a small neighbour keeps it.
+// From here on memory is mapped for itself, so that all of it goes back to the system when it is released.
+// What the C library gives comes out of its heap, where a small neighbour keeps it.
 constexpr std::size_t mapped_from = std::size_t{1} << 16;
-// The huge page of x86-64 and of 64-bit ARM with pages of 4 KiB. A fresh block of them is there 17 times sooner.
+// The huge page of x86-64 and of 64-bit ARM with pages of 4 KiB. A fresh block of them is there 17 times
+// sooner.
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t alignment = 64;
 
 // `step` is a power of two.
-constexpr std::size_t round_up(std::size_t n, std::size_t step) noexcept { return (n + step - 1) & ~(step - 1); }
+constexpr std::size_t round_up(std::size_t n, std::size_t step) noexcept {
+    return (n + step - 1) & ~(step - 1);
+}
 
 inline std::size_t page_size() noexcept {
 #if defined(_WIN32)
@@ -47,11 +50,13 @@ inline void free_aligned(void* memory) noexcept { _aligned_free(memory); }
 #else
 
 inline void unmap(void* memory, std::size_t n) noexcept {
-    // To cut a hole can need one map more than the process may have. Then the addresses are lost, but no memory is.
+    // To cut a hole can need one map more than the process may have. Then the addresses are lost, but no
+    // memory is.
     if (munmap(memory, n) != 0) madvise(memory, n, MADV_DONTNEED);
 }
 
-// Map `n` bytes, a multiple of the page, that read as zeros; `used` of them will be. Null when the system refuses.
+// Map `n` bytes, a multiple of the page, that read as zeros; `used` of them will be. Null when the system
+// refuses.
 inline void* map(std::size_t n, std::size_t used) noexcept {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 #if defined(MADV_HUGEPAGE)
@@ -83,7 +88,8 @@ inline void free_aligned(void* memory) noexcept { std::free(memory); }
 
 #endif
 
-// Let the C library give the system what it keeps of small blocks, when the user asks for that (`memory.trim`).
+// Let the C library give the system what it keeps of small blocks, when the user asks for that
+// (`memory.trim`).
 inline void trim_heap() noexcept {
 #if defined(__GLIBC__)
     malloc_trim(0);
