@@ -1,13 +1,16 @@
 """Deterministic lifetimes: scopes that own what is created in them, and exact statistics."""
 
 from scopes import lowlevel
-from scopes._containers import Disposable
 from scopes._disposing import dispose, disposing
-from scopes._errors import ScopeDisposedError
-from scopes._statistics import Statistics, StatisticsView, statistics
-from scopes.core.current import current_dispose_scope
-from scopes.core.figures import DisposeStatistics
-from scopes.core.scope import DisposeScope, new_dispose_scope
+from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
+from scopes.core import (
+    Disposable,
+    DisposeScope,
+    ScopeDisposedError,
+    TensorDisposedError,
+    current_dispose_scope,
+    new_dispose_scope,
+)
 from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
 from scopes.tracking.sites import Line, Site
 from scopes.tracking.timeline import Timeline
@@ -28,6 +31,7 @@ __all__ = [
     "Snapshot",
     "Statistics",
     "StatisticsView",
+    "TensorDisposedError",
     "Timeline",
     "current_dispose_scope",
     "dispose",

@@ -6,10 +6,14 @@ import inspect
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from scopes._containers import find
-from scopes.core.current import current, current_dispose_scope
-from scopes.core.ownership import dispose_each, may_be_owned
-from scopes.core.scope import DisposeScope
+from scopes.core import (
+    DisposeScope,
+    current,
+    current_dispose_scope,
+    dispose_each,
+    find,
+    may_be_owned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -216,4 +220,4 @@ def dispose(*xs: object) -> None:
     >>> batch["x"].is_invalid
     True
     """
-    dispose_each(find(xs, may_be_owned, inside=False), None)
+    dispose_each(find(xs, may_be_owned, inside=False))

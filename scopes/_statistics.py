@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
-import weakref
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from scopes.core.figures import FIGURES, DisposeStatistics
-from scopes.core.tallies import ledger, this_thread
+from scopes.core import CountingThread, reset, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scopes.core.tallies import Thread
+
+@dataclass(frozen=True, slots=True)
+class DisposeStatistics:
+    """The figures at one moment. Two subtract; ``str`` gives them in TorchSharp's order.
+
+    Examples
+    --------
+    >>> from scopes import statistics
+    >>> before = statistics.snapshot()
+    >>> (statistics.snapshot() - before).live_count
+    0
+    """
+
+    created_outside_scope_count: int = 0
+    disposed_outside_scope_count: int = 0
+    created_in_scope_count: int = 0
+    disposed_in_scope_count: int = 0
+    attached_to_scope_count: int = 0
+    detached_from_scope_count: int = 0
+    finalized_count: int = 0
+
+    @property
+    def live_count(self) -> int:
+        """All that was created, less all that was disposed."""
+        created = self.created_outside_scope_count + self.created_in_scope_count
+        return created - self.disposed_outside_scope_count - self.disposed_in_scope_count
+
+    def __add__(self, other: DisposeStatistics) -> DisposeStatistics:
+        return DisposeStatistics(*(a + b for a, b in zip(self._figures(), other._figures(), strict=True)))
+
+    def __sub__(self, other: DisposeStatistics) -> DisposeStatistics:
+        return DisposeStatistics(*(a - b for a, b in zip(self._figures(), other._figures(), strict=True)))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {getattr(self, name)}" for name in ("live_count", *FIGURES))
+
+    def _figures(self) -> tuple[int, ...]:
+        return tuple(getattr(self, name) for name in FIGURES)
+
+
+FIGURES = tuple(field.name for field in fields(DisposeStatistics))
 
 
 class StatisticsView:
@@ -19,7 +58,7 @@ class StatisticsView:
 
     __slots__ = ("__weakref__", "_kind", "_thread")
 
-    def __init__(self, kind: type | None = None, thread: Thread | None = None) -> None:
+    def __init__(self, kind: type | None = None, thread: CountingThread | None = None) -> None:
         self._kind = kind
         self._thread = thread
 
@@ -32,7 +71,7 @@ class StatisticsView:
         >>> print(statistics.snapshot() - statistics.snapshot())  # doctest: +ELLIPSIS
         live_count: 0; created_outside_scope_count: 0; ...; finalized_count: 0
         """
-        return ledger.total(self._kind, self._thread)
+        return DisposeStatistics(*total(self._kind, self._thread))
 
     @property
     def live_count(self) -> int:
@@ -127,16 +166,11 @@ class Statistics(StatisticsView):
 
         Keep it to read a thread's figures after the thread has ended.
         """
-        thread = this_thread.thread
-        view: StatisticsView | None = thread.view()
-        if view is None:
-            view = StatisticsView(thread=thread)
-            thread.view = weakref.ref(view)
-        return view
+        return StatisticsView(thread=CountingThread())
 
     def reset(self) -> None:
         """Start again at zero; what was created before is counted no more, whatever happens to it."""
-        ledger.reset()
+        reset()
 
 
 statistics = Statistics()

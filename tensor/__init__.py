@@ -25,7 +25,6 @@ from tensor._errors import TensorDisposedError
 from tensor.core.donation import Donated as _Donated  # noqa: F401  # imported, it is there for donate()
 from tensor.core.handle import Handle
 from tensor.core.tensor import Tensor
-from tensor.core.tracked import TrackedTensor as _TrackedTensor  # noqa: F401  # imported, it is there for track()
 from tensor.creation.external_memory import from_address, from_blob
 from tensor.creation.from_data import (
     asarray,

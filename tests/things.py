@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from scopes.lowlevel import Scoped, register
+from scopes import Disposable
 
 
 class ThingDisposedError(RuntimeError):
     """A thing was used after its disposal."""
 
 
-class Thing(Scoped):
+class Thing(Disposable):
     """The least that a tensor is for a scope."""
 
     __slots__ = ("partner", "size", "when_cleared", "whole")
@@ -21,15 +21,14 @@ class Thing(Scoped):
         self.partner: object = None
         self.when_cleared = when_cleared
         self.whole = True
-        register(self)
+        super().__init__()
 
-    __del__ = Scoped._finalize
+    __del__ = Disposable._finalize
 
-    def _clear(self) -> bool:
-        whole, self.whole = self.whole, False
-        if whole and self.when_cleared is not None:
+    def _release(self) -> None:
+        self.whole = False
+        if self.when_cleared is not None:
             self.when_cleared(self)
-        return whole
 
     def _raise_if_disposed(self) -> None:
         if not self.whole:

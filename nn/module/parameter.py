@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scopes import DisposeScope
-from scopes.lowlevel import ending_by, note_ended
+from scopes import Disposable, DisposeScope
 from tensor import Tensor
 from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap, wrap_claim
 
@@ -54,17 +53,11 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Parameter:
         _require_data(data, requires_grad)
         handle = data._move_handle("its handle moved into a Parameter")
-        parameter = object.__new__(cls)
+        parameter = Disposable.__new__(cls)
         parameter._take_over(handle)
         if requires_grad:
             parameter._become_leaf()
         return DisposeScope.replace_with(data, parameter)
-
-    def _end_with(self, scope: DisposeScope | None) -> None:
-        was_there = self._array is not None
-        super()._end_with(scope)
-        if was_there and self._array is None:
-            note_ended(self, ending_by(scope))
 
     def __repr__(self) -> str:
         if self._array is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nn.module.homes import enter, homes_of, leave
@@ -12,7 +13,6 @@ from tensor import TensorDisposedError
 from tensor.lowlevel import HookTable, TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
     from tensor import Tensor
@@ -206,8 +206,9 @@ class ModuleCore:
                 stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
 
     def __disposables__(self) -> list[object]:
-        # What moves with the module: also tensors that are plain attributes, though it does not own them.
-        return [value for value in self.__dict__.values() if isinstance(value, (TensorCore, ModuleCore))]
+        # What moves with the module: all that its attributes hold, also what it does not own. An iterator would be
+        # used up by a look into it.
+        return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
     @property
     def is_disposed(self) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from nn.module.gradients import clear_gradients
 from nn.optim.scratch import Rule, Scratch
 from nn.optim.work import Work, collect
-from scopes.lowlevel import current, ending_by, note_created, note_ended, note_made_for
+from scopes import current_dispose_scope
+from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned
@@ -55,7 +56,7 @@ class Optimizer:
         self.state = {}
         self._is_disposed = False
         self._scratch = Scratch()
-        note_created(self, current.get())
+        note_created(self, current_dispose_scope())
         if isinstance(params, TensorCore):
             raise TypeError(
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "

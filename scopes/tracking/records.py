@@ -7,14 +7,13 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.core.tallies import nowhere
 from scopes.tracking.paths import Place, charge, discharge, place_of
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scopes.core.scope import DisposeScope
+    from scopes.core import DisposeScope
 
 
 class Record(ref[Any]):
@@ -90,13 +89,6 @@ class Listener(Protocol):
 
 
 LAST_REFERENCE = "its last reference went"
-
-
-def ending_by(scope: DisposeScope | None) -> str:
-    """Return how something ended that `scope` disposed at its end; None for a call of ``dispose()``."""
-    if scope is None:
-        return "it was disposed by dispose()"
-    return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
 
 
 class Tracker:
@@ -261,4 +253,4 @@ def serial_of(item: tuple[Record, Any]) -> int:
 
 
 def _is_empty(x: Any) -> bool:
-    return getattr(x, "is_invalid", False) is True or getattr(x, "_tally", None) is nowhere
+    return getattr(x, "is_invalid", False) is True

@@ -1,8 +1,8 @@
 """Tracking: which of the user's lines created each disposable, in which scope, and how and where it ended.
 
-Off, it costs nothing: nobody is asked. On, each new disposable has a `Record` here, which knows it by a weak
-reference; packages that make disposables are told when tracking begins and ends (``when_tracking_changes``),
-and say ``note_created`` and ``note_ended`` while it is on.
+Off, it costs nothing: nobody is asked. On, `scopes.core` tells the tracker of births, ends and scopes, and
+each new disposable has a `Record` there, which knows it by a weak reference. ``note_created`` and
+``note_ended`` are for what is no `Disposable`, and for what ends without being disposed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Self
 
+from scopes.core import set_observer
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
-    from scopes.core.scope import DisposeScope
+    from scopes.core import DisposeScope
 
 
 class _Current:
@@ -42,16 +42,6 @@ def _renew_lock_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock_after_fork)
-
-_changes: list[Callable[[bool], object]] = []
-
-
-def when_tracking_changes(switch: Callable[[bool], object]) -> None:
-    """Call ``switch(True)`` when tracking begins, now if it is on, and ``switch(False)`` when it ends."""
-    with _lock:
-        _changes.append(switch)
-        if current.tracker is not None:
-            switch(True)
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
@@ -126,8 +116,7 @@ def begin(depth: int = 1) -> Tracker:
         tracker = current.tracker
         if tracker is None:
             tracker = current.tracker = Tracker(depth)
-            for switch in _changes:
-                switch(True)
+            set_observer(tracker)
         tracker.depth = max(tracker.depth, depth)
         return tracker
 
@@ -139,8 +128,7 @@ def end() -> None:
         tracker = current.tracker
         if current.open_blocks == 0 and tracker is not None:
             current.tracker = None
-            for switch in _changes:
-                switch(False)
+            set_observer(None)
             tracker.close()
 
 

@@ -9,7 +9,6 @@ from tensor.core.tensor import Tensor
 from tensor.memory.leases import books
 
 if TYPE_CHECKING:
-    from scopes import DisposeScope
     from tensor.core.storage import Hold
 
 
@@ -28,17 +27,15 @@ class Donated(Tensor):
     def _hold(self, hold: Hold) -> None:
         self._kept = hold
 
-    def _end_with(self, scope: DisposeScope | None) -> None:
-        is_whole = self._array is not None
-        super()._end_with(scope)
-        if is_whole and self._array is None:
-            books.donation_miss += 1
+    def _release(self) -> None:
+        books.donation_miss += 1
+        super()._release()
 
     def __del__(self) -> None:
         if getattr(self, "_array", None) is not None:
             books.donation_miss += 1
 
-    def _release(self) -> None:
+    def _drop(self) -> None:
         """Let the memory go after the op that could not use it."""
         self._ending = "the op that it was donated to has used it"
         self.dispose()
@@ -46,7 +43,7 @@ class Donated(Tensor):
     def _hand_over(self) -> Hold:
         """Leave the memory to the op that has written its result there; return what counts it."""
         hold = self._kept
-        self._release()
+        self._drop()
         books.donation_miss -= 1
         books.donation_reuse += 1
         return hold

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scopes.lowlevel import nowhere
-from tensor._errors import TensorDisposedError
+from scopes import Disposable, TensorDisposedError
 from tensor.core.storage import leave
 from tensor.memory.holders import kinds_that_hold
 
 if TYPE_CHECKING:
-    from scopes.lowlevel import Tally
     from tensor.core.storage import Array, Hold, Seat
 
 
-class Handle:
+class Handle(Disposable):
     """A tensor's claim on its storage, between two tensors. Dropped unused, it gives the memory back.
 
     Examples
@@ -28,13 +26,13 @@ class Handle:
     True
     """
 
-    __slots__ = ("__weakref__", "_array", "_hold", "_seat", "_tally")
+    __slots__ = ("_array", "_hold", "_seat")
 
     def __init__(self, array: Array) -> None:
+        # Not registered: it counts on for the tensor that hands it its count.
         self._array: Array | None = array
         self._hold: Hold = None
         self._seat: Seat | None = None
-        self._tally: Tally = nowhere
 
     @property
     def is_invalid(self) -> bool:
@@ -43,13 +41,12 @@ class Handle:
 
     def dispose(self) -> None:
         """Give the memory back; counts as the disposal of the tensor whose handle this was."""
-        array = self._array
+        if not self.is_invalid:
+            Disposable.dispose(self)
+
+    def _release(self) -> None:
         self._array = self._hold = None
-        if array is None:
-            return
         leave(self)
-        self._tally.disposed += 1
-        self._tally = nowhere
 
     def _take(self) -> tuple[Array, Seat | None]:
         array = self._array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.lowlevel import accounts_of, clear_frames_of
+from scopes.lowlevel import clear_frames_of
 from tensor._dtypes import Dtype
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
@@ -99,4 +99,3 @@ class Tensor(
 
 
 plain.kind = Tensor
-plain.accounts = accounts_of(Tensor)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from _thread import get_ident
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard
 from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import (
-    Scoped,
-    current,
-    note_created,
-    note_ended,
-    nowhere,
-    record_of,
-    register,
-)
-from tensor._errors import TensorDisposedError
+from scopes import Disposable, TensorDisposedError, current_dispose_scope
+from scopes.lowlevel import ending_by, note_created, note_ended, record_of, register
 from tensor.core.handle import Handle
 from tensor.core.plain import plain
 from tensor.core.storage import Array, Hold, Seat, claim_for_tensor, hold_under, join, leave
@@ -31,14 +22,12 @@ from tensor.tape.nodes import Leaf, Node
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scopes import DisposeScope
     from tensor.core.tensor import Tensor
 
-_new = object.__new__
-_current_scope = current.get
+_new = Disposable.__new__
 
 
-class TensorCore(Scoped):
+class TensorCore(Disposable):
     """What every tensor is made of; `Tensor` adds the operations."""
 
     __slots__ = ("_array", "_ending", "_grad", "_hold", "_node", "_seat")
@@ -56,6 +45,9 @@ class TensorCore(Scoped):
     # Set when the handle moves away: where to.
     _ending: str
 
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        """Do nothing: a tensor is complete and registered when it is made, by ``wrap`` and its like."""
+
     def dispose(self) -> None:
         """Give the tensor's claim on its memory back, at once; a second call does nothing.
 
@@ -71,26 +63,12 @@ class TensorCore(Scoped):
         >>> y.tolist()
         [1.0, 1.0]
         """
-        self._end_with(None)
+        Disposable.dispose(self)
 
-    def _end_with(self, scope: DisposeScope | None) -> None:
-        if scope is not None and self._scope is not scope:
-            return
-        array = self._array
-        self._array = None
-        if array is None:
-            if scope is not None:
-                self._leave()  # emptied by move_handle(), it kept its place
-            return
-        self._hold = None
+    def _release(self) -> None:
+        self._array = self._hold = None
         if self._seat is not None or self._node is not None:
             self._forget_memory()
-        # From here on without a call: on another thread the tensor may be moved.
-        self._tally.disposed += 1
-        self._tally = nowhere
-        owner = self._scope
-        if owner is not None and owner._members is not None:
-            self._scope = None
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -141,13 +119,11 @@ class TensorCore(Scoped):
         self._array = array
         self._hold, handle._hold = handle._hold, None
         self._node = None
-        self._scope = None
         self._seat = None
-        self._tally = handle._tally
-        handle._tally = nowhere
+        handle._hand_over_count(self)
         if seat is not None:
             join(seat.storage, self, seat.family)
-        note_created(self, _current_scope())
+        note_created(self, current_dispose_scope())
 
     def _move_handle(self, ending: str) -> Handle:
         array = self._array
@@ -162,13 +138,7 @@ class TensorCore(Scoped):
         self._forget_memory()
         if seat is not None:
             join(seat.storage, handle, seat.family)
-        # The handle goes on counting, outside scopes until it has an owner.
-        if self._scope is not None:
-            self._tally.departed += 1
-            self._tally = self._tally.other
-            self._tally.arrived += 1
-        handle._tally = self._tally
-        self._tally = nowhere
+        self._hand_over_count(handle)
         return handle
 
     def _lie_over(self, array: Array) -> None:
@@ -197,13 +167,6 @@ class TensorCore(Scoped):
             self._raise_disposed()
         self._grad = None
         self._node = Leaf(array.shape, array.dtype, ref(self))
-
-    def _clear(self) -> bool:
-        empty = self._array is None
-        self._array = self._hold = None
-        if not empty:
-            self._forget_memory()
-        return not empty
 
     def _footprint(self) -> tuple[int, int]:
         array = self._array
@@ -237,21 +200,20 @@ class TensorCore(Scoped):
             self._raise_disposed()
 
     def _raise_disposed(self) -> NoReturn:
-        scope = self._scope
+        scope = self._ended_scope
         ending = getattr(self, "_ending", None)
         if ending is not None:
             why = ending
             cure = "Use the object that took the handle, or pass x.clone() to it"
-        elif scope is not None and scope._members is None:
-            name = "" if scope.name is None else f" {scope.name!r}"
-            why = f"its dispose scope{name} ended"
+        elif scope is not None:
+            why = ending_by(scope)
             cure = (
                 "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return "
                 "it from a "
                 "function decorated with @disposing"
             )
         else:
-            why = "it was disposed by dispose()"
+            why = ending_by(None)
             cure = "Dispose it after its last use, or keep x.clone() or x.alias()"
         record = record_of(self)
         where = "" if record is None else f". It was created by {record.site}"
@@ -302,29 +264,12 @@ def hold_for(array: Array) -> Hold:
 
 def wrap_with(array: Array, node: Node | None, hold: Hold) -> Tensor:
     """Return a new tensor over `array`, whose buffer `hold` counts already."""
-    # The same lines stand in _elementary.binary and unary, where the calls would cost 100 ns of 1,000.
     x = _new(plain.kind)
     x._array = array
     x._hold = hold
     x._seat = None
     x._node = node
     x._grad = None  # not to find one costs a scope 140 ns at its end
-    ident, account = plain.recent
-    if ident != get_ident():
-        account = plain.turn_to_this_thread()
-    scope = x._scope = _current_scope()
-    if scope is None:
-        tally = x._tally = account.outside
-        tally.created += 1
-        return x
-    entry = ref(x)
-    # From here on without a call, as told in `scopes.core.entries`.
-    left = scope._left = scope._left - 1
-    if left >= 0:
-        scope._young[left] = entry
-        tally = x._tally = account.inside
-        tally.created += 1
-        return x
     register(x)
     return x
 
@@ -336,12 +281,7 @@ def wrap_unowned(array: Array, *, hold: Hold = None) -> Tensor:
     x._hold = hold_for(array) if hold is None else hold
     x._seat = None
     x._node = None
-    x._scope = None
-    ident, account = plain.recent
-    if ident != get_ident():
-        account = plain.turn_to_this_thread()
-    tally = x._tally = account.outside
-    tally.created += 1
+    register(x, is_owned=False)
     return x
 
 

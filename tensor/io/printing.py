@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes.lowlevel import ending_by
 from tensor._dtypes import bool_, complex64, float32, int64
 from tensor.core.tensor_core import TensorCore
 from tensor.tape.nodes import Leaf
@@ -133,12 +134,8 @@ class Printing(TensorCore):
         ending = getattr(self, "_ending", None)
         if ending is not None:
             return str(ending)
-        scope = self._scope
-        if scope is not None and scope.is_disposed:
-            return (
-                "its dispose scope ended" if scope.name is None else f"its dispose scope {scope.name!r} ended"
-            )
-        return "by dispose()"
+        scope = self._ended_scope
+        return "by dispose()" if scope is None else ending_by(scope)
 
 
 def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:

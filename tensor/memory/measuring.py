@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from scopes.lowlevel import format_bytes, measure_peaks_by, parse_size
+from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
 from tensor.memory import accounting, leases
 from tensor.memory.limits import set_limit
 from tensor.memory.pool import trim_to_limit
@@ -210,4 +210,9 @@ class limit:  # noqa: N801  # it is called like a function
         return _decorated(function, around)
 
 
+def _memory() -> tuple[int, int]:
+    return accounting.take_stock(), leases.books.cached
+
+
 measure_peaks_by(measure)
+measure_memory_by(_memory)

@@ -229,7 +229,7 @@ def apply(rule: Rule, kernel: Callable[..., Any], inputs: Sequence[object], /, *
     y = wrap(out, record(rule, inputs, out, parameters))
     for x in inputs:
         if type(x) is plain.donated:
-            x._release()
+            x._drop()
     return y
 
 

@@ -6,15 +6,14 @@ is paid for in memory: its result goes into the block of a donated operand, or c
 
 from __future__ import annotations
 
-from _thread import get_ident
 from functools import partial
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import current, register
+from scopes import Disposable
+from scopes.lowlevel import register
 from tensor.core.plain import plain
 from tensor.core.storage import is_unshared
 from tensor.core.tensor_core import TensorCore, as_array, hold_with, wrap, wrap_with
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from tensor.core.donation import Donated
     from tensor.core.tensor import Tensor
 
-_new = object.__new__
-_current_scope = current.get
+_new = Disposable.__new__
 ndarray = np.ndarray
 _NUMBERS = frozenset({bool, int, float, complex})
 
@@ -113,23 +111,6 @@ def binary(
             )
             if node is not None and node.plan.saves_out:
                 hold = hold_with(node, hold)
-        ident, account = plain.recent
-        if ident != get_ident():
-            account = plain.turn_to_this_thread()
-        scope = x._scope = _current_scope()
-        if scope is None:
-            x._hold = hold
-            tally = x._tally = account.outside
-            tally.created += 1
-            return x
-        entry = ref(x)
-        left = scope._left = scope._left - 1
-        if left >= 0:
-            scope._young[left] = entry
-            x._hold = hold
-            tally = x._tally = account.inside
-            tally.created += 1
-            return x
         x._hold = hold
         register(x)
         return x
@@ -221,23 +202,6 @@ def unary(rule: Rule, kernel: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
             if node is not None and node.plan.saves_out:
                 hold = hold_with(node, hold)
         y._node = node
-        ident, account = plain.recent
-        if ident != get_ident():
-            account = plain.turn_to_this_thread()
-        scope = y._scope = _current_scope()
-        if scope is None:
-            y._hold = hold
-            tally = y._tally = account.outside
-            tally.created += 1
-            return y
-        entry = ref(y)
-        left = scope._left = scope._left - 1
-        if left >= 0:
-            scope._young[left] = entry
-            y._hold = hold
-            tally = y._tally = account.inside
-            tally.created += 1
-            return y
         y._hold = hold
         register(y)
         return y
@@ -292,7 +256,7 @@ def _with_donated(
         hold = donor._hand_over()
     for x in operands:
         if x.__class__ is plain.donated and x._array is not None:
-            x._release()
+            x._drop()
     if donor is None:
         return wrap(out, node)
     return wrap_with(out, node, hold if node is None or not node.plan.saves_out else hold_with(node, hold))

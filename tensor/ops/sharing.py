@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scopes import DisposeScope
+from scopes import Disposable, DisposeScope
 from tensor.core.plain import plain
 from tensor.core.storage import Seat, claim_for_tensor, new_family
 from tensor.core.tensor_core import TensorCore, wrap_with
@@ -104,7 +104,7 @@ class Sharing(TensorCore):
         self._raise_if_disposed()
         node, self._node = self._node, None
         handle = self._move_handle("its memory was donated by donate()")
-        donated = object.__new__(plain.donated)
+        donated = Disposable.__new__(plain.donated)
         donated._take_over(handle)
         donated._node = node
         return DisposeScope.replace_with(self, donated)

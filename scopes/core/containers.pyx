@@ -1,0 +1,94 @@
+# cython: language_level=3, auto_pickle=False
+# distutils: language = c++
+"""Finding disposables inside lists, dicts, dataclasses, modules."""
+
+from cpython.buffer cimport PyObject_CheckBuffer
+
+from scopes.core.disposable cimport Disposable
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from types import GeneratorType, SimpleNamespace
+
+# Most of what is passed along in a training step: holds nothing, and needs no look at its class.
+cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
+
+cpdef bint is_disposable(x):
+    """Tell whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
+    return isinstance(x, Disposable) or callable(getattr(type(x), "dispose", None))
+
+
+cpdef bint is_closable(x):
+    """Tell whether instances of `x`'s class have ``close()``."""
+    return callable(getattr(type(x), "close", None))
+
+
+cpdef list find(objects, wanted, bint inside):
+    """Return all that is `wanted` in any nesting of containers, each once, in order.
+
+    With `inside`, what a found object holds itself is looked through too: a module tells that by
+    ``__disposables__()``, which returns disposables, or containers of them. The walk keeps its own stack, so
+    that neither depth nor cycles matter.
+
+    Raises
+    ------
+    TypeError
+        For an iterator, which the walk would use up.
+    """
+    cdef list found = []
+    # Holds what it has seen: a container made on the fly would leave its id to the next one.
+    cdef dict seen = {}
+    cdef list stack = list(objects)
+    cdef list held
+    stack.reverse()
+    while stack:
+        x = stack.pop()
+        if type(x) in _PLAIN or id(x) in seen:
+            continue
+        seen[id(x)] = x
+        if type(x) is GeneratorType:  # it has close(), and is meant as the items that it gives
+            _refuse(x)
+        if wanted(x):
+            found.append(x)
+            if not inside:
+                continue
+        held = _held(x)
+        if held is not None:
+            held.reverse()
+            stack += held
+    return found
+
+
+cdef list _held(x):
+    """Return a new list of what `x` holds; None if it is no container."""
+    kind = type(x)
+    if kind is list or kind is tuple:
+        return list(x)
+    tell = getattr(kind, "__disposables__", None)
+    if tell is not None:
+        return list(tell(x))
+    if isinstance(x, (Disposable, type)) or _is_array(x):
+        return None
+    if isinstance(x, Mapping):
+        return [part for item in x.items() for part in item]
+    if isinstance(x, SimpleNamespace):
+        return list(vars(x).values())
+    if dataclasses.is_dataclass(x):
+        return [getattr(x, field.name, None) for field in dataclasses.fields(x)]
+    if isinstance(x, Collection):
+        return None if isinstance(x, (str, range)) else list(x)
+    if isinstance(x, Iterator) and not is_closable(x):
+        _refuse(x)
+    return None
+
+
+cdef bint _is_array(x):
+    """Tell whether `x` is a collection of plain values: bytes, a buffer, an array of another library."""
+    return PyObject_CheckBuffer(x) or hasattr(type(x), "__array__")
+
+
+cdef int _refuse(x) except -1:
+    raise TypeError(
+        f"a {type(x).__name__} gives its items once, so that a scope would use it up by looking for disposables: "
+        "write list(...) around it, keep the list, and pass that"
+    )

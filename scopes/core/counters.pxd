@@ -1,0 +1,25 @@
+"""What is counted, for each type and creating thread: the interface for ``cimport``."""
+
+from libc.stdint cimport int64_t
+from libcpp.atomic cimport atomic
+
+
+cdef class Counters:
+    """The figures of one type and one creating thread. An object counts here wherever it goes."""
+
+    cdef atomic[int64_t] created_in
+    cdef atomic[int64_t] created_outside
+    cdef atomic[int64_t] disposed_in
+    cdef atomic[int64_t] disposed_outside
+    cdef atomic[int64_t] attached
+    cdef atomic[int64_t] detached
+    cdef atomic[int64_t] finalized
+    cdef type kind
+    # A share in the creating thread's entry; NULL in a block of threads that have ended.
+    cdef void* thread
+
+    cdef int64_t live(self) noexcept
+
+
+# The calling thread's block for objects of `kind`.
+cdef Counters counters_of(type kind)

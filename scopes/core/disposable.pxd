@@ -1,0 +1,86 @@
+"""What a scope may own, the list where it owns it, and the current scope: the interface for ``cimport``."""
+
+from cpython.object cimport PyObject
+
+from scopes.core.counters cimport Counters
+
+
+# A member's place in the list of its scope. Pointers are raw: a member leaves before its memory goes.
+cdef struct Link:
+    Link* older
+    Link* newer
+    # NULL: in no list.
+    Members* owner
+    # Whose place this is; borrowed. NULL before it is registered: what a mistaken subclass never did.
+    PyObject* member
+    # It was in a list that ended while its deallocation had begun.
+    bint was_in
+
+
+# The list of a scope's members.
+cdef struct Members:
+    # The ring's own link: its older neighbour is the newest member.
+    Link ring
+    Py_ssize_t count
+    # From the scope's creation to its end.
+    bint is_open
+    # Whose members they are; borrowed.
+    PyObject* scope
+
+
+cdef class MemberList:
+    """The part of a scope that its members know."""
+
+    cdef Members members
+    # For reports and errors.
+    cdef public object name
+    # The scope around it, which may have ended since.
+    cdef MemberList outer
+
+    # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
+    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1
+
+
+cdef class Disposable:
+    cdef Link link
+    # The scope that owns this; after its end, for errors, the scope whose end disposed this; or None.
+    cdef MemberList scope
+    # Where this counts as alive. None: not created yet, disposed, or its count went on with another object.
+    cdef Counters counters
+    cdef object __weakref__
+
+    # Give back what is held: the method that a subclass in C overrides. Called once, when the object has left
+    # its scope and is counted as disposed. It may raise. The default calls the Python method `_release`.
+    cdef int release(self) except -1
+    # Leave the scope and count as finalized, if that has not been done. Runs no Python code. It must be the
+    # first line of a subclass's `__dealloc__` that may run Python code: nobody may find this in a scope then.
+    cdef void retire(self) noexcept
+
+
+# The last step of creation: count `x`, give it to the current scope, tell the observer.
+cdef int register_new(Disposable x) except -1
+# The same for what no scope shall own: gradients, an optimizer's state.
+cdef int register_unowned(Disposable x) except -1
+# Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
+cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
+# Put `taker` where `giver` is in its open scope, and tell whether there was such a scope. No counter moves.
+cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept
+# What `x.dispose()` does.
+cdef int dispose_one(Disposable x) except -1
+
+# The innermost scope of this context that has not ended, or None.
+cdef MemberList current_scope()
+# The open scope that owns `x`, or None.
+cdef MemberList owner_of(Disposable x)
+
+# For `scopes.core.scope`.
+cdef MemberList list_of(Disposable x)
+cdef MemberList outer_of(MemberList scope)
+cdef int make_current(MemberList scope) except -1
+cdef Disposable promoted(PyObject* x)
+cdef void link_newest(Disposable x, MemberList scope) noexcept
+cdef void unlink(Link* link) noexcept nogil
+cdef bint is_current(MemberList scope) except -1
+cdef bint is_observed() noexcept
+cdef int tell_opened(MemberList scope) except -1
+cdef int tell_closed(MemberList scope) except -1

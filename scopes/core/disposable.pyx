@@ -1,0 +1,592 @@
+# cython: language_level=3, auto_pickle=False
+# distutils: language = c++
+"""What a scope may own: the base class, the list where its scope finds it, and the registration of new ones.
+
+A scope never keeps a member alive. Its list is a ring of raw pointers through the members themselves, so that
+entering, leaving and moving take constant time and no memory. Two rules keep the pointers right:
+
+- A member leaves the list in ``__dealloc__``, before its memory goes.
+- A pointer from the list becomes a reference through ``promoted()`` alone, which leaves those alone whose
+  deallocation has begun: before ``__dealloc__`` of the base runs, finalizers of a subclass's slots and of other
+  objects in a chain of deallocations may run any code, and find the list as it was.
+
+Every change of state (entering, leaving, moving, counting) stands in one stretch of C code that runs no Python
+code, between the last look at the state and its change. The GIL makes that one step. On a free-threaded interpreter,
+for which these modules do not declare themselves ready, one lock does: `step_lock`; one for all, since a move
+changes two lists and a member.
+"""
+
+cimport cython
+from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New, PyContextVar_Set
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libcpp.atomic cimport memory_order_relaxed
+
+from scopes.core.counters cimport Counters, counters_of
+
+from scopes.core.errors import TensorDisposedError
+
+
+cdef extern from *:
+    """
+    static inline int scopes_try_incref(PyObject *x)
+    {
+    #if PY_VERSION_HEX >= 0x030E0000
+        return PyUnstable_TryIncRef(x);
+    #else
+        /* What weak references do: under the GIL, a count of 0 says that the deallocation has begun. */
+        if (Py_REFCNT(x) <= 0) {
+            return 0;
+        }
+        Py_INCREF(x);
+        return 1;
+    #endif
+    }
+
+    static inline void scopes_enable_try_incref(PyObject *x)
+    {
+    #if PY_VERSION_HEX >= 0x030E0000
+        PyUnstable_EnableTryIncRef(x);
+    #else
+        (void)x;
+    #endif
+    }
+    """
+    bint scopes_try_incref(PyObject* x) noexcept
+    void scopes_enable_try_incref(PyObject* x) noexcept
+
+
+step_lock = object()
+cdef object _step_lock = step_lock
+
+# Each thread and each task sees its own. It may name a scope that has ended in another context: who reads it
+# looks outward then.
+current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
+cdef object _current = current
+
+# Who is told of births, ends and scopes; None: nobody.
+cdef object _observer = None
+
+
+def set_observer(observer):
+    """Tell `observer` from now on what happens; None: tell nobody.
+
+    Parameters
+    ----------
+    observer
+        Has ``created(x, scope)``, ``ended(x, how)``, ``opened(scope)`` and ``closed(scope)``. It is called on
+        the thread where something happens, when it has happened.
+    """
+    global _observer
+    _observer = observer
+
+
+cdef bint is_observed() noexcept:
+    return _observer is not None
+
+
+cdef int tell_opened(MemberList scope) except -1:
+    told = _observer
+    if told is not None:
+        told.opened(scope)
+    return 0
+
+
+cdef int tell_closed(MemberList scope) except -1:
+    told = _observer
+    if told is not None:
+        told.closed(scope)
+    return 0
+
+
+cdef int _tell_created(Disposable x) except -1:
+    told = _observer
+    if told is not None:
+        told.created(x, owner_of(x))
+    return 0
+
+
+cdef int _tell_ended(Disposable x, MemberList scope) except -1:
+    told = _observer
+    if told is not None:
+        told.ended(x, ending_by(scope))
+    return 0
+
+
+def ending_by(scope):
+    """Return how something ended that `scope` disposed at its end; None stands for a call of ``dispose()``."""
+    if scope is None:
+        return "it was disposed by dispose()"
+    return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
+
+
+# The list.
+
+
+cdef class MemberList:
+    """The part of a scope that its members know; made as a `DisposeScope` alone."""
+
+    def __cinit__(self):
+        self.members.ring.older = self.members.ring.newer = &self.members.ring
+
+    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
+        raise NotImplementedError
+
+
+cdef void unlink(Link* link) noexcept nogil:
+    """Take `link` out of the list that it is in."""
+    link.older.newer = link.newer
+    link.newer.older = link.older
+    link.owner.count -= 1
+    link.owner = NULL
+
+
+cdef void link_newest(Disposable x, MemberList scope) noexcept:
+    """Put `x`, which is in no list, at the newest end."""
+    cdef Link* ring = &scope.members.ring
+    cdef Link* link = &x.link
+    link.older = ring.older
+    link.newer = ring
+    link.older.newer = link
+    ring.older = link
+    link.owner = &scope.members
+    link.owner.count += 1
+
+
+cdef Disposable promoted(PyObject* x):
+    """Return the member `x`, or None if its deallocation has begun."""
+    if not scopes_try_incref(x):
+        return None
+    cdef Disposable member = <Disposable>x
+    Py_DECREF(member)
+    return member
+
+
+# The current scope.
+
+
+cdef MemberList outer_of(MemberList scope):
+    """Return the nearest scope outward that has not ended. It forgets those between, which may run Python code."""
+    cdef MemberList outer = scope.outer
+    while outer is not None and not outer.members.is_open:
+        outer = outer.outer
+    if scope.outer is not outer:
+        scope.outer = outer
+    return outer
+
+
+cdef int make_current(MemberList scope) except -1:
+    Py_DECREF(PyContextVar_Set(_current, scope))
+    return 0
+
+
+cdef bint is_current(MemberList scope) except -1:
+    """Tell whether the context names `scope`, whether or not it has ended."""
+    cdef PyObject* found = NULL
+    PyContextVar_Get(_current, NULL, &found)
+    if found is NULL:
+        return False
+    value = <object>found
+    Py_DECREF(value)
+    return value is scope
+
+
+cdef MemberList current_scope():
+    cdef PyObject* found = NULL
+    cdef MemberList scope
+    while True:
+        PyContextVar_Get(_current, NULL, &found)
+        if found is NULL:
+            return None
+        value = <object>found
+        Py_DECREF(value)
+        if value is None:
+            return None
+        scope = <MemberList?>value
+        if scope.members.is_open:
+            return scope
+        # It ended in another context. Once more after this, which may have run Python code.
+        make_current(outer_of(scope))
+
+
+def current_dispose_scope():
+    """Return the scope where new tensors register: the innermost of this context that has not ended.
+
+    Examples
+    --------
+    >>> from scopes import current_dispose_scope, new_dispose_scope
+    >>> with new_dispose_scope() as scope:
+    ...     current_dispose_scope() is scope
+    True
+    """
+    return current_scope()
+
+
+cdef MemberList list_of(Disposable x):
+    """Return the scope in whose list `x` is, which may be ending, or None."""
+    cdef PyObject* found
+    if x.link.owner is NULL:
+        return None
+    # A resource attached by hand does not keep its scope alive: that one's deallocation may have begun.
+    found = x.link.owner.scope
+    if not scopes_try_incref(found):
+        return None
+    cdef MemberList scope = <MemberList>found
+    Py_DECREF(scope)
+    return scope
+
+
+cdef MemberList owner_of(Disposable x):
+    return list_of(x) if x.link.owner is not NULL and x.link.owner.is_open else None
+
+
+# Birth and end.
+
+
+cdef int register_new(Disposable x) except -1:
+    if x.counters is not None or x.link.owner is not NULL:
+        return 0
+    # First what may run Python code: the rest is one step.
+    cdef Counters counters = counters_of(type(x))
+    cdef MemberList scope = current_scope()
+    with cython.critical_section(_step_lock):
+        x.link.member = <PyObject*>x
+        scopes_enable_try_incref(<PyObject*>x)
+        if scope is not None:
+            x.scope = scope
+            link_newest(x, scope)
+            counters.created_in.fetch_add(1, memory_order_relaxed)
+        else:
+            counters.created_outside.fetch_add(1, memory_order_relaxed)
+        x.counters = counters
+    if _observer is not None:
+        _tell_created(x)
+    return 0
+
+
+cdef int register_unowned(Disposable x) except -1:
+    if x.counters is not None or x.link.owner is not NULL:
+        return 0
+    cdef Counters counters = counters_of(type(x))
+    x.link.member = <PyObject*>x
+    scopes_enable_try_incref(<PyObject*>x)
+    counters.created_outside.fetch_add(1, memory_order_relaxed)
+    x.counters = counters
+    if _observer is not None:
+        _tell_created(x)
+    return 0
+
+
+def register(Disposable x not None, *, bint is_owned=True):
+    """Count the new object `x` and let the current scope own it; the last step of its creation.
+
+    ``Disposable.__init__`` does that. This is for classes that make objects past their ``__init__``.
+
+    Parameters
+    ----------
+    is_owned
+        False: no scope shall own it, though one be current.
+
+    Examples
+    --------
+    >>> from scopes import Disposable, new_dispose_scope
+    >>> from scopes.lowlevel import register
+    >>> class Lease(Disposable):
+    ...     def _release(self):
+    ...         self.is_held = False
+    >>> with new_dispose_scope():
+    ...     lease = Lease.__new__(Lease)
+    ...     lease.is_held = True
+    ...     register(lease)
+    >>> lease.is_held
+    False
+    """
+    if is_owned:
+        register_new(x)
+    else:
+        register_unowned(x)
+
+
+cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
+    taker.link.member = <PyObject*>taker
+    scopes_enable_try_incref(<PyObject*>taker)
+    with cython.critical_section(_step_lock):
+        taker.counters = giver.counters
+        giver.counters = None
+
+
+cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
+    # Held to the end: their last references may run Python code.
+    cdef MemberList before = taker.scope
+    cdef MemberList scope = owner_of(giver)
+    cdef Link* link
+    if scope is None:
+        return False
+    with cython.critical_section(_step_lock):
+        if taker.link.owner is not NULL:
+            unlink(&taker.link)
+        link = &taker.link
+        link.older = &giver.link
+        link.newer = giver.link.newer
+        link.older.newer = link.newer.older = link
+        link.owner = giver.link.owner
+        link.owner.count += 1
+        unlink(&giver.link)
+        taker.scope = scope
+        giver.scope = None
+    return True
+
+
+cdef void _count_disposed(Counters counters, bint was_in) noexcept:
+    if was_in:
+        counters.disposed_in.fetch_add(1, memory_order_relaxed)
+    else:
+        counters.disposed_outside.fetch_add(1, memory_order_relaxed)
+
+
+cdef int dispose_one(Disposable x) except -1:
+    cdef Counters counters
+    cdef MemberList scope
+    cdef bint was_in, by_its_end
+    with cython.critical_section(_step_lock):
+        counters = x.counters
+        if counters is None:
+            if x.link.member is NULL:
+                _raise_unregistered(x)
+            return 0
+        scope = x.scope  # held to the end: its last reference may run Python code
+        was_in = x.link.owner is not NULL
+        by_its_end = was_in and not x.link.owner.is_open
+        if was_in:
+            unlink(&x.link)
+        if not by_its_end:
+            x.scope = None
+        x.counters = None
+        _count_disposed(counters, was_in)
+    try:
+        # Before the release: on another thread, new memory may come to the address of what this one gives back.
+        if _observer is not None:
+            _tell_ended(x, scope if by_its_end else None)
+    finally:
+        x.release()
+    return 0
+
+
+cdef int _raise_unregistered(Disposable x) except -1:
+    name = type(x).__name__
+    raise RuntimeError(
+        f"this {name} was never registered, so no scope knows it and nothing counts it: call "
+        f"super().__init__() as the last line of {name}.__init__"
+    )
+
+
+# The collector must not take `scope` away while this is linked there: it would break no cycle (a scope does not
+# hold its members), and could end the list before `__dealloc__` leaves it.
+@cython.no_gc_clear
+cdef class Disposable:
+    """Base of objects that a scope owns without keeping them alive, and that statistics count.
+
+    Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as the
+    last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes the object. What
+    has gone with its last reference is counted as finalized and ``_release`` is not called, for its attributes
+    go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
+
+    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``: attached by hand,
+    a scope holds it until its end and calls that.
+
+    Examples
+    --------
+    >>> import io
+    >>> from scopes import Disposable, new_dispose_scope, statistics
+    >>> class Lease(Disposable):
+    ...     def __init__(self, name):
+    ...         self.name = name
+    ...         super().__init__()
+    ...
+    ...     def _release(self):
+    ...         print("released", self.name)
+    >>> with new_dispose_scope() as scope:
+    ...     a, b = Lease("a"), Lease("b")
+    ...     _ = scope.detach(a)
+    released b
+    >>> b.is_invalid, statistics.of(Lease).live_count
+    (True, 1)
+    >>> a.dispose()
+    released a
+
+    A plain class with ``dispose()``:
+
+    >>> class Window:
+    ...     def dispose(self):
+    ...         print("closed")
+    >>> with new_dispose_scope() as scope:
+    ...     window = scope.attach(Window())
+    closed
+    """
+
+    def __init__(self):
+        register_new(self)
+
+    def __dealloc__(self):
+        self.retire()
+
+    cdef void retire(self) noexcept:
+        cdef bint was_in
+        with cython.critical_section(_step_lock):
+            was_in = self.link.was_in
+            if self.link.owner is not NULL:
+                unlink(&self.link)
+                was_in = True
+            if self.counters is not None:
+                self.counters.finalized.fetch_add(1, memory_order_relaxed)
+                _count_disposed(self.counters, was_in)
+                self.counters = None
+
+    cdef int release(self) except -1:
+        self._release()
+        return 0
+
+    def _release(self):
+        """Give back what is held. Called once, when this has left its scope and is counted as disposed."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what its disposal gives back: define _release(self)"
+        )
+
+    def _finalize(self):
+        """Dispose what its last reference left behind, counted as finalized: for ``__del__``."""
+        cdef MemberList scope = self.scope
+        if self.counters is not None:
+            self.retire()
+            self.scope = None
+            self.release()
+
+    def _raise_if_disposed(self):
+        """Raise an error when there is nothing left to own; a subclass may raise its own."""
+        if self.counters is not None:
+            return
+        if self.link.member is NULL:
+            _raise_unregistered(self)
+        ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
+        raise TensorDisposedError(
+            f"this {type(self).__name__} is empty: {ending_by(ended)}. Dispose it after its last use, or move it "
+            "out before its scope ends: scope.move_to_outer(x), scope.detach(x)"
+        )
+
+    def _footprint(self):
+        """Return what tells the memory held from other memory, and its size in bytes."""
+        return id(self), 0
+
+    def _keeps(self, seen):
+        """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`."""
+        return (self._footprint(),)
+
+    def _hand_over_count(self, Disposable taker not None):
+        """Let `taker`, which was never registered, count on for this. No counter moves."""
+        hand_over_count(self, taker)
+
+    def dispose(self):
+        """Give back what is held, at once; a second call does nothing.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,))
+        >>> x.dispose()
+        >>> x.is_invalid
+        True
+        """
+        dispose_one(self)
+
+    @property
+    def is_invalid(self):
+        """Whether this is empty: disposed, or what it held moved elsewhere."""
+        return self.counters is None
+
+    @property
+    def owning_dispose_scope(self):
+        """The scope that will dispose this, or None.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as scope:
+        ...     tensor.ones((2,)).owning_dispose_scope is scope
+        True
+        """
+        return owner_of(self)
+
+    @property
+    def _ended_scope(self):
+        """The scope whose end disposed this, or None."""
+        cdef MemberList scope = self.scope
+        return scope if scope is not None and not scope.members.is_open else None
+
+    def detach_from_dispose_scope(self):
+        """Leave the owning scope: from now on only references and ``dispose()`` decide.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope():
+        ...     x = tensor.ones((2,)).detach_from_dispose_scope()
+        >>> x.sum().item()
+        2.0
+        """
+        cdef MemberList scope = owner_of(self)
+        if scope is not None:
+            scope.move((self,), None, False, True)
+        return self
+
+    def move_to_outer_dispose_scope(self):
+        """Move to the scope around the owning one; without an owner nothing happens.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as outer:
+        ...     with new_dispose_scope():
+        ...         x = tensor.ones((2,)).move_to_outer_dispose_scope()
+        ...     x in outer
+        True
+        """
+        cdef MemberList scope = owner_of(self)
+        if scope is not None:
+            scope.move((self,), None, True, True)
+        return self
+
+    def move_to_other_dispose_scope(self, other):
+        """Move to `other`, or to the owner of `other`; None detaches. What has no owner is attached there.
+
+        Raises
+        ------
+        ScopeDisposedError
+            If the scope `other` has ended.
+        TensorDisposedError
+            If this is disposed, so that there is nothing to attach.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as outer:
+        ...     total = tensor.zeros((2,))
+        ...     with new_dispose_scope():
+        ...         x = tensor.ones((2,)).move_to_other_dispose_scope(total)
+        ...     x in outer
+        True
+        """
+        target = owner_of(<Disposable>other) if isinstance(other, Disposable) else other
+        if target is not None and not isinstance(target, MemberList):
+            raise TypeError(
+                f"move_to_other_dispose_scope() takes a scope, a disposable that has one, or None, not a "
+                f"{type(other).__name__}: write x.move_to_other_dispose_scope(scope)"
+            )
+        cdef MemberList scope = owner_of(self)
+        if scope is not None:
+            scope.move((self,), <MemberList>target, False, True)
+        elif target is not None:
+            target.attach(self)
+        return self
