@@ -3,14 +3,9 @@
 from scopes import lowlevel
 from scopes._disposing import dispose, disposing
 from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
-from scopes.core import (
-    Disposable,
-    DisposeScope,
-    ScopeDisposedError,
-    TensorDisposedError,
-    current_dispose_scope,
-    new_dispose_scope,
-)
+from scopes.core.disposable import Disposable, current_dispose_scope
+from scopes.core.errors import ScopeDisposedError, TensorDisposedError
+from scopes.core.scope import DisposeScope, new_dispose_scope
 from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
 from scopes.tracking.sites import Line, Site
 from scopes.tracking.timeline import Timeline

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
-from scopes.core import clear_frames_of, is_ours
+from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.tracking import tracking
 from scopes.tracking.high_water import HighWater
 from scopes.tracking.leaks import LeakReport, leaks

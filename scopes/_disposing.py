@@ -6,14 +6,9 @@ import inspect
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from scopes.core import (
-    DisposeScope,
-    current,
-    current_dispose_scope,
-    dispose_each,
-    find,
-    may_be_owned,
-)
+from scopes.core.containers import find
+from scopes.core.disposable import current, current_dispose_scope
+from scopes.core.scope import DisposeScope, dispose_each, may_be_owned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

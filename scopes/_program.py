@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-from scopes.core import is_ours
+from scopes.core.tracebacks import is_ours
 
 if TYPE_CHECKING:
     from importlib.abc import Loader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from scopes.core import CountingThread, reset, total
+from scopes.core.counters import CountingThread, reset, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

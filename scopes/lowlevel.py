@@ -4,14 +4,9 @@ A class whose objects scopes own weakly and statistics count derives from
 ``scopes.Disposable``, in C from ``scopes.core.disposable``.
 """
 
-from scopes.core import (
-    clear_frames_of,
-    clear_library_frames,
-    current,
-    ending_by,
-    owner_of,
-    register,
-)
+from scopes.core.disposable import current, ending_by, register
+from scopes.core.scope import owner_of
+from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.meters import measure_peaks_by
 from scopes.tracking.records import Listener, Record
 from scopes.tracking.sites import callers, site_here

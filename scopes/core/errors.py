@@ -1,7 +1,6 @@
 """What scopes raise."""
 
 
-
 class ScopeDisposedError(RuntimeError):
     """A scope was used after it had ended.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scopes.core import Disposable
+from scopes.core.disposable import Disposable
 from scopes.testing.leftovers import Leftovers, alive_of, others_than
 from scopes.tracking import tracking
 from scopes.tracking.meters import Meter
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
 # After a look at what all tensors and graphs hold, so large a part of the limit must be made until the next.

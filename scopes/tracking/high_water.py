@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scopes.tracking.leaks import LeakReport, leaks
 
 if TYPE_CHECKING:
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
 # It looks again when a tenth more is alive, and spends a twentieth of the time on it, after half a second.

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scopes.core import Disposable, report_survivors_by
+from scopes.core.disposable import Disposable
+from scopes.core.scope import report_survivors_by
 from scopes.tracking import tracking
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, size, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 UNNAMED = "(unnamed)"
 

@@ -13,7 +13,7 @@ from scopes.tracking.sites import Site, site_here
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 
 class Record(ref[Any]):
@@ -132,18 +132,12 @@ class Tracker:
         """Begin a record of `x`."""
         footprint = getattr(x, "_footprint", None)
         buffer, nbytes = (id(x), 0) if footprint is None else footprint()
-        return self.enter(x, scope, type(x).__name__, buffer, nbytes, 1)
-
-    def enter(
-        self, x: Any, scope: DisposeScope | None, kind: str, buffer: int, nbytes: int, above: int
-    ) -> Record:
-        """Begin a record of `x`, made by the user's line at least `above` calls up from who calls this."""
         record = Record(x, self._when_gone)
         key = record.key = id(x)
         serial = self.serial = self.serial + 1
         record.serial = serial
-        record.kind = kind
-        record.site = site_here(self.depth, above + 2)
+        record.kind = type(x).__name__
+        record.site = site_here(self.depth)
         if scope is None:
             place = self.root
         elif id(scope) in self.place_by_scope:
@@ -182,7 +176,7 @@ class Tracker:
         if record is None or record.ended is not None:
             return
         record.ended = how
-        record.ended_at = site_here(self.depth, 2)
+        record.ended_at = site_here(self.depth)
         self._let_go(record)
         for listener in self.listeners:
             listener.ended(record, how)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from scopes.core import is_ours
+from scopes.core.tracebacks import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

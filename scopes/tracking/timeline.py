@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
 _figures: list[Callable[[], tuple[int, int]]] = []

@@ -11,14 +11,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Self
 
-from scopes.core import set_observer
+from scopes.core.disposable import set_observer
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from scopes.core import DisposeScope
+    from scopes.core.scope import DisposeScope
 
 
 class _Current:

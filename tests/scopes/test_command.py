@@ -175,7 +175,7 @@ def test_an_interrupt_that_comes_upon_tracking_itself_is_not_lost(tmp_path: Path
         tmp_path / "program.py",
         f"{LEAK}"
         "import signal, time\n"
-        "from scopes.lowlevel import tracking\n"
+        "from scopes.tracking.tracking import current as tracking\n"
         "class Interrupting:\n"
         "    def created(self, record): pass\n"
         "    def ended(self, record, how):\n"

@@ -1,17 +1,21 @@
-from collections import OrderedDict, defaultdict, deque
+import io
+from array import array
+from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from scopes import Disposable, new_dispose_scope
-from scopes._containers import find, is_disposable
+from scopes import dispose, new_dispose_scope
+from scopes.core.containers import find, is_disposable
 from tests.strategies import Pair, Record, SlottedRecord, nestings, plain
-from tests.things import Channel, Holder, Module, Resource, Thing
+from tests.things import Holder, Module, Resource, Thing
 
 
 def found(x, *, inside=True):
@@ -32,6 +36,14 @@ def found(x, *, inside=True):
         lambda x: deque([x]),
         lambda x: OrderedDict(a=x),
         lambda x: defaultdict(list, a=[x]),
+        lambda x: {"key": x}.values(),
+        lambda x: {"key": x}.items(),
+        lambda x: {x: "value"}.keys(),
+        lambda x: MappingProxyType({"key": x}),
+        lambda x: ChainMap({"key": x}),
+        lambda x: UserList([x]),
+        lambda x: UserDict(key=x),
+        lambda x: SimpleNamespace(deep=[x]),
         lambda x: Record("text", x),
         lambda x: SlottedRecord(x),
         lambda x: Holder(x),
@@ -163,13 +175,41 @@ def test_classes_are_no_disposables() -> None:
     assert found([Thing, Resource, Record, Holder]) == []
 
 
-def test_strings_and_iterators_are_left_alone() -> None:
-    iterator = iter([Thing()])
-    assert found(["text", b"bytes", iterator, range(3)]) == []
-    assert next(iterator)
+def test_strings_ranges_and_arrays_are_left_alone() -> None:
+    assert found(["text", b"bytes", range(3), array("d", [1.0]), memoryview(b"x"), np.ones((3,))]) == []
 
 
-def test_disposable_is_a_protocol_at_run_time() -> None:
-    assert isinstance(Thing(), Disposable)
-    assert isinstance(tensor.ones((1,)), Disposable)
-    assert not isinstance(Channel(), Disposable)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda xs: (x for x in xs),
+        lambda xs: map(lambda x: x, xs),
+        lambda xs: zip(xs, xs, strict=True),
+        lambda xs: filter(None, xs),
+        iter,
+        reversed,
+        lambda xs: enumerate(xs),
+        lambda xs: {"deep": [iter(xs)]},
+    ],
+)
+@pytest.mark.parametrize("call", ["attach", "detach", "move_to_outer", "dispose_everything_but"])
+def test_an_iterator_which_a_look_would_use_up_is_refused(make, call) -> None:
+    with new_dispose_scope() as scope:
+        x = Thing()
+        items = make([x])
+        with pytest.raises(TypeError, match=r"gives its items once.*: write list\(...\) around it"):
+            getattr(scope, call)(items)
+        assert x in scope
+        assert x.whole
+        with pytest.raises(TypeError, match="gives its items once"):
+            dispose(items)
+        if not isinstance(items, dict):
+            assert len(list(items)) == 1
+
+
+def test_an_open_file_is_a_resource_and_no_iterator_to_be_refused() -> None:
+    file = io.StringIO("a\nb")
+    with new_dispose_scope() as scope:
+        assert scope.detach([file]) == [file]
+        assert scope.attach([file]) == [file]
+    assert file.closed

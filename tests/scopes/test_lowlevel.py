@@ -1,22 +1,16 @@
 import pytest
 
-from scopes import lowlevel, new_dispose_scope, statistics
-from scopes.lowlevel import Scoped, accounts_of, current, register
+from scopes import Disposable, TensorDisposedError, lowlevel, new_dispose_scope, statistics
+from scopes.lowlevel import current, register
 
 
 def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
-        "Account",
-        "Accounts",
         "Listener",
         "Record",
-        "Scoped",
-        "Tally",
-        "accounts_of",
         "callers",
         "clear_frames_of",
         "clear_library_frames",
-        "count_as",
         "current",
         "ending_by",
         "format_bytes",
@@ -25,52 +19,72 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "note_created",
         "note_ended",
         "note_made_for",
-        "nowhere",
         "owner_of",
         "parse_size",
         "record_of",
         "register",
         "site_here",
-        "tracking",
-        "when_tracking_changes",
     }
 
 
-def test_a_class_of_ones_own_needs_clear_and_register_alone() -> None:
-    class Own(Scoped):
-        __slots__ = ("held",)
+class Lease(Disposable):
+    def __init__(self) -> None:
+        self.held = True
+        super().__init__()
 
-        def __init__(self):
-            self.held = "memory"
-            register(self)
+    def _release(self) -> None:
+        self.held = False
 
-        def _clear(self):
-            held, self.held = self.held, None
-            return held is not None
+
+def test_a_class_of_ones_own_needs_a_release_and_its_bases_init_alone() -> None:
+    with new_dispose_scope() as scope:
+        lease = Lease()
+        assert lease in scope
+        assert scope.nbytes == 0
+        assert not lease.is_invalid
+    assert not lease.held
+    assert lease.is_invalid
+    with new_dispose_scope() as scope:
+        with pytest.raises(
+            TensorDisposedError, match=r"this Lease is empty: its dispose scope ended. Dispose"
+        ):
+            scope.attach(lease)
+
+
+def test_one_that_is_registered_by_hand_may_be_left_without_an_owner() -> None:
+    before = statistics.of(Lease).snapshot()
+    with new_dispose_scope() as scope:
+        owned, free = Lease.__new__(Lease), Lease.__new__(Lease)
+        register(owned)
+        register(free, is_owned=False)
+        register(owned)  # once
+        assert (owned in scope, free in scope) == (True, False)
+    figures = statistics.of(Lease).snapshot() - before
+    assert (figures.created_in_scope_count, figures.created_outside_scope_count) == (1, 1)
+
+
+def test_one_that_was_never_registered_says_what_is_missing() -> None:
+    class Forgetful(Lease):
+        def __init__(self) -> None:
+            pass
 
     with new_dispose_scope() as scope:
-        own = Own()
-        assert own in scope
-        assert scope.nbytes == 0
-    assert own.held is None
+        for use in (Forgetful().dispose, lambda: scope.attach(Forgetful())):
+            with pytest.raises(
+                RuntimeError, match=r"call super\(\).__init__\(\) as the last line of Forgetful"
+            ):
+                use()
+    assert statistics.of(Forgetful).live_count == 0
 
 
-@pytest.mark.parametrize("call", [Scoped._clear, Scoped._raise_if_disposed])
-def test_what_a_subclass_must_say_is_not_guessed(call) -> None:
-    bare = Scoped.__new__(Scoped)
-    with pytest.raises(NotImplementedError):
-        call(bare)
-
-
-def test_accounts_of_a_type_are_the_same_each_time_and_their_tally_counts() -> None:
-    class Kind:
+def test_one_that_does_not_say_what_it_gives_back_says_so_at_its_end() -> None:
+    class Silent(Disposable):
         pass
 
-    accounts = accounts_of(Kind)
-    assert accounts_of(Kind) is accounts
-    assert accounts.mine is accounts_of(Kind).mine
-    accounts.mine.outside.created += 1
-    assert statistics.of(Kind).created_outside_scope_count == 1
+    with pytest.raises(ExceptionGroup, match="1 error while") as caught:
+        with new_dispose_scope():
+            Silent.kept = Silent()
+    assert "define _release(self)" in str(caught.value.exceptions[0])
 
 
 def test_current_is_the_context_variable_of_scopes() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tensor
-from scopes import new_dispose_scope
-from tests.things import Thing
+from scopes import ScopeDisposedError, new_dispose_scope
+from tests.things import Thing, ThingDisposedError
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,15 +143,37 @@ def test_methods_move_it_from_its_owners_point_of_view(window) -> None:
             assert (window() - before).detached_from_scope_count == 2
 
 
-def test_without_an_owner_moving_does_nothing(window) -> None:
-    thing = Thing()
+def test_without_an_owner_moving_outward_or_nowhere_does_nothing(window) -> None:
+    thing, other = Thing(), Thing()
     before = window()
-    with new_dispose_scope() as scope:
+    with new_dispose_scope():
         assert thing.move_to_outer_dispose_scope() is thing
-        assert thing.move_to_other_dispose_scope(scope) is thing
+        assert thing.move_to_other_dispose_scope(None) is thing
+        assert thing.move_to_other_dispose_scope(other) is thing
         assert thing.detach_from_dispose_scope() is thing
         assert thing.owning_dispose_scope is None
     assert window() == before
+
+
+def test_what_has_no_owner_is_attached_where_it_moves(window) -> None:
+    thing, other = Thing(), Thing()
+    before = window()
+    with new_dispose_scope() as scope:
+        assert thing.move_to_other_dispose_scope(scope) is thing
+        assert other.move_to_other_dispose_scope(thing) is other
+        assert scope.disposables_view == (thing, other)
+        figures = window() - before
+        assert (figures.attached_to_scope_count, figures.detached_from_scope_count) == (2, 0)
+    assert not thing.whole
+    with pytest.raises(ScopeDisposedError):
+        Thing().move_to_other_dispose_scope(scope)
+    with new_dispose_scope() as scope, pytest.raises(ThingDisposedError):
+        thing.move_to_other_dispose_scope(scope)
+
+
+def test_where_something_moves_is_a_scope_or_what_has_one() -> None:
+    with pytest.raises(TypeError, match=r"takes a scope, a disposable that has one, or None, not a str"):
+        Thing().move_to_other_dispose_scope("outer")
 
 
 def test_a_tensor_moves_to_where_another_tensor_is() -> None:

@@ -1,13 +1,22 @@
 import dataclasses
 import threading
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scopes import DisposeStatistics, Statistics, StatisticsView, new_dispose_scope, statistics
-from scopes.core import tallies as internals
+from scopes.core.counters import block_count
 from tests.things import Channel, SpecialThing, Thing
+
+
+def end_threads(count: int, work: Callable[[], object] = Thing) -> None:
+    for _ in range(count):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
 
 # What the figures look like.
 
@@ -97,14 +106,11 @@ def test_threads_that_ended_are_folded_and_still_count(window) -> None:
         with new_dispose_scope():
             Thing()
 
-    for _ in range(300):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+    end_threads(300, work)
     assert window() == DisposeStatistics(
         created_in_scope_count=300, disposed_in_scope_count=300, finalized_count=300
     )
-    assert len(internals.ledger._entries) < 250
+    assert block_count() < 250
 
 
 def test_a_view_of_a_thread_outlives_the_thread_and_the_folding() -> None:
@@ -117,7 +123,7 @@ def test_a_view_of_a_thread_outlives_the_thread_and_the_folding() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    internals.ledger._retire()
+    end_threads(300)  # more than are kept apart
     assert views[0].created_outside_scope_count == 1
 
 
@@ -136,23 +142,6 @@ def test_a_thread_that_follows_another_does_not_inherit_its_figures() -> None:
 
 
 # Reset.
-
-
-def test_reset_starts_at_zero_and_no_figure_is_ever_negative() -> None:
-    ledger = internals._Ledger()
-    account = ledger.open(Thing)
-    old = account.inside
-    old.created += 3
-    alive = [old, old]  # with `old`, three references
-    assert ledger.total(None, None) == DisposeStatistics(created_in_scope_count=3)
-    ledger.reset()
-    assert ledger.total(None, None) == DisposeStatistics()
-    old.disposed += 3
-    del alive, old
-    account.inside.created += 1
-    assert ledger.total(None, None) == DisposeStatistics(
-        created_in_scope_count=1, disposed_in_scope_count=1, finalized_count=1
-    )
 
 
 def test_what_was_created_before_a_reset_is_counted_no_more() -> None:

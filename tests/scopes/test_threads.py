@@ -208,7 +208,7 @@ def test_a_scope_that_ends_while_threads_register_loses_none(window, hectic) -> 
             scope.dispose()
             things = [thing for future in running for thing in future.result()]
         # Who came before the end ended with it; who came after has no owner.
-        assert all(thing.whole == (thing._scope is None) for thing in things)
+        assert all(thing.whole == (thing._ended_scope is None) for thing in things)
 
     for _ in range(20):
         end_one_while_threads_register()

@@ -15,6 +15,7 @@ import scopes
 from scopes import Timeline, is_tracking, new_dispose_scope
 from scopes.lowlevel import measure_memory_by
 from scopes.tracking import timeline as timeline_module
+from scopes.tracking import tracking
 from scopes.tracking.thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
 from tests.things import Thing
 from tests.traces import Trace
@@ -159,7 +160,7 @@ def test_tracking_is_on_in_the_block_only_and_nobody_listens_after_it() -> None:
         with Timeline() as first, Timeline() as second:
             assert is_tracking()
             Thing()
-        assert scopes.lowlevel.tracking.tracker.listeners == ()
+        assert tracking.current.tracker.listeners == ()
     assert not is_tracking()
     assert repr(first).endswith("at most 100,000 events>")
     assert repr(second).endswith("at most 100,000 events>")

@@ -7,8 +7,8 @@ import weakref
 import pytest
 
 import tensor
-from scopes import _tracebacks as tracebacks
 from scopes import disposing, new_dispose_scope
+from scopes.core import tracebacks
 from scopes.lowlevel import clear_frames_of
 from tests.things import Resource, Thing
 

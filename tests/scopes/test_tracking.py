@@ -14,7 +14,7 @@ import pytest
 
 import scopes
 from scopes import disposing, is_tracking, leaks, new_dispose_scope, scope_tree, track
-from scopes.lowlevel import Record, note_created, note_ended, record_of, register, when_tracking_changes
+from scopes.lowlevel import Record, note_created, note_ended, record_of, register
 from scopes.tracking import sites, tracking
 from tests.things import Module, Thing
 
@@ -101,20 +101,6 @@ def test_an_error_in_the_block_ends_tracking() -> None:
     with pytest.raises(ZeroDivisionError), track():
         _ = 1 / 0
     assert not is_tracking()
-
-
-def test_what_is_called_at_changes_hears_of_the_first_and_the_last_block_alone() -> None:
-    heard: list[bool] = []
-    try:
-        when_tracking_changes(heard.append)
-        with track(), track():
-            pass
-        with track():
-            when_tracking_changes(heard.append)
-            assert heard == [True, False, True, True]
-    finally:
-        tracking._changes.remove(heard.append)
-        tracking._changes.remove(heard.append)
 
 
 def test_a_record_says_line_scope_type_size_thread_and_order() -> None:
