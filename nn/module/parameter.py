@@ -59,6 +59,9 @@ class Parameter(Tensor):
             parameter._become_leaf()
         return DisposeScope.replace_with(data, parameter)
 
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        pass  # `__new__` has made it whole; the base's would register it as new
+
     def __repr__(self) -> str:
         if self._array is None:
             return super().__repr__()

@@ -206,8 +206,8 @@ class ModuleCore:
                 stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
 
     def __disposables__(self) -> list[object]:
-        # What moves with the module: all that its attributes hold, also what it does not own. An iterator would be
-        # used up by a look into it.
+        # What moves with the module: all that its attributes hold, also what it does not own. A look into an
+        # iterator would use it up.
         return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
     @property

@@ -45,9 +45,6 @@ class TensorCore(Disposable):
     # Set when the handle moves away: where to.
     _ending: str
 
-    def __init__(self, *_args: object, **_kwargs: object) -> None:
-        """Do nothing: a tensor is complete and registered when it is made, by ``wrap`` and its like."""
-
     def dispose(self) -> None:
         """Give the tensor's claim on its memory back, at once; a second call does nothing.
 

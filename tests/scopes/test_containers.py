@@ -183,12 +183,12 @@ def test_strings_ranges_and_arrays_are_left_alone() -> None:
     "make",
     [
         lambda xs: (x for x in xs),
-        lambda xs: map(lambda x: x, xs),
+        lambda xs: map(id, xs),
         lambda xs: zip(xs, xs, strict=True),
         lambda xs: filter(None, xs),
         iter,
         reversed,
-        lambda xs: enumerate(xs),
+        enumerate,
         lambda xs: {"deep": [iter(xs)]},
     ],
 )

@@ -198,6 +198,15 @@ class ScopesMachine(RuleBasedStateMachine):
         if call == "out":
             assert x.real.move_to_outer_dispose_scope() is x.real
             target = None if owner is None else owner.next_outward()
+        elif call == "to" and owner is None and y.owner is not None:
+            if not x.is_whole:
+                with pytest.raises(tensor.TensorDisposedError):
+                    x.real.move_to_other_dispose_scope(y.real)
+                return
+            assert x.real.move_to_other_dispose_scope(y.real) is x.real
+            self.attached += 1
+            x.owner = y.owner
+            return
         elif call == "to":
             assert x.real.move_to_other_dispose_scope(y.real) is x.real
             target = y.owner
@@ -214,7 +223,7 @@ class ScopesMachine(RuleBasedStateMachine):
             with pytest.raises(ScopeDisposedError):
                 scope.real.dispose_everything_but(kept)
             return
-        scope.real.dispose_everything_but(kept)
+        assert scope.real.dispose_everything_but(kept) is kept
         for x in self.owned_by(scope):
             if x not in keep:
                 self.end(x)

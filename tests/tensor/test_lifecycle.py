@@ -80,9 +80,9 @@ def test_move_to_outer_dispose_scope_goes_by_the_owner_not_by_the_current_scope(
 
 def test_moves_of_a_tensor_without_an_owner_do_nothing(window):
     x = tensor.ones((1,))
-    with new_dispose_scope() as scope:
+    with new_dispose_scope():
         assert x.move_to_outer_dispose_scope() is x
-        assert x.move_to_other_dispose_scope(scope) is x
+        assert x.move_to_other_dispose_scope(None) is x
         assert x.detach_from_dispose_scope() is x
         assert x.owning_dispose_scope is None
     assert window().detached_from_scope_count == 0
