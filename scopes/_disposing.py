@@ -7,8 +7,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from scopes.core.containers import find
-from scopes.core.disposable import current, current_dispose_scope
-from scopes.core.scope import DisposeScope, dispose_each, may_be_owned
+from scopes.core.scope import DisposeScope, SuspendableScope, call_in_scope, dispose_each, may_be_owned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +83,7 @@ def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any
     @wraps(function)
     def in_scope(*args: Any, **kwargs: Any) -> Any:
         try:
-            with DisposeScope(name) as scope:
-                return scope.move_to_outer(function(*args, **kwargs))
+            return call_in_scope(name, function, args, kwargs)
         finally:
             args, kwargs = (), {}
 
@@ -104,46 +102,12 @@ def _wrap_coroutine(function: Callable[..., Any], name: str) -> Callable[..., An
     return in_scope
 
 
-class _SuspendableScope(DisposeScope):
-    """A generator's scope: current while the generator runs, out of sight while its consumer does."""
-
-    __slots__ = ("_innermost",)
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        # What is current inside: this, or a scope that the generator has open at its yield.
-        self._innermost: DisposeScope = self
-
-    def suspend(self, item: object) -> None:
-        """Give way to the consumer, and `item` to the consumer's scope."""
-        outer = self.outer_scope
-        scope = innermost = current_dispose_scope()
-        self._innermost = self if innermost is None or innermost is outer else innermost
-        while scope is not None and scope is not outer:
-            scope.move_to_other(outer, item)
-            scope = scope.outer_scope
-        current.set(outer)
-
-    def resume(self) -> None:
-        # The consumer may have gone on in another scope, task or thread.
-        self._outer = current_dispose_scope()
-        current.set(self._innermost)
-
-    def __exit__(self, *error: Any) -> None:
-        try:
-            super().__exit__(*error)
-        finally:
-            # Whatever the generator has left open: its end, perhaps by the collector, at any moment, changes
-            # nothing for its consumer.
-            current.set(self.outer_scope)
-
-
 def _wrap_generator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(function)
     def in_scope(*args: Any, **kwargs: Any) -> Any:
         given = item = None
         try:
-            with _SuspendableScope(name) as scope:
+            with SuspendableScope(name) as scope:
                 body = function(*args, **kwargs)
                 args, kwargs = (), {}
                 step = body.send
@@ -173,7 +137,7 @@ def _wrap_async_generator(function: Callable[..., Any], name: str) -> Callable[.
     async def in_scope(*args: Any, **kwargs: Any) -> Any:
         given = item = None
         try:
-            with _SuspendableScope(name) as scope:
+            with SuspendableScope(name) as scope:
                 body = function(*args, **kwargs)
                 args, kwargs = (), {}
                 step = body.asend

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -47,3 +48,14 @@ def window() -> Callable[[], DisposeStatistics]:
     gc.collect()
     before = statistics.snapshot()
     return lambda: statistics.snapshot() - before
+
+
+@pytest.fixture
+def hectic() -> Iterator[None]:
+    """Let the interpreter change threads as often as it can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)

@@ -63,7 +63,8 @@ cdef int register_new(Disposable x) except -1
 cdef int register_unowned(Disposable x) except -1
 # Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
-# Put `taker` where `giver` is in its open scope, and tell whether there was such a scope. No counter moves.
+# Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No
+# counter moves.
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept
 # What `x.dispose()` does.
 cdef int dispose_one(Disposable x) except -1

@@ -167,6 +167,9 @@ cdef Disposable promoted(PyObject* x):
 
 cdef MemberList outer_of(MemberList scope):
     """Return the nearest scope outward that has not ended. It forgets those between, which may run Python code."""
+    # Held to the end, as everywhere: the last reference to a scope may run Python code, and a field is not set
+    # before it has dropped what it held.
+    cdef MemberList _before = scope.outer
     cdef MemberList outer = scope.outer
     while outer is not None and not outer.members.is_open:
         outer = outer.outer
@@ -316,11 +319,10 @@ cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
 
 
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
-    # Held to the end: their last references may run Python code.
-    cdef MemberList before = taker.scope
+    cdef MemberList _before = taker.scope  # as told at `outer_of`
     cdef MemberList scope = owner_of(giver)
     cdef Link* link
-    if scope is None:
+    if scope is None or taker.counters is None or giver is taker:
         return False
     with cython.critical_section(_step_lock):
         if taker.link.owner is not NULL:
@@ -387,12 +389,12 @@ cdef class Disposable:
     """Base of objects that a scope owns without keeping them alive, and that statistics count.
 
     Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as the
-    last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes the object. What
-    has gone with its last reference is counted as finalized and ``_release`` is not called, for its attributes
-    go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
+    last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes the
+    object. What has gone with its last reference is counted as finalized and ``_release`` is not called, for its
+    attributes go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
 
-    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``: attached by hand,
-    a scope holds it until its end and calls that.
+    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``: attached
+    by hand, it is held by its scope, which calls that at its end.
 
     Examples
     --------
@@ -454,7 +456,7 @@ cdef class Disposable:
 
     def _finalize(self):
         """Dispose what its last reference left behind, counted as finalized: for ``__del__``."""
-        cdef MemberList scope = self.scope
+        cdef MemberList _scope = self.scope  # as told at `outer_of`
         if self.counters is not None:
             self.retire()
             self.scope = None

@@ -1,6 +1,7 @@
 import copy
 import gc
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
@@ -279,6 +280,19 @@ def test_a_plain_tensor_attribute_is_not_the_modules():
     module.dispose()
     assert not module.mask.is_invalid
     assert list(module.named_buffers()) == []
+
+
+@pytest.mark.parametrize("hold", [lambda x: [x], lambda x: {"deep": (x,)}, lambda x: SimpleNamespace(x=x)])
+def test_what_a_modules_attributes_hold_in_containers_moves_with_it(hold):
+    module = nn.Module()
+    module.stream = iter([1])  # passed over: a look would use it up
+    with new_dispose_scope() as outer:
+        with new_dispose_scope() as inner:
+            x = tensor.ones((1,))
+            module.cache = hold(x)
+            assert inner.move_to_outer(module) is module
+        assert x in outer
+    assert list(module.stream) == [1]
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -1,4 +1,7 @@
+import copy
 import gc
+import pickle
+import traceback
 import weakref
 
 import pytest
@@ -53,6 +56,27 @@ def test_the_context_of_the_group_is_the_bodys_own_exception() -> None:
             scope.attach(Resource(error=ValueError("on the way")))
             raise body
     assert caught.value.__context__ is body
+
+
+def test_the_group_prints_copies_and_pickles_whole() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        with new_dispose_scope() as scope:
+            scope.attach(Resource(error=ValueError("first")), Resource(error=KeyError("second")))
+    group = caught.value
+    assert "ValueError('first')" in repr(group)
+    assert "ValueError: first" in "".join(traceback.format_exception(group))
+    for other in (pickle.loads(pickle.dumps(group)), copy.copy(group), copy.deepcopy(group)):
+        assert other.message == group.message
+        assert [repr(error) for error in other.exceptions] == ["KeyError('second')", "ValueError('first')"]
+
+
+def test_an_interrupts_cause_pickles_whole_too() -> None:
+    with pytest.raises(KeyboardInterrupt) as caught:
+        with new_dispose_scope() as scope:
+            scope.attach(Resource(error=KeyboardInterrupt()), Resource(error=ValueError("first")))
+    assert [str(error) for error in pickle.loads(pickle.dumps(caught.value.__cause__)).exceptions] == [
+        "first"
+    ]
 
 
 def test_a_failing_disposal_leaves_the_outer_scope_current_and_whole() -> None:

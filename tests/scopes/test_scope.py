@@ -1,4 +1,6 @@
+import copy
 import io
+import pickle
 import re
 
 import pytest
@@ -385,6 +387,36 @@ def test_dispose_everything_but_a_module_keeps_what_it_holds() -> None:
         assert module.disposed == 0
 
 
+@pytest.mark.parametrize("keep", [(), (Thing,), (Thing, Thing), ([Thing, Thing],)])
+def test_dispose_everything_but_returns_what_it_keeps(keep) -> None:
+    with new_dispose_scope() as scope:
+        kept = tuple([[kind() for kind in x] if isinstance(x, list) else x() for x in keep])
+        result = scope.dispose_everything_but(*kept)
+        assert result is kept[0] if len(kept) == 1 else result == kept
+        assert len(scope) == sum(len(x) if isinstance(x, list) else 1 for x in kept)
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, pickle.dumps, lambda scope: copy.deepcopy([scope])]
+)
+def test_a_scope_is_not_copied(duplicate) -> None:
+    with new_dispose_scope("step") as scope:
+        x = Thing()
+        with pytest.raises(
+            TypeError, match=r"<DisposeScope 'step': .*> can't be copied or pickled: a copy would"
+        ):
+            duplicate(scope)
+        assert current_dispose_scope() is scope
+        assert scope.disposables_view == (x,)
+
+
+def test_a_scope_is_opened_once() -> None:
+    with new_dispose_scope("step") as scope:
+        with pytest.raises(RuntimeError, match="was opened before: open another one with new_dispose_scope"):
+            scope.__init__("again")
+        assert scope.name == "step"
+
+
 # replace_with.
 
 
@@ -397,6 +429,17 @@ def test_replace_with_gives_the_place_in_the_scope_and_moves_no_counter(window) 
         assert window() == before
         assert spare in scope
         assert x not in scope
+
+
+def test_replace_with_keeps_the_order_of_disposal() -> None:
+    log = []
+    with new_dispose_scope() as scope:
+        a, b, c = [Thing(when_cleared=log.append) for _ in range(3)]
+        d = scope.detach(Thing(when_cleared=log.append))
+        DisposeScope.replace_with(b, d)
+        assert scope.disposables_view == (a, d, c)
+    assert log == [c, d, a]
+    b.dispose()
 
 
 def test_replace_with_of_what_has_no_owner_does_nothing() -> None:

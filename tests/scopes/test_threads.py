@@ -3,29 +3,27 @@
 import asyncio
 import contextvars
 import random
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import tensor
-from scopes import DisposeStatistics, current_dispose_scope, disposing, new_dispose_scope, statistics
+from scopes import (
+    Disposable,
+    DisposeScope,
+    DisposeStatistics,
+    ScopeDisposedError,
+    TensorDisposedError,
+    current_dispose_scope,
+    disposing,
+    new_dispose_scope,
+    statistics,
+)
 from tests.things import Channel, Thing
 
 THREADS = 16
-
-
-@pytest.fixture
-def hectic() -> Iterator[None]:
-    """Let the interpreter change threads as often as it can."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def on_threads(work: Callable[[int], object], count: int = THREADS) -> list[object]:
@@ -268,6 +266,85 @@ def test_figures_read_while_others_count_are_never_negative(hectic) -> None:
             Thing()
 
     on_threads(work, 4)
+
+
+class Once(Disposable):
+    """Says how often it was released."""
+
+    __slots__ = ("releases",)
+
+    def __init__(self) -> None:
+        self.releases: list[int] = []
+        super().__init__()
+
+    def _release(self) -> None:
+        self.releases.append(1)
+
+
+def change_what_all_share(n: int, things: list[Once], scopes: list[DisposeScope]) -> None:
+    chance = random.Random(n)
+    for _ in range(300):
+        k, m = chance.randrange(len(things)), chance.randrange(len(scopes))
+        thing, scope, other = things[k], scopes[m], chance.choice(scopes)
+        try:
+            match chance.randrange(12):
+                case 0:
+                    thing.dispose()
+                case 1:
+                    things[k] = Once()
+                case 2:
+                    scopes[m] = contextvars.copy_context().run(new_dispose_scope)
+                    scope.dispose()
+                case 3:
+                    scope.dispose_everything_but(thing)
+                case 4:
+                    scope.attach(*things[k : k + 5])
+                case 5:
+                    scope.detach(thing)
+                case 6:
+                    thing.detach_from_dispose_scope()
+                case 7:
+                    thing.move_to_outer_dispose_scope()
+                case 8:
+                    thing.move_to_other_dispose_scope(other)
+                case 9:
+                    DisposeScope.replace_with(thing, things[chance.randrange(len(things))])
+                case 10:
+                    assert all(isinstance(x, Once) for x in scope.disposables_view)
+                case _:
+                    scope.move_to_other(other, things[: k + 1])
+        except (ScopeDisposedError, TensorDisposedError):
+            pass  # another thread was quicker
+
+
+def test_sixteen_threads_that_change_the_same_objects_and_scopes_end_each_once(window, hectic) -> None:
+    all_things: list[Once] = []
+    context = contextvars.copy_context()
+
+    class Kept(list[Once]):
+        def __setitem__(self, key, thing):
+            all_things.append(thing)
+            super().__setitem__(key, thing)
+
+    things = Kept([Once() for _ in range(40)])
+    all_things += things
+    scopes = [context.run(new_dispose_scope) for _ in range(6)]
+    on_threads(lambda n: change_what_all_share(n, things, scopes))
+    for scope in scopes:
+        if not scope.is_disposed:
+            assert {id(x) for x in scope.disposables_view} == {id(x) for x in all_things if x in scope}
+            assert len(scope) == len(scope.disposables_view)
+    alive = [x for x in all_things if not x.is_invalid]
+    assert all(x.releases == [] for x in alive)
+    assert window().live_count == len(alive)
+    for scope in scopes:
+        scope.dispose()
+    for x in all_things:
+        x.dispose()
+    assert all(x.releases == [1] for x in all_things)
+    figures = window()
+    assert (figures.live_count, figures.finalized_count) == (0, 0)
+    assert figures.disposed_in_scope_count + figures.disposed_outside_scope_count == len(all_things)
 
 
 @pytest.mark.soak
