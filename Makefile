@@ -2,62 +2,75 @@
 PYTHON ?= python3
 MATRIX ?= 3.11 3.12 3.13
 
-VENV := .venv
+# A debugging build and one with sanitizers have environments of their own: nothing is compiled into two of them.
+DEBUG ?=
+SANITIZE ?=
+KIND := $(if $(SANITIZE),-sanitize,$(if $(DEBUG),-debug))
+VENV := .venv$(KIND)
 BIN := $(VENV)/bin
-INSTALL := -m pip install --quiet --disable-pip-version-check --editable
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 BENCH_FLAGS ?=
+TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
+
+PACKAGES := scopes tensor nn
+COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test check bench performance soak matrix clean
+.PHONY: help demo test build check bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
-	@echo "make test    the tests, doctests and documentation blocks, but for the long ones"
+	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
+	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format) and mypy --strict"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs, and 500 random examples of each property"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
-	@echo "make clean   remove environments, caches and results"
+	@echo "make clean   remove environments, builds, caches and results"
+	@echo "With DEBUG=1 or SANITIZE=address,undefined: the same in a build with checks; see CONTRIBUTING.md"
 
-demo: $(VENV)/.has-examples
+demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
-test: $(VENV)/.has-test
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+test: $(VENV)/.has-test $(VENV)/.built
+	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS)
 
-check: $(VENV)/.has-check
+build: $(VENV)/.built
+
+check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(VENV)/.has-bench
+bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
 
 # The other Pythons get the same NumPy, where there is one for them: what is compared is Python.
-performance: $(VENV)/.has-bench
+performance: $(VENV)/.has-bench $(VENV)/.built
 	@numpy=$$($(BIN)/python -c 'import numpy; print(numpy.__version__)'); flags=; \
 	own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	for version in $(MATRIX); do \
 		test $$version != $$own || continue; \
 		python=$$(.ci/find-python $$version) || { echo "== Python $$version: not installed"; continue; }; \
-		$(MAKE) --no-print-directory PYTHON="$$python" VENV=".venv-$$version" .venv-$$version/.has-report || exit 1; \
-		.venv-$$version/bin/python -m pip install --quiet --disable-pip-version-check "numpy==$$numpy" || true; \
-		flags="$$flags --python=$(CURDIR)/.venv-$$version/bin/python"; \
+		venv=.venv-$$version$(KIND); \
+		$(MAKE) --no-print-directory PYTHON="$$python" VENV=$$venv $$venv/.has-report $$venv/.built || exit 1; \
+		$$venv/bin/python -m pip install --quiet --disable-pip-version-check "numpy==$$numpy" || true; \
+		flags="$$flags --python=$(CURDIR)/$$venv/bin/python"; \
 	done; \
 	$(BIN)/python -m benchmarks.performance $$flags $(BENCH_FLAGS)
 
-soak: $(VENV)/.has-test
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "soak or hypothesis"
+soak: $(VENV)/.has-test $(VENV)/.built
+	HYPOTHESIS_PROFILE=soak $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) -m "soak or hypothesis"
 
 matrix:
 	@found=0; \
 	for version in $(MATRIX); do \
 		python=$$(.ci/find-python $$version) || { echo "== Python $$version: not installed"; continue; }; \
 		found=1; echo "== Python $$version: $$python"; \
-		$(MAKE) --no-print-directory test PYTHON="$$python" VENV=".venv-$$version" || exit 1; \
+		$(MAKE) --no-print-directory test PYTHON="$$python" VENV=".venv-$$version$(KIND)" || exit 1; \
 	done; \
 	test $$found = 1 || { echo "none of Python $(MATRIX) is installed"; exit 1; }
 
@@ -66,9 +79,48 @@ clean:
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# How it is compiled: with $$CXX if that is set, with a compiler of the machine, or with Zig's, which comes as a
+# wheel. The build tree is in the environment, so that only what has changed is compiled again.
+CXX_FOUND := $(if $(filter default undefined,$(origin CXX)),$(shell for c in c++ g++ clang++; do command -v $$c && break; done),$(CXX))
+ifeq ($(CXX_FOUND),)
+COMPILER := $(VENV)/.has-compiler
+WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CC="python -m ziglang cc" CXX="python -m ziglang c++"
+endif
+BUILD := --config-settings=build-dir=$(VENV)/build \
+	--config-settings=cmake.build-type=$(if $(DEBUG),Debug,Release) \
+	--config-settings=cmake.define.SANITIZE=$(SANITIZE)
+ifneq ($(SANITIZE),)
+# Python itself is not compiled with them, so they are loaded before it; it frees no memory at its end, hence no
+# search for leaks, and it must not hide freed objects in pools of its own.
+SANITIZED := LD_PRELOAD="$$($(CXX_FOUND) -print-file-name=libasan.so) $$($(CXX_FOUND) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+endif
+
+$(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
+	@echo "== Compiling disposescope into $(VENV) ($(if $(SANITIZE),sanitizers: $(SANITIZE),$(if $(DEBUG),debugging build,release)))"
+	$(WITH) $(PIP) install --verbose --no-deps --no-build-isolation $(BUILD) --editable .
+	@touch $@
+
+# Changes when a module is added, removed or renamed: the installed package has to know.
+$(VENV)/.files: $(VENV)/.made FORCE
+	@find $(PACKAGES) -name '*.py*' ! -name '*.pyc' | sort > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(VENV)/.has-backend: pyproject.toml $(VENV)/.made
+	@echo "== Installing what compiles disposescope into $(VENV)"
+	$(PIP) install cmake ninja $$($(BIN)/python -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+	@touch $@
+
+$(VENV)/.has-compiler: $(VENV)/.made
+	@echo "== No C++ compiler (c++, g++, clang++) found: compiling with Zig's, from PyPI (ziglang, 90 MB); its first use takes minutes"
+	$(PIP) install ziglang
+	@touch $@
+
 # A stamp for each extra, so that a second call installs nothing.
-$(VENV)/.has-%: pyproject.toml $(VENV)/.made
-	$(BIN)/python $(INSTALL) ".[$*]"
+$(VENV)/.has-%: pyproject.toml $(VENV)/.made | $(VENV)/.built
+	@echo "== Installing what 'make' needs for: $*"
+	$(PIP) install "disposescope[$*]"
 	@touch $@
 
 $(VENV)/.made:

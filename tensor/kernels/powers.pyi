@@ -1,0 +1,3 @@
+import numpy as np
+
+integer_power: np.ufunc
