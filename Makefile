@@ -14,17 +14,19 @@ BENCH_FLAGS ?=
 TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
 
 PACKAGES := scopes tensor nn
+MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
 COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test build check bench performance soak matrix clean FORCE
+.PHONY: help demo test build check dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
-	@echo "make check   ruff (lint and format) and mypy --strict"
+	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
+	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs, and 500 random examples of each property"
@@ -44,6 +46,18 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/cython-lint $(PACKAGES)
+	$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .ci/stubtest-allowlist --ignore-unused-allowlist \
+		$(MODULES)
+
+# The source archive, the wheel built from it, and a program on the wheel, in a new environment.
+dist: $(VENV)/.made $(COMPILER)
+	rm -rf dist .venv-dist
+	$(PIP) install build
+	$(WITH) $(BIN)/python -m build
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip --disable-pip-version-check install dist/*.whl
+	.venv-dist/bin/python examples/scopes_tour.py
 
 bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
