@@ -37,6 +37,7 @@ from tensor.kernels.placing import (
     where_nonzero,
     zeros,
 )
+from tensor.kernels.powers import integer_power, whole_exponent
 from tensor.kernels.scatter_add import spread
 from tensor.kernels.splitting import split_in_place
 from tensor.memory import pool as _pool
@@ -209,6 +210,9 @@ class Pooled:
             return _wrapped(self._array ** plain(other))
         if type(other) in _NUMBERS and other in _POWERS:
             return _wrapped(of_one(_POWERS[other], self._array))
+        n = whole_exponent(self._array, other)
+        if n is not None:
+            return _wrapped(of_two(integer_power, self._array, n))
         return _wrapped(of_two(np.power, self._array, plain(other)))
 
     def __rpow__(self, other: Any) -> Any:
@@ -318,6 +322,11 @@ def _matmul(x1: Any, x2: Any) -> Any:
     return out if out.nbytes < pool.min_pooled else _wrapped(out)
 
 
+def _pow(x1: Any, x2: Any) -> Any:
+    n = whole_exponent(x1, x2)
+    return x1**x2 if n is None else integer_power(x1, n)
+
+
 def _where_nonzero(x: Any, by: Any) -> Any:
     if type(x) is Pooled and type(by) is Pooled:
         return around(where_nonzero(x._array, by._array))
@@ -343,6 +352,7 @@ class Namespace:
 
     asarray = staticmethod(_as_array)
     matmul = staticmethod(_matmul)
+    pow = staticmethod(_pow)
     spread = staticmethod(_pooling(spread))
     where = staticmethod(_pooling(where))
     where_nonzero = staticmethod(_where_nonzero)

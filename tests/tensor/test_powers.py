@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import tensor
 from tensor.kernels.powers import integer_power, whole_exponent
 
 INF, NAN = float("inf"), float("nan")
@@ -136,3 +138,40 @@ def test_it_is_for_floats_and_small_whole_exponents():
         assert whole_exponent(x, n) is None
     for array in (x.astype(np.int64), x.astype(np.float16), x.astype(complex), 2.0, np.float64(2), None):
         assert whole_exponent(array, 3) is None
+
+
+FORMS = {
+    "an operator": lambda x, n: x**n,
+    "a function": tensor.pow,
+    "out=": lambda x, n: tensor.pow(x, n, out=tensor.empty_like(x)),
+    "in place": lambda x, n: x.clone().pow_(n),
+    "an operator in place": lambda x, n: operator.ipow(x.clone(), n),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("n", [3, 3.0, -2, 13])
+@pytest.mark.parametrize("shape", [(), (5,), (0,), (40, 1000), (300_000,)], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_each_form_of_pow_multiplies(form, n, shape, dtype):
+    array = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    found = form(tensor.tensor(array), n)
+    assert found.dtype == dtype
+    assert np.array_equal(found.numpy(), integer_power(array, int(n)))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_other_powers_and_other_dtypes_are_numpys(form):
+    for data, n in (([1.5, 2.5], 0.5), ([1.5, 2.5], -1.5), ([2, -3], 3), ([1.5, -2.0], 100), ([2, 3], True)):
+        x = tensor.tensor(data)
+        assert np.array_equal(form(x, n).numpy(), np.power(x.numpy(), n))
+
+
+@pytest.mark.parametrize("n", [3, 4.0, -2, -3])
+def test_derivatives_of_powers_are_powers(n):
+    x = tensor.tensor([1.5, -2.0, 0.25], dtype=tensor.float64, requires_grad=True)
+    (first,) = tensor.autograd.grad((x**n).sum(), x, create_graph=True)
+    (second,) = tensor.autograd.grad(first.sum(), x)
+    assert np.allclose(first.detach().numpy(), n * x.detach().numpy() ** (n - 1), rtol=1e-15)
+    assert np.allclose(second.numpy(), n * (n - 1) * x.detach().numpy() ** (n - 2), rtol=1e-15)
+    assert tensor.autograd.gradgradcheck(lambda x: x**n, (x,))

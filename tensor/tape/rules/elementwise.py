@@ -14,9 +14,9 @@ def _power_slope(xp: Any, a: Any, b: Any) -> Any:
     if not hasattr(b, "dtype"):
         if b == 2:
             return 2 * a
-        return xp.zeros_like(a) if b == 0 else b * a ** (b - 1)
+        return xp.zeros_like(a) if b == 0 else b * xp.pow(a, b - 1)
     zero = b == 0
-    return xp.where(zero, 0, b * a ** xp.where(zero, 1, b - 1))
+    return xp.where(zero, 0, b * xp.pow(a, xp.where(zero, 1, b - 1)))
 
 
 def _log_where_not_zero(xp: Any, a: Any) -> Any:
