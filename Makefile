@@ -98,7 +98,9 @@ clean:
 CXX_FOUND := $(if $(filter default undefined,$(origin CXX)),$(shell for c in c++ g++ clang++; do command -v $$c && break; done),$(CXX))
 ifeq ($(CXX_FOUND),)
 COMPILER := $(VENV)/.has-compiler
-WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CC="python -m ziglang cc" CXX="python -m ziglang c++"
+# The same flags for all that is compiled: Zig makes its C++ library once for each set of them.
+ZIG_FLAGS := -O2 -fPIC -mcpu=baseline
+WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CXX="python -m ziglang c++" CXXFLAGS="$(ZIG_FLAGS)"
 endif
 BUILD := --config-settings=build-dir=$(VENV)/build \
 	--config-settings=cmake.build-type=$(if $(DEBUG),Debug,Release) \
@@ -127,8 +129,11 @@ $(VENV)/.has-backend: pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(VENV)/.has-compiler: $(VENV)/.made
-	@echo "== No C++ compiler (c++, g++, clang++) found: compiling with Zig's, from PyPI (ziglang, 90 MB); its first use takes minutes"
+	@echo "== No C++ compiler found (c++, g++, clang++): compiling with Zig's, installed from PyPI (ziglang, 100 MB)"
 	$(PIP) install ziglang
+	@echo "== Zig makes its C++ library, once for this user: one to four minutes"
+	echo 'int main() {}' > $(VENV)/empty.cpp
+	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -s -o $(VENV)/empty.so $(VENV)/empty.cpp
 	@touch $@
 
 # A stamp for each extra, so that a second call installs nothing.
