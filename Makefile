@@ -1,11 +1,12 @@
 # With only make and a Python of 3.11 or later:  make demo   make test
 PYTHON ?= python3
-MATRIX ?= 3.11 3.12 3.13
+MATRIX ?= 3.11 3.12 3.13 3.14
 
-# A debugging build and one with sanitizers have environments of their own: nothing is compiled into two of them.
+# A debugging build, and each with sanitizers, has an environment of its own with the build tree in it.
 DEBUG ?=
 SANITIZE ?=
-KIND := $(if $(SANITIZE),-sanitize,$(if $(DEBUG),-debug))
+comma := ,
+KIND := $(addprefix -,$(subst $(comma),-,$(SANITIZE)))$(if $(DEBUG),-debug)
 VENV := .venv$(KIND)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -47,8 +48,8 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/cython-lint $(PACKAGES)
-	$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .ci/stubtest-allowlist --ignore-unused-allowlist \
-		$(MODULES)
+	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
+		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)
 
 # The source archive, the wheel built from it, and a program on the wheel, in a new environment.
 dist: $(VENV)/.made $(COMPILER)
@@ -98,8 +99,8 @@ clean:
 CXX_FOUND := $(if $(filter default undefined,$(origin CXX)),$(shell for c in c++ g++ clang++; do command -v $$c && break; done),$(CXX))
 ifeq ($(CXX_FOUND),)
 COMPILER := $(VENV)/.has-compiler
-# The same flags for all that is compiled: Zig makes its C++ library once for each set of them.
-ZIG_FLAGS := -O2 -fPIC -mcpu=baseline
+# The same for all that is compiled, with or without symbols too: Zig makes its C++ library once for each set of them.
+ZIG_FLAGS := -fPIC -mcpu=baseline $(if $(DEBUG),-O1 -g,-O2 -s)
 WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CXX="python -m ziglang c++" CXXFLAGS="$(ZIG_FLAGS)"
 endif
 BUILD := --config-settings=build-dir=$(VENV)/build \
@@ -108,12 +109,14 @@ BUILD := --config-settings=build-dir=$(VENV)/build \
 ifneq ($(SANITIZE),)
 # Python itself is not compiled with them, so they are loaded before it; it frees no memory at its end, hence no
 # search for leaks, and it must not hide freed objects in pools of its own.
-SANITIZED := LD_PRELOAD="$$($(CXX_FOUND) -print-file-name=libasan.so) $$($(CXX_FOUND) -print-file-name=libstdc++.so)" \
+PRELOADED := $(if $(findstring address,$(SANITIZE)),libasan.so) $(if $(findstring thread,$(SANITIZE)),libtsan.so) \
+	libstdc++.so
+SANITIZED := LD_PRELOAD="$(foreach library,$(PRELOADED),$$($(CXX_FOUND) -print-file-name=$(library)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 endif
 
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
-	@echo "== Compiling disposescope into $(VENV) ($(if $(SANITIZE),sanitizers: $(SANITIZE),$(if $(DEBUG),debugging build,release)))"
+	@echo "== Compiling disposescope into $(VENV): $(if $(DEBUG),debugging build,release)$(if $(SANITIZE), with $(SANITIZE))"
 	$(WITH) $(PIP) install --verbose --no-deps --no-build-isolation $(BUILD) --editable .
 	@touch $@
 
@@ -133,7 +136,7 @@ $(VENV)/.has-compiler: $(VENV)/.made
 	$(PIP) install ziglang
 	@echo "== Zig makes its C++ library, once for this user: one to four minutes"
 	echo 'int main() {}' > $(VENV)/empty.cpp
-	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -s -o $(VENV)/empty.so $(VENV)/empty.cpp
+	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -o $(VENV)/empty.so $(VENV)/empty.cpp
 	@touch $@
 
 # A stamp for each extra, so that a second call installs nothing.
