@@ -1,11 +1,12 @@
 # With only make and a Python of 3.11 or later:  make demo   make test
 PYTHON ?= python3
-MATRIX ?= 3.11 3.12 3.13
+MATRIX ?= 3.11 3.12 3.13 3.14
 
-# A debugging build and one with sanitizers have environments of their own: nothing is compiled into two of them.
+# A debugging build, and each with sanitizers, has an environment of its own with the build tree in it.
 DEBUG ?=
 SANITIZE ?=
-KIND := $(if $(SANITIZE),-sanitize,$(if $(DEBUG),-debug))
+comma := ,
+KIND := $(addprefix -,$(subst $(comma),-,$(SANITIZE)))$(if $(DEBUG),-debug)
 VENV := .venv$(KIND)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -14,17 +15,19 @@ BENCH_FLAGS ?=
 TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
 
 PACKAGES := scopes tensor nn
+MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
 COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test build check bench performance soak matrix clean FORCE
+.PHONY: help demo test build check dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
-	@echo "make check   ruff (lint and format) and mypy --strict"
+	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
+	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs, and 500 random examples of each property"
@@ -44,6 +47,18 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/cython-lint $(PACKAGES)
+	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
+		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)
+
+# The source archive, the wheel built from it, and a program on the wheel, in a new environment.
+dist: $(VENV)/.made $(COMPILER)
+	rm -rf dist .venv-dist
+	$(PIP) install build
+	$(WITH) $(BIN)/python -m build
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip --disable-pip-version-check install dist/*.whl
+	.venv-dist/bin/python examples/scopes_tour.py
 
 bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
@@ -84,7 +99,9 @@ clean:
 CXX_FOUND := $(if $(filter default undefined,$(origin CXX)),$(shell for c in c++ g++ clang++; do command -v $$c && break; done),$(CXX))
 ifeq ($(CXX_FOUND),)
 COMPILER := $(VENV)/.has-compiler
-WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CC="python -m ziglang cc" CXX="python -m ziglang c++"
+# The same for all that is compiled, with or without symbols too: Zig makes its C++ library once for each set of them.
+ZIG_FLAGS := -fPIC -mcpu=baseline $(if $(DEBUG),-O1 -g,-O2 -s)
+WITH := PATH="$(CURDIR)/$(BIN):$$PATH" CXX="python -m ziglang c++" CXXFLAGS="$(ZIG_FLAGS)"
 endif
 BUILD := --config-settings=build-dir=$(VENV)/build \
 	--config-settings=cmake.build-type=$(if $(DEBUG),Debug,Release) \
@@ -92,12 +109,14 @@ BUILD := --config-settings=build-dir=$(VENV)/build \
 ifneq ($(SANITIZE),)
 # Python itself is not compiled with them, so they are loaded before it; it frees no memory at its end, hence no
 # search for leaks, and it must not hide freed objects in pools of its own.
-SANITIZED := LD_PRELOAD="$$($(CXX_FOUND) -print-file-name=libasan.so) $$($(CXX_FOUND) -print-file-name=libstdc++.so)" \
+PRELOADED := $(if $(findstring address,$(SANITIZE)),libasan.so) $(if $(findstring thread,$(SANITIZE)),libtsan.so) \
+	libstdc++.so
+SANITIZED := LD_PRELOAD="$(foreach library,$(PRELOADED),$$($(CXX_FOUND) -print-file-name=$(library)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 endif
 
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
-	@echo "== Compiling disposescope into $(VENV) ($(if $(SANITIZE),sanitizers: $(SANITIZE),$(if $(DEBUG),debugging build,release)))"
+	@echo "== Compiling disposescope into $(VENV): $(if $(DEBUG),debugging build,release)$(if $(SANITIZE), with $(SANITIZE))"
 	$(WITH) $(PIP) install --verbose --no-deps --no-build-isolation $(BUILD) --editable .
 	@touch $@
 
@@ -113,8 +132,11 @@ $(VENV)/.has-backend: pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(VENV)/.has-compiler: $(VENV)/.made
-	@echo "== No C++ compiler (c++, g++, clang++) found: compiling with Zig's, from PyPI (ziglang, 90 MB); its first use takes minutes"
+	@echo "== No C++ compiler found (c++, g++, clang++): compiling with Zig's, installed from PyPI (ziglang, 100 MB)"
 	$(PIP) install ziglang
+	@echo "== Zig makes its C++ library, once for this user: one to four minutes"
+	echo 'int main() {}' > $(VENV)/empty.cpp
+	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -o $(VENV)/empty.so $(VENV)/empty.cpp
 	@touch $@
 
 # A stamp for each extra, so that a second call installs nothing.

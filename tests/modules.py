@@ -23,9 +23,9 @@ IN_FOLDERS = {"nn.optim.lr_scheduler", "scopes.testing.plugin"}
 
 
 def modules_of(package: str) -> dict[str, Path]:
-    """Each module of `package` by its dotted name."""
+    """Each module of `package`, compiled ones too, by its dotted name."""
     found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
+    for path in sorted(p for p in (ROOT / package).rglob("*.p*") if p.suffix in {".py", ".pxd", ".pyx"}):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -22,6 +23,8 @@ ALLOWED = {
 # What one module may import besides: only who has it loads that module.
 HOSTS = {"scopes.testing.plugin": {"pytest"}}
 FOR_TYPES_ALONE = {"typing_extensions"}
+# Declarations that come with Cython.
+WITH_CYTHON = {"cpython", "cython", "libc", "libcpp"}
 OWN = set(ALLOWED)
 # Folders, and modules beside them, from the bottom up: each imports from itself and from those before it,
 # for types too. A package's face imports from all of them.
@@ -58,7 +61,23 @@ def imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
             for child in ast.iter_child_nodes(node):
                 yield from walk(child, deep, types)
 
-    yield from walk(ast.parse(path.read_text()), False, False)
+    if path.suffix == ".py":
+        yield from walk(ast.parse(path.read_text()), False, False)
+    else:
+        yield from compiled_imports(path)
+
+
+def compiled_imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
+    """Do the same for a compiled module: each import and cimport of its source and of its declarations."""
+    pattern = r"^( *)(?:from (\S+) )?c?import (\([^)]*\)|.*)"
+    for source in {path, path.with_suffix(".pxd")}:
+        text = source.read_text() if source.exists() else ""
+        for indent, module, listed in re.findall(pattern, text, re.MULTILINE):
+            assert not module.startswith("."), f"{source} imports relatively"
+            names = [part.split()[0] for part in listed.strip("()").split(",") if part.split()]
+            for name in [module] if module else names:
+                if name.partition(".")[0] not in WITH_CYTHON:
+                    yield name, names if module else [], bool(indent), False
 
 
 @pytest.mark.parametrize("package", ALLOWED)

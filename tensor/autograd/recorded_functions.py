@@ -93,6 +93,7 @@ class Functions:
     ones = ones
     ones_like = ones_like
     permute_dims = shapes.permute_dims
+    pow = elementwise.pow
     prod = reductions.prod
     real = _real
     reshape = shapes.reshape

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tensor.kernels.power import power
 from tensor.kernels.scatter_add import spread
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 
@@ -26,6 +27,7 @@ class Namespace:
 
     spread = staticmethod(spread)
     keep_where = staticmethod(keep_where)
+    pow = staticmethod(power)
     where = staticmethod(where)
     where_nonzero = staticmethod(where_nonzero)
 

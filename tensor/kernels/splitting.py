@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels.powers import integer_power
 from tensor.kernels.threads import in_pieces, threads
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _CHEAP = (
 _DEAR = "cos exp exp2 log log2 sin tanh"
 _COSTS: dict[Any, str] = {getattr(np, name): "cheap" for name in _CHEAP.split()}
 _COSTS.update({getattr(np, name): "dear" for name in _DEAR.split()})
+_COSTS[integer_power] = "cheap"  # as cubes are; what takes longer is divided late
 
 
 def cost_of(function: Callable[..., Any]) -> str:

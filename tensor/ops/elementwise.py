@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate
 import numpy as np
 
 from tensor.kernels.context import run_kernel
-from tensor.kernels.powers import integer_power
+from tensor.kernels.power import power
 from tensor.kernels.selecting import where as place_where
 from tensor.kernels.splitting import on_threads
 from tensor.ops.data import as_data
@@ -79,24 +79,6 @@ def _binary(
 def reciprocal_root(x: Any) -> Any:
     """Return 1 / sqrt(x)."""
     return np.reciprocal(np.sqrt(x))
-
-
-def power(x1: Any, x2: Any) -> Any:
-    """Return ``x1 ** x2``: integer powers of floats by products, a tenth of np.power's time and less."""
-    if (
-        isinstance(x2, (int, float))
-        and -_MOST_PRODUCTS <= x2 <= _MOST_PRODUCTS
-        and x2 == int(x2)
-        and type(x1) is np.ndarray
-        and x1.dtype.char in "fd"
-        and type(x2) is not np.float64  # which has a dtype of its own
-    ):
-        return integer_power(x1, int(x2))
-    return x1**x2
-
-
-# Up to this exponent products are as exact as `integer_power` says.
-_MOST_PRODUCTS = 64
 
 
 # Arithmetic

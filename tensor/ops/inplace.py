@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tensor.kernels import special
+from tensor.kernels.powers import integer_power, whole_exponent
 from tensor.kernels.special import relu_of
 from tensor.kernels.splitting import split_in_place
 from tensor.ops import elementwise as f
@@ -66,10 +67,15 @@ def _binary(name: str, ufunc: np.ufunc, *, operator: bool = False) -> Callable[[
 
         def write(array: Array) -> None:
             # The other's array only now: making room for the write may have moved it.
+            given = operand(other)
+            n = whole_exponent(array, given) if ufunc is np.power else None
             try:
-                split_in_place(ufunc, (array, operand(other)), array)
+                if n is None:
+                    split_in_place(ufunc, (array, given), array)
+                else:
+                    split_in_place(integer_power, (array, n), array)
             except (TypeError, ValueError, OverflowError) as error:
-                raise _misfit(name, error, array, operand(other)) from None
+                raise _misfit(name, error, array, given) from None
 
         del given  # a reference to an array would look like somebody who wants the old values
         if self._node is None and node is None:

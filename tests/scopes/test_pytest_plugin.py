@@ -41,6 +41,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         if conftest:
             pytester.makeconftest(beginning + conftest)
         given = ["--strict-markers", "-p", "no:cacheprovider", "-W", "error"]
+        # The module that finds an editable installation is loaded before pytest.
+        given += ["-W", "ignore:Module already imported so cannot be rewritten; _editable_"]
         # Other plugins would add words of their own to what is compared, or modules.
         given += ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         if apart:

@@ -16,11 +16,11 @@ def _power_by_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
     if not hasattr(b, "dtype"):
         if b == 2:
             return g * conj(xp, 2 * a)
-        return xp.zeros_like(g) if b == 0 else g * conj(xp, b * a ** (b - 1))
+        return xp.zeros_like(g) if b == 0 else g * conj(xp, b * xp.pow(a, b - 1))
     zero = b == 0
     if not xp.any(zero):
-        return g * conj(xp, b * a ** (b - 1))
-    return xp.keep_where(g * conj(xp, b * a ** xp.where(zero, 1, b - 1)), ~zero)
+        return g * conj(xp, b * xp.pow(a, b - 1))
+    return xp.keep_where(g * conj(xp, b * xp.pow(a, xp.where(zero, 1, b - 1))), ~zero)
 
 
 def _power_by_exponent(xp: Any, g: Any, a: Any, b: Any, out: Any) -> Any:
