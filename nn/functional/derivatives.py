@@ -54,7 +54,7 @@ define(
     bias=lambda xp, g: g,
 )
 define("embedding", weight=_embedding)
-define("dropout", input=lambda xp, g, bits, scale: g * _unpacked(bits, g.shape) * scale)
+define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) / deviation, inverse = 1 / deviation
 
@@ -131,7 +131,9 @@ define(
 )
 define(
     "nll_loss",
-    input=lambda xp, g, key, counts, shape: xp.spread(-g if counts is None else -g * counts, key, shape),
+    input=lambda xp, g, key, counts, shape: xp.spread(
+        -g if counts is None else xp.keep_where(-g * counts, counts != 0), key, shape
+    ),
 )
 
 # Losses of each element save what they compare, and `share`, what one value counts in the reduction. Their

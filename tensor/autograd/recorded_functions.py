@@ -44,8 +44,12 @@ def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Ten
     return apply(RULES["spread"], lambda array: spread(leave(array), key, shape), (values,), key=key)
 
 
+def _keep_where(x: Any, mask: Any) -> Any:
+    return elementwise.where(mask, x, 0)
+
+
 def _where_nonzero(x: Any, by: Any) -> Any:
-    return x * (by != 0)
+    return _keep_where(x, by != 0)
 
 
 class Functions:
@@ -75,6 +79,8 @@ class Functions:
     flip = moving.flip
     floor_divide = elementwise.floor_divide
     int64 = np.int64
+    isnan = elementwise.isnan
+    keep_where = _keep_where
     log = elementwise.log
     log1p = elementwise.log1p
     logaddexp = elementwise.logaddexp

@@ -336,15 +336,37 @@ def running(ufunc: np.ufunc, array: Array, axis: int) -> Array:
     return ufunc.accumulate(array, axis, out=_pool.empty(array.shape, array.dtype, array))
 
 
+def keep_where(x: Any, mask: Any) -> Any:
+    """Return `x` where `mask` is true, else 0, also where `x` is infinite or nan there: by bits.
+
+    A product takes as long (64x128 float32: 3.9 us, this 4.8; 512x1024: 290 us, this 170), np.where twice to
+    ten times as long.
+    """
+    if (
+        type(x) is ndarray
+        and type(mask) is ndarray
+        and x.shape == mask.shape
+        and x.itemsize in _BITS
+        and x.nbytes < _LEAST_BITS
+    ):
+        bits = mask.astype(_BITS[x.itemsize])
+        np.negative(bits, bits)
+        bits &= x.view(bits.dtype)
+        return bits.view(x.dtype)
+    return where(mask, x, 0)
+
+
 def where_nonzero(x: Array, by: Array, out: Array | None = None) -> Any:
-    """Return ``x * (by != 0)`` of large arrays of one shape, without a mask of that shape beside it.
+    """Return ``keep_where(x, by != 0)`` of large arrays of one shape, without a mask of that shape beside it.
 
     The result may be written to `out`, which may be `x`.
     """
-    if not (x.flags.c_contiguous and by.flags.c_contiguous):
-        return of_two(np.multiply, x, of_two(np.not_equal, by, 0))
+    if not (x.flags.c_contiguous and by.flags.c_contiguous and x.itemsize in _BITS):
+        return where(of_two(np.not_equal, by, 0), x, 0)
     return _by_parts(_keep_nonzero, (x, by), room(x.nbytes, x.shape, x.dtype) if out is None else out)
 
 
 def _keep_nonzero(x: Array, by: Array, *, out: Array) -> None:
-    np.multiply(x, np.not_equal(by, 0), out=out)
+    bits = np.not_equal(by, 0).astype(_BITS[x.itemsize])
+    np.negative(bits, bits)
+    np.bitwise_and(x.view(bits.dtype), bits, out=out.view(bits.dtype))

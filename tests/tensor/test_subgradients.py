@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensor
-from tensor import Tensor
+from tensor import Tensor, autograd
 
 INF, NAN = math.inf, math.nan
 
@@ -74,6 +74,38 @@ ONE = {
     "where leaves the other branch out": (lambda x: x.where(x > 1, 0.0), [0, 2], [0, 1]),
 }  # fmt: skip
 
+# What selects passes nothing on to what it left out, also where the next slope is infinite.
+MASKED = {
+    "clamp from below": (lambda x: x.clamp(min=0), [-1, 4], [0, 0.25]),
+    "clamp from above": (lambda x: x.clamp(max=0), [1, 0], [0, INF]),
+    "clamp by a tensor": (lambda x: x.clamp(x.detach() * 0), [-1, 4], [0, 0.25]),
+    "relu": (lambda x: x.relu(), [-1, 4], [0, 0.25]),
+    "leaky_relu to both sides": (lambda x: tensor.leaky_relu(x, -1), [-4, 4], [-0.25, 0.25]),
+    "elu": (lambda x: tensor.elu(x) + 1, [-INF, 3], [NAN, 0.25]),
+    "softplus with a bend": (lambda x: tensor.softplus(x, 1, 2), [4], [0.25]),
+    "maximum": (lambda x: tensor.maximum(x, 0), [-1, 4], [0, 0.25]),
+    "minimum": (lambda x: tensor.minimum(x, 0), [1], [0]),
+    "where": (lambda x: tensor.where(x > 0, x, 0.0), [-1, 4], [0, 0.25]),
+    "masked_fill": (lambda x: x.masked_fill(x < 0, 0), [-1, 4], [0, 0.25]),
+    "max along a dimension": (lambda x: x.max(0)[0], [-1, 0], [0, INF]),
+    "min along a dimension": (lambda x: x.min(0)[0], [1, 0], [0, INF]),
+    "max": (lambda x: x.max(), [-1, 0], [0, INF]),
+    "min": (lambda x: x.min(), [1, 0], [0, INF]),
+    "amax": (lambda x: x.amax(0), [-1, 0], [0, INF]),
+    "sort": (lambda x: x.sort()[0][1:], [-1, 0], [0, INF]),
+    "topk": (lambda x: x.topk(1)[0], [-1, 0], [0, INF]),
+    "gather": (lambda x: x.gather(0, tensor.tensor([1])), [-1, 0], [0, INF]),
+    "tril": (lambda x: x.reshape(1, 2).tril(), [0, 7], [INF, 0]),
+    "2-norm at 0": (lambda x: x.norm(), [0, 0], [0, 0]),
+    "3-norm at 0": (lambda x: x.norm(3), [0, 0], [0, 0]),
+    "largest norm": (lambda x: x.norm(-INF), [0, 3], [NAN, 0]),
+    "std of equal values": (lambda x: x.std(), [2, 2], [0, 0]),
+    "the power 0": (lambda x: x**0 - 1, [2], [0]),
+    "powers 0": (lambda x: x ** tensor.tensor([0.0, 1.0]) - tensor.tensor([1.0, 0.0]), [2, 4], [0, 0.25]),
+    "a base of 0": (lambda x: 0**x, [2], [0]),
+    "bases of 0": (lambda x: tensor.tensor([0.0, 1.0]) ** x, [2, 2], [0, 0]),
+}  # fmt: skip
+
 # Of two arguments.
 TWO = {
     "maximum, tied": (tensor.maximum, [1, 2, 3], [1, 1, 4], [0.5, 1, 0], [0.5, 0, 1]),
@@ -92,6 +124,30 @@ TWO = {
 def test_of_one_argument(function, value, expected):
     (ours,) = gradient(function, value)
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize(("function", "value", "expected"), MASKED.values(), ids=MASKED)
+def test_an_infinite_slope_behind_a_mask_makes_no_nan(function, value, expected, is_recorded):
+    x = tensor.tensor(value, dtype="float64", requires_grad=True)
+    (ours,) = autograd.grad(function(x).sqrt().sum(), x, create_graph=is_recorded)
+    np.testing.assert_allclose(ours.detach().numpy(), expected)
+
+
+def test_an_infinite_slope_behind_products_makes_no_nan_in_a_first_derivative():
+    assert gradient(lambda x: x.prod().sqrt(), [0, 0, 3]) == [[0, 0, 0]]
+    assert gradient(lambda x: x.cumprod(0).sqrt(), [4, 0, 3]) == [[0.25, INF, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("size", [3, 5_000, 300_000, 2_000_000])
+def test_an_infinite_slope_behind_a_mask_makes_no_nan_at_any_size(size, dtype):
+    for function in (Tensor.relu, lambda x: x.clamp(min=0), lambda x: tensor.maximum(x, 0)):
+        x = tensor.full((size,), -1, dtype=dtype)
+        x[::3] = 4
+        x.requires_grad_()
+        function(x).sqrt().backward(tensor.ones((size,), dtype=dtype))
+        np.testing.assert_array_equal(x.grad.numpy(), np.where(np.arange(size) % 3, 0, 0.25))
 
 
 @pytest.mark.parametrize(("function", "a", "b", "by_a", "by_b"), TWO.values(), ids=TWO)

@@ -46,7 +46,7 @@ def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     others = xp.where(is_zero, 1, x)
     product = xp.prod(others, axis=axis, keepdims=True)
     zeros = xp.sum(is_zero, axis=axis, keepdims=True)
-    return g * conj(xp, product / others * ((zeros == 0) | (is_zero & (zeros == 1))))
+    return xp.keep_where(g * conj(xp, product / others), (zeros == 0) | (is_zero & (zeros == 1)))
 
 
 def _product_of_others(xp: Any, x: Any, axis: Any) -> Any:
@@ -71,15 +71,19 @@ def _variance(xp: Any, g: Any, x: Any, axis: Any, keepdims: bool, correction: fl
 
 def _deviation(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, correction: float) -> Any:
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
-    slope = with_kept_dims(xp, g, x.shape, axis, keepdims) / xp.where(out == 0, 1, out)
+    g = with_kept_dims(xp, g, x.shape, axis, keepdims)
+    slope = xp.keep_where(g / xp.where(out == 0, 1, out), out != 0)
     return slope * _centred(xp, x, axis) / max(_count(x.shape, axis) - correction, 0)
 
 
 def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     """Equal elements share the gradient equally (PyTorch's amax and amin)."""
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
-    winners = x == with_kept_dims(xp, out, x.shape, axis, keepdims)
-    return g * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+    out = with_kept_dims(xp, out, x.shape, axis, keepdims)
+    winners = x == out
+    if xp.any(xp.isnan(out)):
+        winners = winners | (xp.isnan(x) & xp.isnan(out))  # nan wins
+    return xp.keep_where(g / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype), winners)
 
 
 def _along(xp: Any, g: Any, kept: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
@@ -88,7 +92,7 @@ def _along(xp: Any, g: Any, kept: Any, shape: tuple[int, ...], axis: Any, keepdi
         return g
     g = with_kept_dims(xp, g, shape, axis, keepdims)
     places = xp.reshape(xp.arange(shape[axis]), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
-    return g * (places == kept)
+    return xp.keep_where(g, places == kept)
 
 
 def _running_back(xp: Any, g: Any, axis: int) -> Any:
@@ -111,9 +115,11 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
         return _by_products_without_it(xp, g, x, axis)
     zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
     first = is_zero & (zeros == 1)
-    before = _running_back(xp, g * conj(xp, out), axis) / conj(xp, xp.where(is_zero, 1, x))
+    # From the first zero on outputs are 0 whatever comes before; from the second, also with 1 at the first.
+    parts = xp.keep_where(g * conj(xp, out), zeros == 0)
+    before = _running_back(xp, parts, axis) / conj(xp, xp.where(is_zero, 1, x))
     without_it = xp.cumulative_prod(xp.where(first, 1, x), axis=axis)
-    at_first = _running_back(xp, g * (zeros > 0) * conj(xp, without_it), axis)
+    at_first = _running_back(xp, xp.keep_where(g * conj(xp, without_it), zeros == 1), axis)
     return xp.where(zeros == 0, before, xp.where(first, at_first, 0))
 
 
@@ -143,12 +149,13 @@ def _vector_norm(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, o
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
     if abs(ord) == math.inf:
         winners = xp.abs(x) == out
-        return g * xp.sign(x) * winners / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+        share = g * xp.sign(x) / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype)
+        return xp.keep_where(share, winners)
     nonzero = xp.where(out == 0, 1, out)
     if ord == 2:
-        return g * (x / nonzero)
+        return xp.keep_where(g * (x / nonzero), xp.broadcast_to(out != 0, x.shape))
     size = xp.where(x == 0, 1, xp.abs(x))
-    return g * xp.sign(x) * (size / nonzero) ** (ord - 1)
+    return xp.keep_where(g * xp.sign(x) * (size / nonzero) ** (ord - 1), x != 0)
 
 
 define("sum", x=lambda xp, g, shape, axis, keepdims: expand_reduced(xp, g, shape, axis, keepdims))
