@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import repeat
+from operator import setitem
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,10 +13,16 @@ from nn.module.traversal import Traversal
 from tensor.lowlevel import TensorCore, owner_of, require_supported, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tensor import Tensor
     from tensor.lowlevel import Array
+
+
+# Brings an iterator to its end without leaving C.
+run = deque[None](maxlen=0).extend
+# As a function of an array, an ellipsis and the values.
+_write: Callable[[Any, Any, Any], None] = setitem
 
 
 class IncompatibleKeys(NamedTuple):
@@ -151,9 +160,10 @@ def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
         # A value that lies in the memory of another target would change before it is read.
         crosses = id(owner_of(array)) in owners and _address(array) != _address(x._array)
         sources.append(array.copy() if crosses else array)
-    for x, source in zip(targets, sources, strict=True):
-        if x._array is not None:
-            np.copyto(x._array, source, casting="same_kind")
+    pairs = [(x._array, s) for x, s in zip(targets, sources, strict=True) if x._array is not None]
+    arrays, sources = [array for array, _ in pairs], [source for _, source in pairs]
+    # In one call of C, so that an interrupt comes before all of them or after.
+    run(map(_write, arrays, repeat(...), sources))
 
 
 def _address(array: Array | None) -> tuple[int, tuple[int, ...]] | None:

@@ -15,7 +15,7 @@ from tensor.kernels import empty, laid_out
 from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
 
@@ -270,35 +270,38 @@ class Optimizer:
         ]
         for group in groups:
             self._check_options(group)
-        arrays = {number: self._loaded(number, params, values) for number, values in held.items()}
-        self._drop_state()
-        self.param_groups = groups
-        for number, values in arrays.items():
-            self.state[params[number]] = {
-                key: wrap_unowned(value) if isinstance(value, np.ndarray) else value
-                for key, value in values.items()
-            }
+        state = {params[number]: values for number, values in self._loaded(params, held)}
+        before = self.state
+        # In one call, so that an interrupt finds all of it old or all of it new.
+        vars(self).update(state=state, param_groups=groups)
+        _dispose_tensors(before)
 
-    def _loaded(self, number: Any, params: dict[Any, Tensor], values: Mapping[str, Any]) -> dict[str, Any]:
-        x = params.get(number)
-        if x is None:
-            raise ValueError(f"the state names parameter {number!r}, and there is none. Nothing was loaded")
-        x._raise_if_disposed()
-        loaded: dict[str, Any] = {}
-        for key, value in values.items():
-            if not isinstance(value, (TensorCore, np.ndarray)):
-                loaded[key] = value
-                continue
-            array = claim(value) if isinstance(value, TensorCore) and not value.is_invalid else value
-            if isinstance(array, TensorCore):
-                array._raise_disposed()
-            if array.shape not in ((), x.shape):
+    def _loaded(
+        self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
+    ) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Return the state of each parameter's number, its tensors copied."""
+        for number, values in held.items():
+            x = params.get(number)
+            if x is None:
                 raise ValueError(
-                    f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
-                    f"parameter {x.shape}. Nothing was loaded"
+                    f"the state names parameter {number!r}, and there is none. Nothing was loaded"
                 )
-            loaded[key] = laid_out(array)
-        return loaded
+            x._raise_if_disposed()
+            loaded: dict[str, Any] = {}
+            for key, value in values.items():
+                if not isinstance(value, (TensorCore, np.ndarray)):
+                    loaded[key] = value
+                    continue
+                array = claim(value) if isinstance(value, TensorCore) and not value.is_invalid else value
+                if isinstance(array, TensorCore):
+                    array._raise_disposed()
+                if array.shape not in ((), x.shape):
+                    raise ValueError(
+                        f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
+                        f"parameter {x.shape}. Nothing was loaded"
+                    )
+                loaded[key] = wrap_unowned(laid_out(array))
+            yield number, loaded
 
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
@@ -320,10 +323,7 @@ class Optimizer:
 
     def _drop_state(self) -> None:
         state, self.state = self.state, {}
-        for held in state.values():
-            for value in held.values():
-                if isinstance(value, TensorCore):
-                    value.dispose()
+        _dispose_tensors(state)
 
     def dispose(self) -> None:
         """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
@@ -371,3 +371,10 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _dispose_tensors(state: dict[Tensor, dict[str, Any]]) -> None:
+    for held in state.values():
+        for value in held.values():
+            if isinstance(value, TensorCore):
+                value.dispose()

@@ -14,6 +14,7 @@ import tensor
 from nn import optim
 from scopes import new_dispose_scope
 from tensor import TensorDisposedError
+from tests.interrupts import Interrupt, interrupted_at
 
 RNG = np.random.default_rng(0)
 
@@ -365,6 +366,31 @@ def test_a_state_that_does_not_fit_is_named_and_nothing_has_changed(change, name
         optimizer.load_state_dict(saved)
     assert optimizer.param_groups[0]["lr"] == 0.1
     assert [optimizer.state[x]["momentum_buffer"].item() for x in (a, b)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("error", [Interrupt, MemoryError])
+def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
+    parameters = [one(grad=1.0), one(grad=2.0)]
+    first = optim.Adam(parameters, lr=0.1)
+    first.step()
+    saved = copy.deepcopy(first.state_dict())
+    first.step()
+    saved["param_groups"][0]["lr"] = 0.7
+    new = {"lr": 0.7, "exp_avg": [0.1, 0.2], "step": [1, 1]}
+    old = {"lr": 0.1, "exp_avg": [0.19, 0.38], "step": [2, 2]}
+    live, event = tensor.memory.statistics().bytes_live, 1
+    while interrupted_at(event, lambda: first.load_state_dict(saved), error):
+        held = [first.state[x] for x in parameters]
+        found = {
+            "lr": first.param_groups[0]["lr"],
+            "exp_avg": [round(values["exp_avg"].item(), 6) for values in held],
+            "step": [values["step"] for values in held],
+        }
+        assert found in (old, new)
+        assert tensor.memory.statistics().bytes_live == live
+        event += 1
+    assert event > 50
+    assert first.param_groups[0]["lr"] == 0.7
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import nn
 import tensor
 from scopes import new_dispose_scope
 from tensor import TensorDisposedError
+from tests.interrupts import interrupted_at
 
 
 def model() -> nn.Sequential:
@@ -156,3 +157,15 @@ def test_loading_after_a_forward_leaves_its_gradients_right():
     layer.load_state_dict({"weight": tensor.zeros((1, 1))})
     loss.backward()
     assert x.grad.item() == 3.0
+
+
+def test_a_load_that_is_interrupted_at_any_call_changes_all_values_or_none():
+    first, second = nn.Linear(2, 3), nn.Linear(2, 3)
+    old, new = copy.deepcopy(second.state_dict()), first.state_dict()
+    event = 1
+    while interrupted_at(event, lambda: second.load_state_dict(new)):
+        is_new = [bool((x == new[name]).all()) for name, x in second.state_dict().items()]
+        assert is_new in ([True, True], [False, False])
+        second.load_state_dict(old)
+        event += 1
+    assert event > 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 import tensor
 from tensor import Tensor, autograd, memory
 from tensor.lowlevel import RULES, apply, define
+from tests.interrupts import Interrupt, interrupted_at
 from tests.tensor.graphs import bytes_live
 
 SIDE = 512  # a block of 1 MiB, which the pool serves
@@ -207,10 +207,6 @@ def test_a_limit_met_anywhere_in_backward_leaves_gradients_as_they_were_and_no_m
         np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
 
 
-class Interrupt(BaseException):
-    """Raised at any moment, as by Ctrl-C."""
-
-
 class Many:
     """Leaves that each backward gives the same whole numbers, and what else an interrupt must not change."""
 
@@ -227,27 +223,6 @@ class Many:
         assert len({tuple(x.grad.tolist()) for x in self.leaves}) == 1
         assert bytes_live() == self.live
         assert tensor.is_grad_enabled()
-
-
-def interrupted_at(event: int, run: Callable[[], object]) -> bool:
-    """Interrupt `run` where the interpreter looks for signals: as it enters a function or leaves one of C."""
-    seen = 0
-
-    def look(frame: object, kind: str, argument: object) -> None:
-        nonlocal seen
-        if kind in ("call", "c_return"):
-            seen += 1
-            if seen == event:
-                raise Interrupt
-
-    try:
-        sys.setprofile(look)
-        run()
-    except Interrupt:
-        return True
-    finally:
-        sys.setprofile(None)
-    return False
 
 
 def test_an_interrupt_at_any_call_leaves_all_gradients_as_they_were_or_all_new():
