@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
 
 from scopes import DisposeScope
 from scopes.lowlevel import ending_by, note_ended
 from tensor import Tensor
-from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, wrap, wrap_claim
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
+from tensor.kernels import copy
+from tensor.lowlevel import Leaf, TensorCore, claim, is_inexact, require_supported, wrap, wrap_claim
 
 
 class Parameter(Tensor):
@@ -87,8 +88,16 @@ class Parameter(Tensor):
         return _rebuild, (type(self), claim(self), self._node is not None)
 
 
-def _rebuild(kind: type[Parameter], array: Array, requires_grad: bool) -> Parameter:
-    return kind(wrap(array), requires_grad)
+def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
+    is_kind = isinstance(kind, type) and issubclass(kind, Parameter)
+    if not is_kind or type(array) is not np.ndarray or type(requires_grad) is not bool:
+        raise UnpicklingError(
+            f"this pickle of a parameter is broken, or was changed: it has {kind!r} of "
+            f"{type(array).__name__} with requires_grad={requires_grad!r}"
+        )
+    require_supported(array.dtype)
+    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
 
 
 def _require_data(data: object, requires_grad: bool) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from itertools import count
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -26,9 +26,6 @@ from tensor.memory import pool
 from tensor.memory.books import Books, Size, owner_of
 from tensor.memory.holders import kinds_that_hold
 from tensor.memory.leases import books, forget_export, note_export
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,10 +75,6 @@ class Storage(Members):
         """Tell whether more than one tensor is on it."""
         return sum(1 for _ in self.holders()) > 1
 
-    def __reduce__(self) -> tuple[Callable[..., Storage], tuple[Array]]:
-        # As bytes in the order of memory, in which strides and offsets stay what they are.
-        return _stored, (self.block.ravel(order="K").view(np.uint8),)
-
 
 kinds_that_hold.append(Storage)
 
@@ -98,10 +91,6 @@ class Borrowed:
     # `books` is bound here: when the interpreter ends, the names of modules may be gone.
     def __del__(self, books: Books = books) -> None:
         books.external -= self.nbytes
-
-
-def _stored(block: Array) -> Storage:
-    return Storage(owner_of(block))
 
 
 def _references_to_array(x: Holder) -> int:

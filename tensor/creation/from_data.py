@@ -170,6 +170,11 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
         if dtype is None:
             return finish(np.array(as_data(np.asarray(view), None), copy=True), requires_grad)
         wanted = as_dtype(dtype)
+        if np.asarray(view).dtype.hasobject:
+            raise TypeError(
+                "from_slice() reads numbers, and this buffer holds references to Python objects: convert it "
+                f"first, for example with numpy.asarray(buffer, dtype={wanted.name!r})"
+            )
         if view.nbytes % wanted.itemsize:
             raise ValueError(
                 f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "

@@ -2,16 +2,22 @@
 
 A pickle holds values, dtype and ``requires_grad``, as PyTorch's does: no gradients, no history. Tensors on
 one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors
-register with the current scope.
+register with the current scope, and have memory of their own: it is counted, and limits hold. What a pickle
+says is checked before memory is laid out by it: a broken one raises ``pickle.UnpicklingError``. But like any
+pickle it may call any function: load only what you trust, or use `save_file`.
 """
 
 from __future__ import annotations
 
+import copyreg
+import sys
+from math import prod
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor._dtypes import Dtype
+from tensor._dtypes import is_inexact, require_supported
 from tensor.core.storage import Array, Hold, Storage, join, shared_hold
 from tensor.core.tensor_core import (
     TensorCore,
@@ -22,6 +28,8 @@ from tensor.core.tensor_core import (
     wrap_leaf,
     wrap_with,
 )
+from tensor.kernels.placing import copy
+from tensor.memory.books import owner_of
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
@@ -80,24 +88,66 @@ class Pickling(TensorCore):
         return _rebuilt_view, (storage, array.dtype, array.shape, array.strides, offset, requires_grad)
 
 
-def _rebuilt(array: Array, requires_grad: bool) -> Tensor:
-    return _leaf(array, requires_grad, hold_for(array))
+def _rebuilt(array: object, requires_grad: object) -> Tensor:
+    values = copy(_require_array(array))
+    return _leaf(values, requires_grad, hold_for(values))
 
 
-def _leaf(array: Array, requires_grad: bool, hold: Hold) -> Tensor:
+def _leaf(array: Array, requires_grad: object, hold: Hold) -> Tensor:
+    if type(requires_grad) is not bool or (requires_grad and not is_inexact(array.dtype)):
+        raise _broken(f"a tensor of {array.dtype} with requires_grad={requires_grad!r}")
     return wrap_leaf(array, hold) if requires_grad else wrap_with(array, None, hold)
 
 
 def _rebuilt_view(
-    storage: Storage,
-    dtype: Dtype,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    offset: int,
-    requires_grad: bool,
+    storage: object, dtype: object, shape: object, strides: object, offset: object, requires_grad: object
 ) -> Tensor:
-    array: Array = np.ndarray(shape, dtype, storage.block, offset, strides)
+    if not isinstance(storage, Storage):
+        raise _broken(f"{type(storage).__name__} instead of a storage")
+    if not isinstance(dtype, np.dtype) or type(offset) is not int:
+        raise _broken(f"dtype {dtype!r}, offset {offset!r}")
+    require_supported(dtype)
+    sizes, steps = _integers(shape), _integers(strides)
+    if len(sizes) != len(steps) or min(sizes, default=0) < 0:
+        raise _broken(f"shape {shape!r}, strides {strides!r}")
+    # Python's integers, which don't overflow, and before NumPy sees any of them.
+    spans = [(n - 1) * step for n, step in zip(sizes, steps, strict=True)] if 0 not in sizes else []
+    first = offset + sum([span for span in spans if span < 0])
+    end = offset + sum([span for span in spans if span > 0]) + (0 if 0 in sizes else dtype.itemsize)
+    if first < 0 or end > storage.block.nbytes or prod([n for n in sizes if n]) > sys.maxsize:
+        raise _broken(f"shape {sizes}, strides {steps} from byte {offset} of {storage.block.nbytes}")
+    array: Array = np.ndarray(sizes, dtype, storage.block, offset, steps)
     other = next(storage.holders(), None)
     x = _leaf(array, requires_grad, hold_for(array) if other is None else shared_hold(other))
     join(storage, x)
     return x
+
+
+def _integers(found: object) -> tuple[int, ...]:
+    if type(found) is not tuple or any(type(n) is not int or abs(n) > sys.maxsize for n in found):
+        raise _broken(f"{found!r} instead of integers")
+    return found
+
+
+def _require_array(array: object) -> Array:
+    if type(array) is not np.ndarray:
+        raise _broken(f"{type(array).__name__} instead of an array")
+    require_supported(array.dtype)
+    return array
+
+
+def _broken(what: str) -> UnpicklingError:
+    return UnpicklingError(f"this pickle of a tensor is broken, or was changed: it has {what}")
+
+
+def _reduced(storage: Storage) -> tuple[Callable[..., Storage], tuple[Array]]:
+    # As bytes in the order of memory, in which strides and offsets stay what they are.
+    return _stored, (storage.block.ravel(order="K").view(np.uint8),)
+
+
+def _stored(block: object) -> Storage:
+    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    return Storage(owner_of(copy(_require_array(block).reshape(-1).view(np.uint8))))
+
+
+copyreg.pickle(Storage, _reduced)
