@@ -6,6 +6,7 @@ them. Read the array from ``claim``, write the one from ``writable``, and let go
 """
 
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, is_inexact, require_supported
+from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.core.storage import Array, claim, writable
 from tensor.core.tensor_core import (
@@ -54,6 +55,7 @@ __all__ = [
     "record",
     "record_after",
     "require_supported",
+    "shown",
     "wrap",
     "wrap_claim",
     "wrap_claim_unowned",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._dtypes import Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported
+from tensor._errors import shown
 from tensor.core.dims import Sizes
 from tensor.core.loans import wrap_borrowed
 from tensor.core.storage import Array, Borrowed
@@ -167,14 +169,15 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
             "write tensor.tensor(data) for lists and numbers"
         ) from None
     with view:
+        # Between colons are names of fields.
+        if "O" in re.sub(":[^:]*:", "", view.format):
+            raise TypeError(
+                "from_slice() reads numbers, and this buffer holds references to Python objects: write "
+                "tensor.tensor(list(buffer)) if they are numbers"
+            )
         if dtype is None:
             return finish(np.array(as_data(np.asarray(view), None), copy=True), requires_grad)
         wanted = as_dtype(dtype)
-        if np.asarray(view).dtype.hasobject:
-            raise TypeError(
-                "from_slice() reads numbers, and this buffer holds references to Python objects: convert it "
-                f"first, for example with numpy.asarray(buffer, dtype={wanted.name!r})"
-            )
         if view.nbytes % wanted.itemsize:
             raise ValueError(
                 f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "
@@ -197,7 +200,7 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(
-            f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
+            f"{shown(shape)} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
         )
     return tuple(sizes)
 

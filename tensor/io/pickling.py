@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tensor._dtypes import is_inexact, require_supported
+from tensor._errors import shown
 from tensor.core.storage import Array, Hold, Storage, join, shared_hold
 from tensor.core.tensor_core import (
     TensorCore,
@@ -95,7 +96,7 @@ def _rebuilt(array: object, requires_grad: object) -> Tensor:
 
 def _leaf(array: Array, requires_grad: object, hold: Hold) -> Tensor:
     if type(requires_grad) is not bool or (requires_grad and not is_inexact(array.dtype)):
-        raise _broken(f"a tensor of {array.dtype} with requires_grad={requires_grad!r}")
+        raise _broken(f"a tensor of {array.dtype} with requires_grad={shown(requires_grad)}")
     return wrap_leaf(array, hold) if requires_grad else wrap_with(array, None, hold)
 
 
@@ -105,11 +106,11 @@ def _rebuilt_view(
     if not isinstance(storage, Storage):
         raise _broken(f"{type(storage).__name__} instead of a storage")
     if not isinstance(dtype, np.dtype) or type(offset) is not int:
-        raise _broken(f"dtype {dtype!r}, offset {offset!r}")
+        raise _broken(f"dtype {shown(dtype)}, offset {shown(offset)}")
     require_supported(dtype)
     sizes, steps = _integers(shape), _integers(strides)
     if len(sizes) != len(steps) or min(sizes, default=0) < 0:
-        raise _broken(f"shape {shape!r}, strides {strides!r}")
+        raise _broken(f"shape {shown(shape)}, strides {shown(strides)}")
     # Python's integers, which don't overflow, and before NumPy sees any of them.
     spans = [(n - 1) * step for n, step in zip(sizes, steps, strict=True)] if 0 not in sizes else []
     first = offset + sum([span for span in spans if span < 0])
@@ -125,7 +126,7 @@ def _rebuilt_view(
 
 def _integers(found: object) -> tuple[int, ...]:
     if type(found) is not tuple or any(type(n) is not int or abs(n) > sys.maxsize for n in found):
-        raise _broken(f"{found!r} instead of integers")
+        raise _broken(f"{shown(found)} instead of integers")
     return found
 
 

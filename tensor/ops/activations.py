@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.kernels import special
 from tensor.kernels.pooled import enter, leave, xp
 from tensor.kernels.special import relu_of
@@ -112,7 +113,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     [0.0]
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
     array = _operand("gelu", x)
     rule = RULES["gelu" if approximate == "none" else "gelu_by_tanh"]
     # Powers may overflow where the result has long been `x` or 0.

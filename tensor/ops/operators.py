@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.core.tensor_core import TensorCore
 from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
@@ -189,7 +190,7 @@ class ElementwiseMethods(TensorCore):
         [3.0]
         """
         if rounding_mode not in (None, "floor", "trunc"):
-            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
+            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}")
         if rounding_mode == "floor":
             return f.floor_divide(self, other)
         if rounding_mode is None:

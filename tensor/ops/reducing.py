@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensor._errors import shown
 from tensor.core.tensor_core import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
@@ -259,11 +260,15 @@ class Reductions(TensorCore):
 
 
 def _order(p: float | str) -> float:
+    if isinstance(p, (int, float)):
+        return p
     if p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise ValueError(f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {p!r}")
-    return p
+        raise ValueError(
+            f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {shown(p)}"
+        )
+    raise TypeError(f"norm: p is a number, inf, or 'fro', not {type(p).__name__}")
 
 
 def _found(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.core.dims import dim_of
 from tensor.core.storage import Array
 from tensor.core.tensor_core import TensorCore, wrap
@@ -101,7 +102,7 @@ def searchsorted(
     if line.ndim != 1:
         raise ValueError(f"searchsorted looks into one dimension, not into shape {line.shape}")
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+        raise ValueError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
     order = None if sorter is None else _array_of(sorter)
     return wrap(np.asarray(np.searchsorted(line, _array_of(x2), side, order)))
 
