@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, numbers_of, writing
+from tensor.lowlevel import TensorCore, numbers_of, shown, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     gain = _GAINS.get(nonlinearity)
     if gain is None:
         known = sorted([*_GAINS, "leaky_relu"])
-        raise ValueError(f"calculate_gain knows {known}, not {nonlinearity!r}")
+        raise ValueError(f"calculate_gain knows {known}, not {shown(nonlinearity)}")
     return gain
 
 
@@ -280,7 +280,7 @@ def xavier_normal_(tensor: T, gain: float = 1.0, generator: Generator | None = N
 def _kaiming_std(name: str, tensor: TensorCore, a: float, mode: str, nonlinearity: str) -> float:
     fans = dict(zip(("fan_in", "fan_out"), _fans(name, tensor), strict=True))
     if mode not in fans:
-        raise ValueError(f"{name}: mode is 'fan_in' or 'fan_out', not {mode!r}")
+        raise ValueError(f"{name}: mode is 'fan_in' or 'fan_out', not {shown(mode)}")
     return calculate_gain(nonlinearity, a) / math.sqrt(max(fans[mode], 1))
 
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tensor._errors import shown
+
 Dtype = np.dtype[np.generic]
 DtypeLike = str | type | Dtype
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,7 +64,7 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
     try:
         found: Dtype = np.dtype(dtype)
     except TypeError:
-        raise TypeError(f"{dtype!r} is no dtype: write tensor.float32, 'float32' or float") from None
+        raise TypeError(f"{shown(dtype)} is no dtype: write tensor.float32, 'float32' or float") from None
     return require_supported(found)
 
 

@@ -6,6 +6,7 @@ array from ``claim``; write to the one of ``with writing(x) as array:``, and let
 """
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
+from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.core.tensor import (
     TensorCore,
@@ -61,6 +62,7 @@ __all__ = [
     "record_after",
     "require_supported",
     "run_kernel",
+    "shown",
     "wrap",
     "wrap_claim",
     "wrap_claim_unowned",

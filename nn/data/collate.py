@@ -31,8 +31,20 @@ def default_collate(samples: Sequence[Any]) -> Any:
     >>> batch[0].tolist(), batch[1]
     ([1.0, 2.0], ['a', 'b'])
     """
+    return _collated(samples, 0)
+
+
+_DEEPEST = 100
+
+
+def _collated(samples: Sequence[Any], depth: int) -> Any:
     if not samples:
         raise ValueError("there are no samples to make a batch of")
+    if depth > _DEEPEST:
+        raise ValueError(
+            f"samples are nested more than {_DEEPEST} levels deep, or contain themselves: return tensors, or "
+            "tuples, lists and mappings of them, or pass a collate_fn of your own"
+        )
     first = samples[0]
     if isinstance(first, TensorCore):
         _require_one_shape(samples)
@@ -46,10 +58,10 @@ def default_collate(samples: Sequence[Any]) -> Any:
         return list(samples)
     if isinstance(first, Mapping):
         _require_alike([sorted(map(str, sample)) for sample in samples], "keys")
-        return {key: default_collate([sample[key] for sample in samples]) for key in first}
+        return {key: _collated([sample[key] for sample in samples], depth + 1) for key in first}
     if isinstance(first, Sequence):
         _require_alike([len(sample) for sample in samples], "lengths")
-        parts = [default_collate(part) for part in zip(*samples, strict=True)]
+        parts = [_collated(part, depth + 1) for part in zip(*samples, strict=True)]
         if hasattr(first, "_fields"):
             return type(first)(*parts)
         return tuple(parts) if isinstance(first, tuple) else parts

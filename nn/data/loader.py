@@ -11,7 +11,7 @@ from nn.data.dataset import TensorDataset
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import current
 from tensor import Generator
-from tensor.lowlevel import default_generator
+from tensor.lowlevel import default_generator, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +91,9 @@ class DataLoader(Generic[T_co]):
                 f"{type(dataset).__name__}: write TensorDataset(inputs, targets), or a list"
             )
         if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-            raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {batch_size!r}")
+            raise ValueError(
+                f"batch_size is a number of samples, at least 1, or None, not {shown(batch_size)}"
+            )
         if batch_size is None and drop_last:
             raise ValueError("drop_last needs a batch_size: single samples have no last batch")
         self.dataset = dataset

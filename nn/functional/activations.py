@@ -11,7 +11,7 @@ from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import relu_of, xp
 from tensor.kernels import sigmoid as gate_of
-from tensor.lowlevel import overwrite
+from tensor.lowlevel import overwrite, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def _dim(name: str, dim: int | None) -> int:
     if not isinstance(dim, int):
-        raise TypeError(f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {dim!r}")
+        raise TypeError(
+            f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {shown(dim)}"
+        )
     return dim
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.lowlevel import TensorCore, is_recording
+from tensor.lowlevel import TensorCore, is_recording, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import Array
@@ -41,12 +41,12 @@ def is_wanted(x: object) -> bool:
 
 def check_reduction(name: str, reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction is one of {REDUCTIONS}, not {reduction!r}")
+        raise ValueError(f"{name}: reduction is one of {REDUCTIONS}, not {shown(reduction)}")
 
 
 def check_probability(name: str, p: float) -> None:
     if not 0 <= p <= 1:
-        raise ValueError(f"{name}: p is a probability, from 0 to 1, not {p!r}")
+        raise ValueError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:

@@ -19,14 +19,19 @@ __all__ = ["RULES"]
 # Linear maps and look-ups
 
 
+def _rows(xp: Any, x: Any) -> Any:
+    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
 def _weight_of_linear(xp: Any, g: Any, input: Any) -> Any:
     if g.ndim != 2:
-        g, input = xp.reshape(g, (-1, g.shape[-1])), xp.reshape(input, (-1, input.shape[-1]))
+        g, input = _rows(xp, g), _rows(xp, input)
     return xp.matmul(g.mT, input)
 
 
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
-    rows, g = indices.reshape(-1), xp.reshape(g, (-1, shape[1]))
+    rows, g = indices.reshape(-1), _rows(xp, g)
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]

@@ -15,7 +15,7 @@ import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from tensor.kernels import in_pieces, run_kernel
-from tensor.lowlevel import Key, apply, record, wrap_recorded
+from tensor.lowlevel import Key, apply, record, shown, wrap_recorded
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -146,7 +146,7 @@ def cross_entropy(
     name = "cross_entropy"
     check_reduction(name, reduction)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing is from 0 to 1, not {label_smoothing!r}")
+        raise ValueError(f"{name}: label_smoothing is from 0 to 1, not {shown(label_smoothing)}")
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     if x.ndim == 0:

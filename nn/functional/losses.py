@@ -15,7 +15,7 @@ from nn.functional.checks import (
 )
 from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
-from tensor.lowlevel import record, wrap_recorded
+from tensor.lowlevel import record, shown, wrap_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     1.5
     """
     if delta <= 0:
-        raise ValueError(f"huber_loss: delta must be above 0, not {delta!r}")
+        raise ValueError(f"huber_loss: delta must be above 0, not {shown(delta)}")
     x, y = _pair("huber_loss", input, target, reduction)
 
     def values() -> Array:
@@ -125,7 +125,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     1.5
     """
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta!r}")
+        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, y = _pair("smooth_l1_loss", input, target, reduction)

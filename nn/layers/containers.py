@@ -9,6 +9,7 @@ from nn.layers.joined import rectified
 from nn.layers.maps import Linear
 from nn.module.module import Module
 from tensor.autograd import checkpoint
+from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -196,7 +197,7 @@ class Sequential(Row):
 def _require_count(every: int) -> None:
     if type(every) is not int or every < 1:
         raise ValueError(
-            f"Sequential: checkpoint_every is a number of modules, at least 1, or None, not {every!r}"
+            f"Sequential: checkpoint_every is a number of modules, at least 1, or None, not {shown(every)}"
         )
 
 

@@ -13,7 +13,7 @@ from nn.functional.maps import row_of
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import TensorCore, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
@@ -25,7 +25,9 @@ def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
 
 def require_size(name: str, what: str, size: int) -> None:
     if type(size) is not int or size < 0:
-        raise ValueError(f"{name}: {what} is a number of elements, an integer of at least 0, not {size!r}")
+        raise ValueError(
+            f"{name}: {what} is a number of elements, an integer of at least 0, not {shown(size)}"
+        )
 
 
 class Linear(Module):

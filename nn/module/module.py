@@ -73,16 +73,24 @@ class Module(Inference, States, Conversion, Hooks):
         return ""
 
     def __repr__(self) -> str:
-        extra = self.extra_repr()
-        lines = extra.split("\n") if extra else []
-        children = [(name, value) for name, kind, value in self._registered() if kind == "module"]
-        name = type(self).__name__
-        if not children and len(lines) < 2:
-            return f"{name}({extra})"
-        lines += [f"({key}): {_indented(repr(child))}" for key, child in children]
-        return "\n".join([f"{name}(", *(f"  {line}" for line in lines), ")"])
-
-
-def _indented(text: str) -> str:
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(f"  {line}" for line in rest)])
+        out: list[str] = []
+        # Modules and lines still to be written, each with what stands before it: however deep they are.
+        waiting: list[tuple[str, str, Any]] = [("", "", self)]
+        while waiting:
+            indent, label, item = waiting.pop()
+            if isinstance(item, Module) and type(item).__repr__ is Module.__repr__:
+                extra = item.extra_repr()
+                lines = extra.split("\n") if extra else []
+                children = [(name, value) for name, kind, value in item._registered() if kind == "module"]
+                name = type(item).__name__
+                if children or len(lines) > 1:
+                    out.append(f"{indent}{label}{name}(")
+                    out += [f"{indent}  {line}" for line in lines]
+                    waiting.append((indent, "", ")"))
+                    waiting += [(indent + "  ", f"({key}): ", child) for key, child in reversed(children)]
+                    continue
+                item = f"{name}({extra})"
+            # Whatever a class of the user's own writes, or a line.
+            text = item if isinstance(item, str) else repr(item)
+            out.append(f"{indent}{label}" + f"\n{indent}".join(text.split("\n")))
+        return "\n".join(out)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.module.traversal import Traversal
-from tensor.lowlevel import TensorCore, owner_of, require_supported, writing_all
+from tensor.lowlevel import TensorCore, owner_of, require_supported, shown, writing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,8 +102,9 @@ class States(Traversal):
         label = type(self).__name__
         if strict and (missing or unexpected):
             raise ValueError(
-                f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: {missing}. "
-                f"Unexpected: {unexpected}. Rename the keys, or pass strict=False to load those that fit"
+                f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: "
+                f"{_listed(missing)}. Unexpected: {_listed(unexpected)}. Rename the keys, or pass "
+                "strict=False to load those that fit"
             )
         pairs = [(name, own[name], state_dict[name]) for name in own if name in state_dict]
         for name, target, value in pairs:
@@ -116,6 +117,10 @@ class States(Traversal):
             for name, kind, value in module._registered():
                 if kind != "module" and name not in module._transient:
                     yield (f"{place}.{name}" if place else name), value
+
+
+def _listed(names: list[str]) -> str:
+    return f"[{', '.join(map(shown, names))}]"
 
 
 def require_fit(what: str, target: TensorCore, value: object) -> None:

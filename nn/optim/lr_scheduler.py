@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tensor.lowlevel import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -82,7 +84,7 @@ class StepLR(LRScheduler):
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
         if step_size < 1:
-            raise ValueError(f"StepLR: step_size is a number of epochs, at least 1, not {step_size!r}")
+            raise ValueError(f"StepLR: step_size is a number of epochs, at least 1, not {shown(step_size)}")
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -133,7 +135,9 @@ class CosineAnnealingLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if T_max < 1:
-            raise ValueError(f"CosineAnnealingLR: T_max is a number of epochs, at least 1, not {T_max!r}")
+            raise ValueError(
+                f"CosineAnnealingLR: T_max is a number of epochs, at least 1, not {shown(T_max)}"
+            )
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tensor.lowlevel import shown
+
 
 class Bound(NamedTuple):
     """What an option must be: at least `low`, and below `high`."""
@@ -20,5 +22,5 @@ def require_within(name: str, group: dict[str, Any], bounds: dict[str, Bound]) -
             if not isinstance(value, (int, float)) or not bound.low <= value < bound.high:
                 above = "" if bound.high == float("inf") else f" and below {bound.high}"
                 raise ValueError(
-                    f"{name}: {option} must be a number of at least {bound.low}{above}, not {value!r}"
+                    f"{name}: {option} must be a number of at least {bound.low}{above}, not {shown(value)}"
                 )

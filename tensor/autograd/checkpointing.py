@@ -278,16 +278,24 @@ def _computed(leaf: Leaf) -> Node:
     return node
 
 
-def _mapped(x: Any, change: Callable[[Any], Any]) -> Any:
+_DEEPEST = 100
+
+
+def _mapped(x: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
     """Return `x` with all in its lists, tuples and dicts changed."""
     kind = type(x)
-    if kind is list or kind is tuple:
-        return kind([_mapped(item, change) for item in x])
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return kind(*[_mapped(item, change) for item in x])
+    is_named = isinstance(x, tuple) and hasattr(x, "_fields")
+    if not (is_named or kind is list or kind is tuple or kind is dict):
+        return change(x)
+    if depth > _DEEPEST:
+        raise ValueError(
+            f"checkpoint: its arguments are nested more than {_DEEPEST} levels deep, or contain themselves: "
+            "pass tensors, or lists, tuples and dicts of them"
+        )
     if kind is dict:
-        return {key: _mapped(item, change) for key, item in x.items()}
-    return change(x)
+        return {key: _mapped(item, change, depth + 1) for key, item in x.items()}
+    parts = [_mapped(item, change, depth + 1) for item in x]
+    return kind(*parts) if is_named else kind(parts)
 
 
 def _kept(x: Any) -> Any:

@@ -7,6 +7,8 @@ from math import prod
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
+from tensor._errors import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -56,7 +58,7 @@ def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
 def _size(op: str, sizes: Sequence[object], n: object) -> int:
     if isinstance(n, SupportsIndex):
         return index(n)
-    raise TypeError(f"{op} takes integers, not {tuple(sizes)}: write {op}(2, 3) or {op}((2, 3))")
+    raise TypeError(f"{op} takes integers, not {shown(tuple(sizes))}: write {op}(2, 3) or {op}((2, 3))")
 
 
 def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, uint8
+from tensor._errors import shown
 from tensor.core.dims import Sizes
 from tensor.core.tensor import StorageReference, wrap_borrowed
 from tensor.creation.from_data import shape_of
@@ -318,4 +319,6 @@ def _strides(op: str, shape: tuple[int, ...], strides: Sequence[int]) -> tuple[i
 
 def _require_callable(op: str, on_release: object) -> None:
     if on_release is not None and not callable(on_release):
-        raise TypeError(f"{op}(): on_release is called without arguments; {on_release!r} can't be called")
+        raise TypeError(
+            f"{op}(): on_release is called without arguments; {shown(on_release)} can't be called"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported, uint8
+from tensor._errors import shown
 from tensor.core.dims import Sizes
 from tensor.core.tensor import TensorCore, wrap, wrap_borrowed
 from tensor.memory import allocator
@@ -175,6 +177,12 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
             "write tensor.tensor(data) for lists and numbers"
         ) from None
     with view:
+        # Between colons are names of fields.
+        if "O" in re.sub(":[^:]*:", "", view.format):
+            raise TypeError(
+                "from_slice() reads numbers, and this buffer holds references to Python objects: write "
+                "tensor.tensor(list(buffer)) if they are numbers"
+            )
         if dtype is None:
             return finish(allocated(allocator.copy, as_data(np.asarray(view), None)), requires_grad)
         wanted = as_dtype(dtype)
@@ -207,7 +215,7 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(
-            f"{shape!r} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
+            f"{shown(shape)} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
         )
     return tuple(sizes)
 

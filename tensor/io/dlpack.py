@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor._dtypes import require_supported
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore, export, wrap
 from tensor.creation.from_data import allocated, over_memory_of
 from tensor.memory import allocator
@@ -69,11 +70,13 @@ class Exchange(TensorCore):
         """
         self._require_no_history_for("DLPack")
         if stream is not None:
-            raise BufferError(f"DLPack: a tensor on the CPU has no streams: pass stream=None, not {stream!r}")
+            raise BufferError(
+                f"DLPack: a tensor on the CPU has no streams: pass stream=None, not {shown(stream)}"
+            )
         if dl_device not in (None, (_CPU, 0)):
             raise BufferError(
-                f"DLPack: a tensor is on device {(_CPU, 0)}, the CPU, and is not given on {dl_device!r}. "
-                "Take it there with the other library"
+                f"DLPack: a tensor is on device {(_CPU, 0)}, the CPU, and is not given on "
+                f"{shown(dl_device)}. Take it there with the other library"
             )
         if copy:
             # What is copied at once is not lent: clones stay lazy.
@@ -171,7 +174,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     [5.0, 0.0]
     """
     if device not in (None, "cpu"):
-        raise ValueError(f"from_dlpack(): tensors are on device 'cpu', not {device!r}")
+        raise ValueError(f"from_dlpack(): tensors are on device 'cpu', not {shown(device)}")
     if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise TypeError(
             f"from_dlpack() takes what has __dlpack__ and __dlpack_device__, not {type(x).__name__}: write "

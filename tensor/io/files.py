@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tensor._dtypes import Array
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore, claim, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
@@ -189,7 +190,9 @@ def _arrays(tensors: object) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, x in tensors.items():
         if not isinstance(name, str):
-            raise TypeError(f"save_file: the name {name!r} is {type(name).__name__}, and names are strings")
+            raise TypeError(
+                f"save_file: the name {shown(name)} is {type(name).__name__}, and names are strings"
+            )
         if name == METADATA:
             raise ValueError(
                 f"save_file: the format keeps the name {METADATA!r} for itself: choose another, or pass "
@@ -206,7 +209,7 @@ def _array(name: str, x: object) -> Array:
         array = x
     else:
         raise TypeError(
-            f"save_file: {name!r} is {type(x).__name__}, and files hold tensors and arrays. Write "
+            f"save_file: {shown(name)} is {type(x).__name__}, and files hold tensors and arrays. Write "
             "tensor.tensor(data) for numbers and lists, and one name per tensor ('layer.weight') for nested "
             "dicts"
         )
@@ -214,7 +217,7 @@ def _array(name: str, x: object) -> Array:
         cure = "Convert it first, for example with x.to(tensor.float32)"
         if array.dtype.kind == "c":
             cure = "Convert it with x.to(tensor.complex64), or save real and imaginary part by two names"
-        raise TypeError(f"save_file: {name!r} is of {array.dtype}, which the format has not. {cure}")
+        raise TypeError(f"save_file: {shown(name)} is of {array.dtype}, which the format has not. {cure}")
     return array
 
 
@@ -235,6 +238,6 @@ def _require_texts(metadata: object) -> None:
     for key, text in metadata.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise TypeError(
-                f"save_file: metadata holds texts by name, not {key!r}: {text!r}. Write str(value), or "
-                "json.dumps(value)"
+                f"save_file: metadata holds texts by name, not {shown(key)}: {shown(text)}. Write "
+                "str(value), or json.dumps(value)"
             )

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from tensor._dtypes import Array, is_inexact, require_supported
+from tensor._errors import shown
 from tensor.core.tensor import (
     TensorCore,
     claim,
@@ -142,11 +143,11 @@ def _rebuilt_view(
     if not isinstance(block, Block) or memory is None:
         raise _broken(f"{type(block).__name__} instead of a block of memory")
     if not isinstance(dtype, np.dtype) or type(offset) is not int:
-        raise _broken(f"dtype {dtype!r}, offset {offset!r}")
+        raise _broken(f"dtype {shown(dtype)}, offset {shown(offset)}")
     require_supported(dtype)
     sizes, steps = _integers(shape), _integers(strides)
     if len(sizes) != len(steps) or min(sizes, default=0) < 0:
-        raise _broken(f"shape {shape!r}, strides {strides!r}")
+        raise _broken(f"shape {shown(shape)}, strides {shown(strides)}")
     # Python's integers, which don't overflow, and before NumPy sees any of them.
     spans = [(n - 1) * step for n, step in zip(sizes, steps, strict=True)] if 0 not in sizes else []
     first = offset + sum([span for span in spans if span < 0])
@@ -163,7 +164,7 @@ def _rebuilt_view(
 
 def _integers(found: object) -> tuple[int, ...]:
     if type(found) is not tuple or any(type(n) is not int or abs(n) > sys.maxsize for n in found):
-        raise _broken(f"{found!r} instead of integers")
+        raise _broken(f"{shown(found)} instead of integers")
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from scopes.lowlevel import ending_by
 from tensor._dtypes import bool_, complex64, float32, int64
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
@@ -77,7 +78,7 @@ def set_printoptions(
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     if profile is not None and profile not in _PROFILES:
-        raise ValueError(f"profile is one of {', '.join(map(repr, _PROFILES))}, not {profile!r}")
+        raise ValueError(f"profile is one of {', '.join(map(repr, _PROFILES))}, not {shown(profile)}")
     start = _options[0] if profile is None else _PROFILES[profile]
     for name, value in given.items():
         if value is not None and not value >= 0:

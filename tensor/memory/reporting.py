@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes, parse_size
+from tensor._errors import shown
 from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings
 
@@ -165,7 +166,9 @@ def configure(
     if not isinstance(limit_bytes, _Given) and limit_bytes is not None:
         limit_bytes = parse_size(limit_bytes, "limit_bytes")
     if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
-        raise ValueError(f"fill is {fill!r}, which is no byte: write a whole number from 0 to 255, or None")
+        raise ValueError(
+            f"fill is {shown(fill)}, which is no byte: write a whole number from 0 to 255, or None"
+        )
     if not isinstance(fill, _Given):
         allocator.set_fill(-1 if fill is None else fill)
     if not isinstance(min_pooled_bytes, _Given):

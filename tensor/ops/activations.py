@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.kernels import special
 from tensor.kernels.namespace import xp
 from tensor.kernels.special import relu_of
@@ -104,7 +105,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     [0.0]
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
     rule = RULES["gelu" if approximate == "none" else "gelu_by_tanh"]
     return apply(rule, _gelu if approximate == "none" else _gelu_by_tanh, (x,))
 

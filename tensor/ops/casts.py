@@ -19,6 +19,7 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply
@@ -90,7 +91,9 @@ class Casts(TensorCore):
         if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
             target, device = None, target
         if device not in (None, "cpu"):
-            raise ValueError(f"there is no device {device!r} here: all memory is the processor's. Use 'cpu'")
+            raise ValueError(
+                f"there is no device {shown(device)} here: all memory is the processor's. Use 'cpu'"
+            )
         if target is not None and dtype is not None:
             raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
         wanted = dtype if target is None else target

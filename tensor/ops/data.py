@@ -22,6 +22,7 @@ from tensor._dtypes import (
     int64,
     require_supported,
 )
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.allocator import copy, is_worth_pooling
 
@@ -148,7 +149,12 @@ def _converted(data: object) -> object:
         ) from None
 
 
+# NumPy's own limit.
+_DEEPEST = 64
+
+
 def _read(data: object) -> Array:
+    _require_shallow(data)
     try:
         array: Array = np.array(data)
     except (TypeError, ValueError, RuntimeError):  # ragged, or some tensor in it gives NumPy no array
@@ -163,6 +169,22 @@ def _read(data: object) -> Array:
     return array
 
 
+def _require_shallow(data: object) -> None:
+    """Raise for lists that are deeper than any array, before NumPy goes through all their branches."""
+    for _ in range(_DEEPEST):
+        if not isinstance(data, (list, tuple)) or not data:
+            return
+        data = data[0]
+    if isinstance(data, (list, tuple)):
+        raise ValueError(TOO_DEEP)
+
+
+TOO_DEEP = (
+    f"the nested lists are deeper than {_DEEPEST} dimensions, or a list contains itself: no array is so "
+    "deep. Give nested lists of numbers"
+)
+
+
 def _plain_lists(data: object) -> object:
     if isinstance(data, TensorCore):
         return data._array
@@ -171,7 +193,7 @@ def _plain_lists(data: object) -> object:
     return data
 
 
-def _require_regular(data: object, path: str) -> tuple[int, ...]:
+def _require_regular(data: object, path: str, depth: int = 0) -> tuple[int, ...]:
     """Return the shape of nested lists, or raise the error that names where they go wrong."""
     if isinstance(data, TensorCore):
         data._raise_if_disposed()
@@ -185,7 +207,9 @@ def _require_regular(data: object, path: str) -> tuple[int, ...]:
         return ()
     if not isinstance(data, (list, tuple)):
         raise TypeError(f"{path} is {_called(data)}, not a number: tensors hold numbers and booleans only")
-    shapes = [_require_regular(item, f"{path}[{i}]") for i, item in enumerate(data)]
+    if depth == _DEEPEST:
+        raise ValueError(TOO_DEEP)
+    shapes = [_require_regular(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data)]
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:
             raise ValueError(
@@ -205,7 +229,7 @@ def _described(shape: tuple[int, ...]) -> str:
 
 
 def _called(data: object) -> str:
-    return repr(data) if data is None or isinstance(data, str) else f"of type {type(data).__name__}"
+    return shown(data) if data is None or isinstance(data, str) else f"of type {type(data).__name__}"
 
 
 def _require_fit(array: Array, dtype: Dtype) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.core.dims import dim_of, sizes_of, spread
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_data, as_tensor
@@ -75,11 +76,12 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     >>> tensor.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    sizes = [sizes_of("broadcast_shapes", (shape,)) for shape in shapes]
     try:
-        return np.broadcast_shapes(*shapes)
+        return np.broadcast_shapes(*sizes)
     except ValueError:
         raise ValueError(
-            f"shapes {' and '.join(map(str, shapes))} don't broadcast together: from the last dimension "
+            f"shapes {' and '.join(map(shown, shapes))} don't broadcast together: from the last dimension "
             "backward, sizes must be equal or 1"
         ) from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._errors import shown
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -167,7 +168,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]])
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {shown(indexing)}")
     xs = [as_tensor(x) for x in arrays]
     for i, x in enumerate(xs):
         if len(x.shape) > 1:

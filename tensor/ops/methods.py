@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+<<<<<<< HEAD:tensor/ops/methods.py
 from tensor.core.tensor import TensorCore
+=======
+from tensor._errors import shown
+from tensor.core.tensor_core import TensorCore
+>>>>>>> af5907dbf1119528764cc556133ba6feb1196ebb:tensor/ops/operators.py
 from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
 
@@ -142,7 +147,7 @@ class ElementwiseMethods(TensorCore):
         [3.0]
         """
         if rounding_mode not in (None, "floor", "trunc"):
-            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
+            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}")
         if rounding_mode == "floor":
             return f.floor_divide(self, other)
         if rounding_mode is None:

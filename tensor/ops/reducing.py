@@ -259,11 +259,15 @@ class Reductions(TensorCore):
 
 
 def _order(p: float | str) -> float:
+    if isinstance(p, (int, float)):
+        return p
     if p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise ValueError(f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {p!r}")
-    return p
+        raise ValueError(
+            f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {shown(p)}"
+        )
+    raise TypeError(f"norm: p is a number, inf, or 'fro', not {type(p).__name__}")
 
 
 def _found(

@@ -102,7 +102,7 @@ def searchsorted(
     if line.ndim != 1:
         raise ValueError(f"searchsorted looks into one dimension, not into shape {line.shape}")
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+        raise ValueError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
     order = None if sorter is None else _array_of(sorter)
     return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
 

@@ -209,6 +209,32 @@ class GradMode(Block):
         grad_enabled.set(when_enabled.get() if self._enabled else False)
 
 
+class SetGradEnabled(GradMode):
+    """Switches recording on or off when it is made; as a block it goes back to what was so before that."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__(enabled)
+        # What a first block goes back to; one that is entered again, to what was so then.
+        self._before: Answers | None = _answers()
+        self._switch()
+
+    def __enter__(self) -> Self:
+        self._take_back()
+        return super().__enter__()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        # A decorator is no statement: it changes nothing but the calls of the function.
+        self._take_back()
+        return super().__call__(function)
+
+    def _take_back(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            _turn_to(before)
+
+
 class Inference(Block):
     """Switches recording off, whatever ``enable_grad`` says inside: ``inference_mode``."""
 
@@ -268,7 +294,11 @@ def enable_grad() -> GradMode:
 
 
 def set_grad_enabled(mode: bool) -> GradMode:
-    """Return ``enable_grad()`` or ``no_grad()``, as `mode` says; takes effect as a block or decorator.
+    """Record from here on, or record nothing, as `mode` says.
+
+    As a statement it holds until it is set again, in this thread or task; as a ``with`` block until the end
+    of the block, as a decorator within the function. Under ``inference_mode`` nothing is recorded all the
+    same.
 
     Examples
     --------
@@ -276,8 +306,12 @@ def set_grad_enabled(mode: bool) -> GradMode:
     >>> with tensor.set_grad_enabled(False):
     ...     tensor.is_grad_enabled()
     False
+    >>> _ = tensor.set_grad_enabled(False)
+    >>> tensor.is_grad_enabled()
+    False
+    >>> _ = tensor.set_grad_enabled(True)
     """
-    return GradMode(bool(mode))
+    return SetGradEnabled(bool(mode))
 
 
 def inference_mode(mode: bool = True) -> Inference:

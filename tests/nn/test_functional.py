@@ -290,3 +290,12 @@ def test_loss_modules_are_their_functions():
     for module, function in pairs:
         assert module(x, y).item() == function(x, y).item()
     assert nn.NLLLoss()(x, t(CLASSES)).item() == F.nll_loss(x, t(CLASSES)).item()
+
+
+def test_linear_maps_and_look_ups_without_elements_have_gradients():
+    weight = tensor.ones((0, 4), requires_grad=True)
+    F.linear(tensor.ones((2, 3, 4)), weight).sum().backward()
+    assert weight.grad.shape == (0, 4)
+    rows = tensor.ones((5, 0), requires_grad=True)
+    F.embedding(tensor.tensor([[1, 2]]), rows).sum().backward()
+    assert rows.grad.shape == (5, 0)

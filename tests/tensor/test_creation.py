@@ -169,3 +169,10 @@ def test_full_takes_the_dtype_of_its_value():
     assert tensor.full((1,), 1.5).dtype == tensor.float32
     assert tensor.full((1,), True).dtype == tensor.bool
     assert tensor.full_like(tensor.zeros((1,)), 2).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("kind", ["O", "i4, O"])
+@pytest.mark.parametrize("dtype", [None, "float32", "uint8"])
+def test_from_slice_reads_no_references_to_objects(kind, dtype):
+    with pytest.raises(TypeError):
+        tensor.from_slice(np.zeros(4, kind), dtype=dtype)

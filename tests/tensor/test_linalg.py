@@ -107,3 +107,19 @@ def test_vecdot_conjugates_the_first_and_broadcasts(dtype):
     assert_close(tensor.vecdot(tensor.tensor(a), tensor.tensor(a), axis=0), np.vecdot(a, a, axis=0))
     with pytest.raises(ValueError, match=r"vecdot.*\(2, 3\).*\(2,\)"):
         tensor.vecdot(tensor.tensor(a), tensor.ones((2,)))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((2, 3, 0), (0, 2)), ((2, 3, 4), (4, 0)), ((0, 2, 3), (3, 2)), ((2, 0), (0, 3)), ((3, 0), (0,)),
+        ((0,), (0,)), ((0,), (0, 3)), ((2, 0, 3), (3, 4)), ((0, 3, 4), (4,)), ((2, 1, 0, 3), (4, 3, 0)),
+        ((4,), (2, 4, 0)), ((4,), (0, 4, 2)),
+    ],
+)  # fmt: skip
+def test_a_product_without_elements_has_gradients_of_zeros(a, b):
+    x, y = tensor.ones(a, requires_grad=True), tensor.ones(b, requires_grad=True)
+    (x @ y).sum().backward()
+    assert (x.grad.shape, y.grad.shape) == (a, b)
+    assert not x.grad.any()
+    assert not y.grad.any()

@@ -7,6 +7,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -368,3 +369,55 @@ def test_backward_in_a_thread_that_records_nothing_leaves_that_as_it_is():
         y.backward()
         assert not records()
     assert x.grad.tolist() == [6.0]
+
+
+def test_set_grad_enabled_holds_as_a_statement_until_it_is_set_again():
+    def answers() -> list[bool]:
+        found = [tensor.is_grad_enabled()]
+        tensor.set_grad_enabled(False)
+        found.append(tensor.is_grad_enabled())
+        with tensor.enable_grad():
+            found.append(tensor.is_grad_enabled())
+        found.append(tensor.is_grad_enabled())
+        tensor.set_grad_enabled(True)
+        return [*found, tensor.is_grad_enabled()]
+
+    assert contextvars.copy_context().run(answers) == [True, False, True, False, True]
+
+
+def test_set_grad_enabled_as_a_block_goes_back_to_what_was_so_before_it():
+    with tensor.set_grad_enabled(False):
+        assert not tensor.is_grad_enabled()
+        with tensor.set_grad_enabled(True):
+            assert tensor.is_grad_enabled()
+            tensor.set_grad_enabled(False)
+            assert not tensor.is_grad_enabled()
+        assert not tensor.is_grad_enabled()
+    assert tensor.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_a_decorator_changes_the_function_alone():
+    @tensor.set_grad_enabled(False)
+    def inside() -> bool:
+        return tensor.is_grad_enabled()
+
+    assert tensor.is_grad_enabled()
+    assert not inside()
+    assert tensor.is_grad_enabled()
+
+
+def test_set_grad_enabled_records_nothing_under_inference_mode():
+    with tensor.inference_mode():
+        tensor.set_grad_enabled(True)
+        assert not tensor.is_grad_enabled()
+        with tensor.set_grad_enabled(True), tensor.inference_mode(False):
+            assert tensor.is_grad_enabled()
+        assert not tensor.is_grad_enabled()
+    assert tensor.is_grad_enabled()
+
+
+def test_a_thread_has_its_own_set_grad_enabled():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(tensor.set_grad_enabled, False).result()
+        assert not pool.submit(tensor.is_grad_enabled).result()
+    assert tensor.is_grad_enabled()

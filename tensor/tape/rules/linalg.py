@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from string import ascii_letters
 from typing import Any
 
@@ -18,6 +19,11 @@ def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
     return xp.matmul(g, conj(xp, xp.matrix_transpose(b)))
 
 
+def _rows(xp: Any, x: Any) -> Any:
+    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    return xp.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+
+
 def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
     vector = len(to_shape) == 1
     if a.ndim == 1:
@@ -26,7 +32,7 @@ def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
         return xp.matmul(xp.matrix_transpose(conj(xp, a)), g[..., None])[..., 0]
     if len(to_shape) == 2 and a.ndim > 2:
         # One matrix for a whole batch: one product, instead of one for each member and a sum.
-        a, g = xp.reshape(a, (-1, a.shape[-1])), xp.reshape(g, (-1, g.shape[-1]))
+        a, g = _rows(xp, a), _rows(xp, g)
     return xp.matmul(conj(xp, xp.matrix_transpose(a)), g)
 
 
