@@ -78,9 +78,6 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         """Do nothing: the parameter is made by ``__new__``, and counts on for `data`."""
 
-    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        pass  # `__new__` has made it whole; the base's would register it as new
-
     def __repr__(self) -> str:
         if self._array is None:
             return super().__repr__()

@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-<<<<<<< HEAD:tensor/ops/methods.py
-from tensor.core.tensor import TensorCore
-=======
 from tensor._errors import shown
-from tensor.core.tensor_core import TensorCore
->>>>>>> af5907dbf1119528764cc556133ba6feb1196ebb:tensor/ops/operators.py
+from tensor.core.tensor import TensorCore
 from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
 

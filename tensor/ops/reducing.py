@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
