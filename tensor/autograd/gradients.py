@@ -32,6 +32,25 @@ class Gradients(Hooks):
 
     __slots__ = ()
 
+    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:
+        """Yield what ``_footprint`` returns for the tensor, and for what its graph keeps beside live leaves."""
+        yield self._footprint()
+        nodes: list[Node] = []
+        stack = [self._node]
+        while stack:
+            node = stack.pop()
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            nodes.append(node)
+            stack += node.next
+            leaf = node.tensor() if isinstance(node, Leaf) else None
+            if leaf is not None:
+                seen.add(leaf._footprint()[0])
+        for node in nodes:
+            for share in node.shares():
+                yield id(share.buffer), share.buffer.nbytes
+
     @property
     def requires_grad(self) -> bool:
         """Whether operations on this tensor are recorded."""
