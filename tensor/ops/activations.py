@@ -114,11 +114,11 @@ def _values(name: str, x: object) -> Array:
     given = operand(x)
     if given is NotImplemented:
         raise foreign(name, x)
-    return given if isinstance(given, np.ndarray) else as_data(given, None)
+    return given  # type: ignore[no-any-return]
 
 
 def _real(name: str, x: Any) -> Array:
-    array = special.floating(x)
+    array = special.floating(x if isinstance(x, np.ndarray) else as_data(x, None))
     if array.dtype.kind == "c":
         raise TypeError(
             f"{name} is defined for real tensors only, not {array.dtype}: take x.real or x.abs() first"

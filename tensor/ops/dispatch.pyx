@@ -207,9 +207,9 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
     arrays = [_operand(x) for x in operands]
     if not any([isinstance(array, cnp.ndarray) for array in arrays]):
         arrays[0] = as_data(arrays[0], None)
+    donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
     try:
-        donor = _donor(rule, kernel, operands, arrays)
         out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
     except OutOfMemoryError:
         raise
