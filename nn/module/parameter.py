@@ -117,14 +117,14 @@ def _require_data(data: object, requires_grad: bool) -> None:
             f"Parameter() takes a tensor, not {type(data).__name__}: write nn.Parameter(tensor.tensor(data))"
         )
     data._raise_if_disposed()
-    node, array = data._node, data._array
+    node, dtype = data._node, data._array.dtype
     if node is not None and not isinstance(node, Leaf):
         raise RuntimeError(
             f"a Parameter is a leaf, and this tensor was computed by {node.name()} from tensors that "
             "require grad: write nn.Parameter(x.detach()), or keep the computed tensor as a plain attribute"
         )
-    if requires_grad and array is not None and not is_inexact(array.dtype):
+    if requires_grad and not is_inexact(dtype):
         raise TypeError(
-            f"a Parameter of {array.dtype} can't require gradients: only floating and complex ones can. "
+            f"a Parameter of {dtype} can't require gradients: only floating and complex ones can. "
             "Convert the data with x.float(), or write nn.Parameter(x, requires_grad=False)"
         )

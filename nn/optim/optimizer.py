@@ -324,7 +324,7 @@ class Optimizer:
         zeros.fill(0)
         made = wrap_unowned(zeros)
         note_made_for(self, made)
-        return made  # type: ignore[return-value]  # every core made is a Tensor
+        return made
 
     def _drop_state(self) -> None:
         state, self.state = self.state, {}

@@ -121,6 +121,10 @@ cdef class StorageReference(Disposable):
         self.gradient = gradient
 
     @property
+    def _ending(self):
+        return self.ending
+
+    @property
     def _buffer(self):
         return self.buffer_or_null()
 

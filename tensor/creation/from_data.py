@@ -65,7 +65,7 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
     x = wrap(array)
     if requires_grad:
         become_leaf(x)
-    return x  # type: ignore[return-value]  # every core made is a Tensor
+    return x
 
 
 def asarray(
@@ -142,7 +142,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def over_memory_of(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor over the memory of somebody else's `array`."""
     borrowed = External(array, array.nbytes).over(array)
-    return wrap_borrowed(borrowed)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_borrowed(borrowed)
 
 
 def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:

@@ -75,10 +75,10 @@ class Pickling(TensorCore):
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        array, buffer = self._array, self._buffer
-        if array is None or buffer is None:
+        array, requires_grad = self._array, self._node is not None
+        if array is None:
             self._raise_disposed()
-        requires_grad = self._node is not None
+        buffer = self._buffer
         if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
             return _rebuilt, (claim(self), requires_grad)
         offset = _address(array) - _address(buffer.root)
@@ -130,10 +130,10 @@ def _rebuilt(array: object, requires_grad: object) -> Tensor:
     return _leaf(wrap(allocated(allocator.copy, values)), requires_grad)
 
 
-def _leaf(x: TensorCore, requires_grad: object) -> Tensor:
+def _leaf(x: Tensor, requires_grad: object) -> Tensor:
     if requires_grad:
         become_leaf(x)
-    return x  # type: ignore[return-value]  # every core made is a Tensor
+    return x
 
 
 def _rebuilt_view(
