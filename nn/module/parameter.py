@@ -9,7 +9,7 @@ import numpy as np
 
 from scopes.lowlevel import note_created, note_ended
 from tensor import Tensor
-from tensor.kernels import copy, run_kernel
+from tensor.kernels import copy
 from tensor.lowlevel import (
     Leaf,
     TensorCore,
@@ -108,7 +108,7 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
         )
     require_supported(array.dtype)
     # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
-    return kind(wrap(run_kernel(copy, array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
+    return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
 
 
 def _require_data(data: object, requires_grad: bool) -> None:

@@ -320,7 +320,7 @@ class Optimizer:
         array = x._array
         if array is None:
             x._raise_disposed()
-        zeros = run_kernel(empty, array.shape, array.dtype, array)
+        zeros = empty(array.shape, array.dtype, array)
         zeros.fill(0)
         made = wrap_unowned(zeros)
         note_made_for(self, made)

@@ -21,12 +21,12 @@ from scopes.core.disposable cimport (
     register_new,
     register_unowned,
 )
-from tensor.memory.allocator cimport copy as copy_array
-from tensor.memory.allocator cimport count_donation, empty, report_overhead_by
+from tensor.memory.allocator cimport count_donation, report_overhead_by
 from tensor.memory.buffer cimport (
     Buffer,
     Share,
     array_at,
+    empty,
     exported,
     new_buffer,
     new_external,
@@ -34,6 +34,7 @@ from tensor.memory.buffer cimport (
     root_of,
     shared_array,
 )
+from tensor.memory.buffer cimport copy as copy_array
 
 import numpy as np
 

@@ -9,8 +9,8 @@ import numpy as np
 from tensor._dtypes import require_supported
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, export, wrap
-from tensor.creation.from_data import allocated, over_memory_of
-from tensor.memory import allocator
+from tensor.creation.from_data import over_memory_of
+from tensor.memory.buffer import copy as copied
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
@@ -196,6 +196,5 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         ) from None
     require_supported(array.dtype)
     if copy:
-        copied = allocated(allocator.copy, array)
-        return wrap(copied)
+        return wrap(copied(array))
     return over_memory_of(array)

@@ -29,8 +29,7 @@ from tensor.core.tensor import (
     wrap_claim,
     wrap_claim_unowned,
 )
-from tensor.creation.from_data import allocated
-from tensor.memory import allocator
+from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _block_of(x: TensorCore) -> Block:
 def _rebuilt(array: object, requires_grad: object) -> Tensor:
     values = _require_array(array)
     _require_flag(values, requires_grad)
-    return _leaf(wrap(allocated(allocator.copy, values)), requires_grad)
+    return _leaf(wrap(copy(values)), requires_grad)
 
 
 def _leaf(x: Tensor, requires_grad: object) -> Tensor:
@@ -187,4 +186,4 @@ def _broken(what: str) -> UnpicklingError:
 def _block(memory: object) -> Block:
     # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
     given = _require_array(memory).reshape(-1).view(np.uint8)
-    return Block(allocated(allocator.copy, given), None)
+    return Block(copy(given), None)
