@@ -10,6 +10,7 @@ from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.core.tensor import (
     TensorCore,
+    are_packed_and_alone,
     claim,
     is_alone,
     wrap,
@@ -44,6 +45,7 @@ __all__ = [
     "RemovableHandle",
     "TensorCore",
     "apply",
+    "are_packed_and_alone",
     "as_dtype",
     "become_leaf",
     "claim",

@@ -72,7 +72,7 @@ class _Classes:
             return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
 
         parameters = {"key": key, "counts": counts, "shape": logs.shape}
-        return apply(RULES[name], kernel, (logs,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
+        return apply(RULES[name], kernel, (logs,), **parameters)
 
     def reduce(self, losses: Tensor, reduction: str) -> Tensor:
         """Return the reduced loss: a mean divides by what all targets count together."""
@@ -198,7 +198,7 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     is_recorded = is_wanted(input)
     slope, out = run_kernel(_slope_and_mean, x, y, constants, is_recorded)
     node = record(_RULE, (input, target), out, {"slope": slope}) if is_recorded else None
-    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_recorded(out, node)
 
 
 def _slope_and_mean(

@@ -68,19 +68,20 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     out, inputs = _mapped(_linear, input, weight, bias)
     node = record(_LINEAR, inputs, out, {})
-    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_recorded(out, node)
 
 
 def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
     out, inputs = _mapped(_linear_then_relu, input, weight, bias)
     node = record_after(_RELU, record(_LINEAR, inputs, out, {}), out)
-    return wrap_recorded(out, node)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_recorded(out, node)
 
 
 def _linear_then_relu(x: Array, weight: Array, bias: Array | None) -> Array:
     out = _linear(x, weight, bias)
-    return relu_of(out, out)
+    relu_of(out, out)
+    return out
 
 
 def _mapped(
@@ -141,7 +142,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
     # The tensor of the indices: what it holds now is kept, whatever is written later.
     parameters = {"indices": input, "shape": rows.shape, "padding_idx": padding_idx}
-    return apply(RULES["embedding"], kernel, (weight,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
+    return apply(RULES["embedding"], kernel, (weight,), **parameters)
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:
@@ -173,7 +174,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
     require_in_range("one_hot: a class", indices, size)
     found = run_kernel(lambda: np.equal(indices[..., None], np.arange(size)).astype(np.int64))
-    return wrap(found)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(found)
 
 
 def dropout(
@@ -221,7 +222,7 @@ def dropout(
     bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
     if not inplace:
         parameters = {"bits": bits, "scale": scale}
-        return apply(RULES["dropout"], kernel, (input,), **parameters)  # type: ignore[return-value]  # every core made is a Tensor
+        return apply(RULES["dropout"], kernel, (input,), **parameters)
 
     def write(array: Array) -> None:
         np.multiply(array, mask, out=array)

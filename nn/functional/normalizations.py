@@ -219,7 +219,7 @@ def _recorded(rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[s
         # Without a weight and a bias: the node keeps the values of the output.
         y = wrap(out)
         y._node = record(RULES[rule], inputs, out, {**parameters, "normal": y})
-    return y  # type: ignore[return-value]  # every core made is a Tensor
+    return y
 
 
 def _blend(running: Tensor | None, new: Array, momentum: float) -> None:

@@ -94,13 +94,11 @@ class Conversion(Traversal):
 
 def _needs(x: TensorCore, wanted: Dtype) -> bool:
     x._raise_if_disposed()
-    found = None if x._array is None else x._array.dtype
-    return found is not None and is_inexact(found) and found != wanted
+    found = x._array.dtype
+    return is_inexact(found) and found != wanted
 
 
-def _converted(array: Array | None, wanted: Dtype) -> Array:
-    if array is None:
-        raise ValueError("an empty tensor can't be converted")
+def _converted(array: Array, wanted: Dtype) -> Array:
     return (array.real if array.dtype.kind == "c" and wanted.kind != "c" else array).astype(wanted)
 
 

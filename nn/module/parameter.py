@@ -9,7 +9,7 @@ import numpy as np
 
 from scopes.lowlevel import note_created, note_ended
 from tensor import Tensor
-from tensor.kernels import copy, run_kernel
+from tensor.kernels import copy
 from tensor.lowlevel import (
     Leaf,
     TensorCore,
@@ -108,7 +108,7 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
         )
     require_supported(array.dtype)
     # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
-    return kind(wrap(run_kernel(copy, array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
+    return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
 
 
 def _require_data(data: object, requires_grad: bool) -> None:
@@ -117,14 +117,14 @@ def _require_data(data: object, requires_grad: bool) -> None:
             f"Parameter() takes a tensor, not {type(data).__name__}: write nn.Parameter(tensor.tensor(data))"
         )
     data._raise_if_disposed()
-    node, array = data._node, data._array
+    node, dtype = data._node, data._array.dtype
     if node is not None and not isinstance(node, Leaf):
         raise RuntimeError(
             f"a Parameter is a leaf, and this tensor was computed by {node.name()} from tensors that "
             "require grad: write nn.Parameter(x.detach()), or keep the computed tensor as a plain attribute"
         )
-    if requires_grad and array is not None and not is_inexact(array.dtype):
+    if requires_grad and not is_inexact(dtype):
         raise TypeError(
-            f"a Parameter of {array.dtype} can't require gradients: only floating and complex ones can. "
+            f"a Parameter of {dtype} can't require gradients: only floating and complex ones can. "
             "Convert the data with x.float(), or write nn.Parameter(x, requires_grad=False)"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.optim.scratch import SMALL, Rule, Scratch
-from tensor.lowlevel import is_alone
+from tensor.lowlevel import are_packed_and_alone, is_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,7 +122,8 @@ def collect(
             if work is None:
                 work = works[key] = Work(*key, len(row))
         size = array.size
-        if 0 < size <= work.joins and _may_join(row, work.dtype):
+        # One that shares its memory stays by itself: an update of another may be seen in it.
+        if 0 < size <= work.joins and are_packed_and_alone(row):
             if work.left < size:
                 work.batches.append([])
                 work.left = _AT_ONCE
@@ -136,23 +137,9 @@ def collect(
     return works.values(), fresh
 
 
-def _may_join(row: list[Tensor], dtype: np.dtype[Any]) -> bool:
-    """Tell whether a parameter can be copied and updated together with others."""
-    # One that shares its memory stays by itself: an update of another may be seen in it.
-    if not all(map(is_alone, row)):
-        return False
-    x, _, *state = row
-    arrays: list[Any] = [x._array, *[held._array for held in state]]
-    return all(a.flags.c_contiguous and (a.dtype is dtype or a.dtype == dtype) for a in arrays)
-
-
 def _update_joined(rule: Rule, columns: list[list[Any]], dtype: np.dtype[Any]) -> None:
     update, two = rule
-    grads = columns.pop(1)
-    try:
-        joined = b"".join(grads)
-    except TypeError:  # of one that is not contiguous
-        joined = b"".join([g.tobytes() for g in grads])
+    joined = b"".join(columns.pop(1))
     # What is copied to a bytearray can be written to.
     p, *state = flats = [np.frombuffer(bytearray().join(arrays), dtype) for arrays in columns]
     t, more = np.empty(p.shape, dtype), np.empty(p.shape, dtype) if two else None

@@ -11,7 +11,7 @@ import numpy as np
 from tensor.autograd.engine import saved_by
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
-from tensor.memory.allocator import zeros
+from tensor.memory.buffer import zeros
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from scopes.core.disposable cimport (
     register_new,
     register_unowned,
 )
-from tensor.memory.allocator cimport copy as copy_array
-from tensor.memory.allocator cimport count_donation, empty, report_overhead_by
+from tensor.memory.allocator cimport count_donation, report_overhead_by
 from tensor.memory.buffer cimport (
     Buffer,
     Share,
     array_at,
+    empty,
     exported,
     new_buffer,
     new_external,
@@ -34,6 +34,7 @@ from tensor.memory.buffer cimport (
     root_of,
     shared_array,
 )
+from tensor.memory.buffer cimport copy as copy_array
 
 import numpy as np
 
@@ -119,6 +120,10 @@ cdef class StorageReference(Disposable):
     @_grad.setter
     def _grad(self, gradient):
         self.gradient = gradient
+
+    @property
+    def _ending(self):
+        return self.ending
 
     @property
     def _buffer(self):
@@ -693,10 +698,28 @@ cdef class writing_all:
                 end_write(<Buffer>buffer)
 
 
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
+cdef bint _is_alone(StorageReference x) noexcept:
     cdef PyObject* buffer = x.buffer
     return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
+
+
+def is_alone(StorageReference x not None) -> bool:
+    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
+    return _is_alone(x)
+
+
+def are_packed_and_alone(list tensors not None) -> bool:
+    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
+    cdef cnp.ndarray first = None
+    cdef StorageReference x
+    for x in tensors:
+        if x is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(x.array):
+            return False
+        if first is None:
+            first = x.array
+        elif not cnp.PyArray_EquivArrTypes(first, x.array):
+            return False
+    return True
 
 
 cdef bint is_unshared(StorageReference x) noexcept:

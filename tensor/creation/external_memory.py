@@ -180,11 +180,11 @@ def from_address(
         raise ValueError(
             f"from_address(): {_described(sizes, kind, steps)} at {place:#x} ends beyond what is addressable"
         )
-    external: External | None = External(None, nbytes, owner=owner, on_release=on_release)
+    external = External(None, nbytes, owner=owner, on_release=on_release)
     try:
         return _strided(external.at(place), sizes, kind, steps)
     except BaseException as error:
-        external = None
+        del external
         clear_frames(error.__traceback__)
         raise
 
@@ -237,7 +237,7 @@ def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[
 
 
 def _borrowed(array: Array) -> Tensor:
-    return wrap_borrowed(array)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_borrowed(array)
 
 
 @atexit.register
@@ -257,8 +257,7 @@ def _end_what_is_borrowed() -> None:
 
 
 def _is_over_cared_for(x: StorageReference) -> bool:
-    buffer = x._buffer
-    base = None if buffer is None else buffer.root.base
+    base = None if x.is_invalid else x._buffer.root.base
     return isinstance(base, External) and base.is_cared_for
 
 

@@ -12,15 +12,14 @@ from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexac
 from tensor._errors import shown
 from tensor.core.dims import Sizes
 from tensor.core.tensor import TensorCore, wrap, wrap_borrowed
-from tensor.memory import allocator
+from tensor.memory.buffer import copy as copied
+from tensor.memory.buffer import empty as empty_array
+from tensor.memory.buffer import zeros as zero_array
 from tensor.memory.external import External
-from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data, as_tensor, dtype_for_number, new_array
 from tensor.tape.nodes import become_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._tensor import Tensor
 
 
@@ -65,7 +64,7 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
     x = wrap(array)
     if requires_grad:
         become_leaf(x)
-    return x  # type: ignore[return-value]  # every core made is a Tensor
+    return x
 
 
 def asarray(
@@ -142,7 +141,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def over_memory_of(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor over the memory of somebody else's `array`."""
     borrowed = External(array, array.nbytes).over(array)
-    return wrap_borrowed(borrowed)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_borrowed(borrowed)
 
 
 def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -184,7 +183,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
                 "tensor.tensor(list(buffer)) if they are numbers"
             )
         if dtype is None:
-            return finish(allocated(allocator.copy, as_data(np.asarray(view), None)), requires_grad)
+            return finish(copied(as_data(np.asarray(view), None)), requires_grad)
         wanted = as_dtype(dtype)
         if np.asarray(view).dtype.hasobject:
             raise TypeError(
@@ -196,7 +195,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
                 f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "
                 f"{wanted.itemsize} bytes"
             )
-        array = allocated(allocator.empty, (view.nbytes // wanted.itemsize,), wanted)
+        array = empty_array((view.nbytes // wanted.itemsize,), wanted)
         array.view(uint8)[...] = np.frombuffer(view.cast("B") if view.c_contiguous else view.tobytes(), uint8)
         return finish(array, requires_grad)
 
@@ -220,18 +219,8 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def allocated(make: Callable[..., Array], *arguments: Any) -> Array:
-    """Return ``make(*arguments)``, a function of the allocator; what it refuses is told in full."""
-    try:
-        return make(*arguments)
-    except OutOfMemoryError:
-        raise
-    except MemoryError:
-        raise out_of_memory() from None
-
-
 def _filled(shape: tuple[int, ...], dtype: Dtype, value: Any) -> Array:
-    array = allocated(allocator.empty, shape, dtype)
+    array = empty_array(shape, dtype)
     array.fill(value)
     return array
 
@@ -265,7 +254,7 @@ def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.empty((2, 3)).shape
     (2, 3)
     """
-    return finish(allocated(allocator.empty, shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(empty_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -277,7 +266,7 @@ def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.zeros((2,)).tolist()
     [0.0, 0.0]
     """
-    return finish(allocated(allocator.zeros, shape_of(shape), _or_default(dtype)), requires_grad)
+    return finish(zero_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
 def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -317,7 +306,7 @@ def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.empty_like(tensor.zeros((2, 3))).shape
     (2, 3)
     """
-    return finish(allocated(allocator.empty, *_dtype_like(x, dtype)), requires_grad)
+    return finish(empty_array(*_dtype_like(x, dtype)), requires_grad)
 
 
 def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
@@ -329,7 +318,7 @@ def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
     [0, 0]
     """
-    return finish(allocated(allocator.zeros, *_dtype_like(x, dtype)), requires_grad)
+    return finish(zero_array(*_dtype_like(x, dtype)), requires_grad)
 
 
 def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:

@@ -55,7 +55,7 @@ def randint(
         raise ValueError(f"randint: there is no integer from {low} to {high} (not included)")
     wanted = int64 if dtype is None else as_dtype(dtype)
     drawn = run_kernel(_integers, numbers_of(generator), low, high, shape_of(size), wanted)
-    return wrap(drawn)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(drawn)
 
 
 def _integers(
@@ -79,7 +79,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | N
         raise ValueError(f"randperm: n is at least 0, not {n}")
     wanted = int64 if dtype is None else as_dtype(dtype)
     drawn = run_kernel(_permutation, numbers_of(generator), index(n), wanted)
-    return wrap(drawn)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(drawn)
 
 
 def _permutation(numbers: np.random.Generator, n: int, dtype: Dtype) -> Array:
@@ -114,7 +114,7 @@ def normal(
     wanted = as_dtype(dtype) if dtype is not None else np.result_type(float32, *[_array_of(x) for x in parts])
     drawn = normal_array(tuple(sizes), wanted, generator)
     values = run_kernel(lambda: np.asarray(drawn * stds + means).astype(wanted, copy=False))
-    return wrap(values)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(values)
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
@@ -135,7 +135,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
         raise ValueError("bernoulli: probabilities lie between 0 and 1")
     drawn = uniform_array(chances.shape, chances.dtype, generator)
     values = run_kernel(lambda: np.asarray(drawn < chances).astype(chances.dtype))
-    return wrap(values)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(values)
 
 
 def multinomial(
@@ -171,7 +171,7 @@ def multinomial(
     rows = weights.reshape(-1, weights.shape[-1])
     places = run_kernel(_places, numbers_of(generator), rows, num_samples, replacement)
     found = places.reshape(*weights.shape[:-1], num_samples)
-    return wrap(found)  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(found)
 
 
 def _places(numbers: np.random.Generator, rows: Array, count: int, replacement: bool) -> Array:

@@ -9,8 +9,8 @@ import numpy as np
 from tensor._dtypes import require_supported
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, export, wrap
-from tensor.creation.from_data import allocated, over_memory_of
-from tensor.memory import allocator
+from tensor.creation.from_data import over_memory_of
+from tensor.memory.buffer import copy as copied
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
@@ -80,9 +80,7 @@ class Exchange(TensorCore):
             )
         if copy:
             # What is copied at once is not lent: clones stay lazy.
-            return self._array.__dlpack__(  # type: ignore[union-attr]  # seen above
-                max_version=max_version, copy=True
-            )
+            return self._array.__dlpack__(max_version=max_version, copy=True)
         self._require_no_backward_strides()
         return export(self).__dlpack__(max_version=max_version, copy=copy)
 
@@ -121,9 +119,7 @@ class Exchange(TensorCore):
 
     def _require_no_backward_strides(self) -> None:
         array = self._array
-        if array is None or array.size == 0:
-            return
-        if any(s < 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        if array.size and any(s < 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             # PyTorch 2.13 ends the process over one instead of raising.
             steps = tuple(s // array.itemsize for s in array.strides)
             raise BufferError(
@@ -200,6 +196,5 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         ) from None
     require_supported(array.dtype)
     if copy:
-        copied = allocated(allocator.copy, array)
-        return wrap(copied)  # type: ignore[return-value]  # every core made is a Tensor
+        return wrap(copied(array))
     return over_memory_of(array)

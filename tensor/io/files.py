@@ -77,7 +77,7 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
 
 
 def _empty(entry: Entry) -> Tensor:
-    return wrap(np.empty(entry.shape, entry.dtype))  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap(np.empty(entry.shape, entry.dtype))
 
 
 def _mapped(mapping: mmap.mmap, entry: Entry) -> Tensor:
@@ -86,10 +86,10 @@ def _mapped(mapping: mmap.mmap, entry: Entry) -> Tensor:
     # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
     array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
     if dtype is not entry.dtype:
-        return wrap(array.astype(entry.dtype).reshape(entry.shape))  # type: ignore[return-value]  # every core is
+        return wrap(array.astype(entry.dtype).reshape(entry.shape))
     # Nobody writes here, so clones and the tape may share the values without a copy.
     mapped = External(array, nbytes).over(array)
-    return wrap_mapped(mapped.reshape(entry.shape))  # type: ignore[return-value]  # every core made is a Tensor
+    return wrap_mapped(mapped.reshape(entry.shape))
 
 
 def save_file(
@@ -223,9 +223,10 @@ def _array(name: str, x: object) -> Array:
 
 def _values(x: TensorCore) -> Array:
     """Return an array that who writes to `x` meanwhile, in another thread, does not change."""
-    buffer, array = x._buffer, x._array
-    if buffer is None or array is None:
+    array = x._array
+    if array is None:
         x._raise_disposed()
+    buffer = x._buffer
     # At what outsiders look they may write whenever they like; a claim would be a copy.
     return array if buffer.is_borrowed or buffer.exports else claim(x)
 

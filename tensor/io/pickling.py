@@ -29,8 +29,7 @@ from tensor.core.tensor import (
     wrap_claim,
     wrap_claim_unowned,
 )
-from tensor.creation.from_data import allocated
-from tensor.memory import allocator
+from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 
 if TYPE_CHECKING:
@@ -75,10 +74,10 @@ class Pickling(TensorCore):
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        array, buffer = self._array, self._buffer
-        if array is None or buffer is None:
+        array, requires_grad = self._array, self._node is not None
+        if array is None:
             self._raise_disposed()
-        requires_grad = self._node is not None
+        buffer = self._buffer
         if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
             return _rebuilt, (claim(self), requires_grad)
         offset = _address(array) - _address(buffer.root)
@@ -127,13 +126,13 @@ def _block_of(x: TensorCore) -> Block:
 def _rebuilt(array: object, requires_grad: object) -> Tensor:
     values = _require_array(array)
     _require_flag(values, requires_grad)
-    return _leaf(wrap(allocated(allocator.copy, values)), requires_grad)
+    return _leaf(wrap(copy(values)), requires_grad)
 
 
-def _leaf(x: TensorCore, requires_grad: object) -> Tensor:
+def _leaf(x: Tensor, requires_grad: object) -> Tensor:
     if requires_grad:
         become_leaf(x)
-    return x  # type: ignore[return-value]  # every core made is a Tensor
+    return x
 
 
 def _rebuilt_view(
@@ -187,4 +186,4 @@ def _broken(what: str) -> UnpicklingError:
 def _block(memory: object) -> Block:
     # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
     given = _require_array(memory).reshape(-1).view(np.uint8)
-    return Block(allocated(allocator.copy, given), None)
+    return Block(copy(given), None)

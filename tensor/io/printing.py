@@ -127,14 +127,13 @@ class Printing(TensorCore):
 
     def __format__(self, spec: str) -> str:
         array = self._array
-        if array is not None and array.ndim == 0 and self._node is None:
+        if not self.is_invalid and array.ndim == 0 and self._node is None:
             return format(array.item(), spec)
         return format(repr(self), spec)
 
     def _why_empty(self) -> str:
-        ending = getattr(self, "_ending", None)
-        if ending is not None:
-            return str(ending)
+        if self._ending is not None:
+            return self._ending
         scope = self._ended_scope
         return "by dispose()" if scope is None else ending_by(scope)
 

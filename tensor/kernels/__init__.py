@@ -9,7 +9,7 @@ from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.kernels.special import relu_of, sigmoid
 from tensor.kernels.threads import in_pieces
-from tensor.memory.allocator import copy, empty, zeros
+from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
     "copy",

@@ -55,3 +55,8 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable)
 # A new read-only array over the memory of `array` that holds a share of its values.
 cdef cnp.ndarray shared_array(Share share)
+
+# New arrays from the allocator; OutOfMemoryError when it refuses.
+cpdef cnp.ndarray empty(tuple shape, object dtype, object like=*)
+cpdef cnp.ndarray zeros(tuple shape, object dtype)
+cpdef cnp.ndarray copy(cnp.ndarray array)

@@ -14,11 +14,51 @@ cimport cython
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
+from tensor.memory cimport allocator
 from tensor.memory.allocator cimport count_small, is_counted, pin, uncount_small
 
 from tensor.memory.limits import out_of_memory
 
 cnp.import_array()
+
+
+# --- Arrays from the allocator; what it refuses is told in full ------------------------------------------------
+
+
+cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
+    """Return a new array of whatever the memory held, or of the byte that ``configure(fill=)`` says.
+
+    In the order of memory of `like` if that has the same shape, else in C order; large ones come from the pool.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When the limit or the system refuses it.
+    """
+    try:
+        return allocator.empty(shape, dtype, like)
+    except MemoryError:
+        raise out_of_memory() from None
+
+
+cpdef cnp.ndarray zeros(tuple shape, object dtype):
+    """Return a new array of zeros; large ones come from the pool. Raises as ``empty``."""
+    try:
+        return allocator.zeros(shape, dtype)
+    except MemoryError:
+        raise out_of_memory() from None
+
+
+cpdef cnp.ndarray copy(cnp.ndarray array):
+    """Return a copy of `array` in its order of memory; large ones come from the pool. Raises as ``empty``."""
+    try:
+        return allocator.copy(array)
+    except MemoryError:
+        raise out_of_memory() from None
+
+
+# --- Buffers ---------------------------------------------------------------------------------------------------
+
 
 # Bytes from which on a buffer is listed for reports of who holds memory.
 cdef Py_ssize_t _LISTED = 1 << 14

@@ -24,7 +24,8 @@ from tensor._dtypes import (
 )
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, wrap
-from tensor.memory.allocator import copy, is_worth_pooling
+from tensor.memory.allocator import is_worth_pooling
+from tensor.memory.buffer import copy
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

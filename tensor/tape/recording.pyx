@@ -4,8 +4,8 @@ cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
 from tensor.core.tensor cimport TensorCore, claim_share, share_of, wrap
-from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.buffer cimport Buffer, Share, new_share
+from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
 
 from tensor.tape.growth import look_closer

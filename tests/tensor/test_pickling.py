@@ -32,6 +32,40 @@ KINDS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+def test_views_pickled_together_share_memory_again_and_clones_do_not():
+    x = tensor.zeros((6,))
+    clone = x.clone()
+    pair = pickle.loads(pickle.dumps((x[1:], x.reshape(2, 3).T, clone, clone[:2], x)))
+    view, turned, copied, part, whole = pair
+    view[0] = 5.0
+    copied[1] = 7.0
+    assert (turned[1, 0].item(), whole.tolist()) == (5.0, [0.0, 5.0, 0.0, 0.0, 0.0, 0.0])
+    assert (copied.tolist(), part.tolist()) == ([0.0, 7.0, 0.0, 0.0, 0.0, 0.0], [0.0, 7.0])
+
+
+def test_each_pickle_has_the_values_of_its_moment():
+    x = tensor.zeros((3,))
+    view = x[1:]
+    first = pickle.dumps((x, view))
+    view += 1.0
+    second = pickle.dumps((view, x))
+    assert [each.tolist() for each in pickle.loads(first)] == [[0.0, 0.0, 0.0], [0.0, 0.0]]
+    assert [each.tolist() for each in pickle.loads(second)] == [[1.0, 1.0], [0.0, 1.0, 1.0]]
+
+
+def test_buffers_out_of_band_keep_the_values_of_the_moment_whatever_is_written():
+    x = tensor.zeros((1000,))
+    buffers: list[pickle.PickleBuffer] = []
+    text = pickle.dumps((x, x[1:]), 5, buffer_callback=buffers.append)
+    x += 1.0
+    loaded = pickle.loads(text, buffers=buffers)
+    assert loaded[0].sum().item() == 0.0
+    del buffers, loaded
+    before = bytes_live()
+    x += 1.0
+    assert bytes_live() == before  # nobody looks at the memory any more
+
+
 @pytest.mark.parametrize("protocol", [2, 5])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
