@@ -12,6 +12,7 @@ from scopes.lowlevel import callers
 from tensor.tape.modes import Block, Recorder, Recording, innermost_recorder
 
 if TYPE_CHECKING:
+    from tensor.tape.modes import Answers
     from tensor.tape.nodes import Node
 
 _DEPTH = 8
@@ -72,8 +73,8 @@ class Detection(Block):
     def __init__(self, check_nan: bool) -> None:
         self._check_nan = check_nan
 
-    def _switch(self) -> None:
-        Recording(Anomalies(self._check_nan))._switch()
+    def _inside(self) -> Answers:
+        return Recording(Anomalies(self._check_nan))._inside()
 
 
 def detect_anomaly(check_nan: bool = True) -> Detection:

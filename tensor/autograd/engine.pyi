@@ -1,8 +1,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from tensor._dtypes import Array
 from tensor._tensor import Tensor
+from tensor.autograd.arrivals import Arrival
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.nodes import Node
@@ -10,12 +10,6 @@ from tensor.tape.nodes import Node
 SECOND_BACKWARD: str
 
 def saved_by(node: Node) -> tuple[Any, ...]: ...
-def fit(gradient: Any, node: Node) -> Array: ...
-
-class Arrival:
-    @property
-    def node(self) -> Node: ...
-    value: Any
 
 class Backward:
     @property

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
-    from tensor.autograd.engine import Arrival, Backward
+    from tensor.autograd.arrivals import Arrival
+    from tensor.autograd.engine import Backward
     from tensor.autograd.function_context import Claim, FunctionCtx
     from tensor.memory.buffer import Share
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tensor._tensor import Tensor
-    from tensor.autograd.engine import Arrival
+    from tensor.autograd.arrivals import Arrival
     from tensor.memory.buffer import Share
 
 

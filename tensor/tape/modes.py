@@ -11,21 +11,40 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from tensor.tape import blocks
+from tensor.tape.blocks import Steps, grad_enabled, turn_to, when_enabled
+
+__all__ = [
+    "Block",
+    "GradMode",
+    "Inference",
+    "Recorder",
+    "Recording",
+    "enable_grad",
+    "grad_enabled",
+    "inference_mode",
+    "innermost_recorder",
+    "is_inference_mode_enabled",
+    "is_recording",
+    "no_grad",
+    "recomputing",
+    "set_grad_enabled",
+    "when_enabled",
+]
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-    from types import TracebackType
 
     from tensor.tape.nodes import Node
 
     # What `grad_enabled` and `when_enabled` say.
     Answers = tuple["bool | Recorder", "bool | Recorder"]
-    Opened = tuple["Block", Answers, "Opened | None"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Block:
+class Block(blocks.Block):
     """What is switched on for a ``with`` block, or for each call of a decorated function.
 
     A generator or coroutine that is decorated has it while it runs, and not while others do. One block may
@@ -33,33 +52,6 @@ class Block:
     """
 
     __slots__ = ()
-
-    def _switch(self) -> None:
-        """Switch on, by setting `grad_enabled` and `when_enabled`."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        before, opened = _answers(), _opened.get()
-        try:
-            _opened.set((self, before, opened))
-            self._switch()
-        except BaseException:
-            _turn_to(before)
-            _opened.set(opened)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        opened = _opened.get()
-        while opened is not None:
-            block, before, opened = opened
-            if block is self:
-                _turn_to(before)
-                _opened.set(opened)
-                return
-        # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isasyncgenfunction(function):
@@ -90,20 +82,17 @@ class Block:
         @wraps(function)
         def within(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, Any]:
             body = function(*args, **kwargs)
-            inside: Answers | None = None
+            steps = Steps(self)
             given: Any = None
             step: Callable[[Any], Any] = body.send
             try:
                 while True:
-                    outside = self._go_in(inside)
                     try:
-                        item = step(given)
+                        with steps:
+                            item = step(given)
                     except StopIteration as end:
                         return end.value
-                    finally:
-                        inside, given = _answers(), None
-                        _turn_to(outside)
-                    step = body.send
+                    step, given = body.send, None
                     try:
                         given = yield item
                     except BaseException as error:  # noqa: BLE001  # whatever is thrown in belongs to the body
@@ -119,20 +108,17 @@ class Block:
         @wraps(function)
         async def within(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
             body = function(*args, **kwargs)
-            inside: Answers | None = None
+            steps = Steps(self)
             given: Any = None
             step: Callable[[Any], Awaitable[Any]] = body.asend
             try:
                 while True:
-                    outside = self._go_in(inside)
                     try:
-                        item = await step(given)
+                        with steps:
+                            item = await step(given)
                     except StopAsyncIteration:
                         return
-                    finally:
-                        inside, given = _answers(), None
-                        _turn_to(outside)
-                    step = body.asend
+                    step, given = body.asend, None
                     try:
                         given = yield item
                     except BaseException as error:  # noqa: BLE001  # as above
@@ -141,15 +127,6 @@ class Block:
                 given = None
 
         return within
-
-    def _go_in(self, inside: Answers | None) -> Answers:
-        """Switch on, or back to what was so at the last ``yield``; return what was so before."""
-        outside = _answers()
-        if inside is None:
-            self._switch()
-        else:
-            _turn_to(inside)
-        return outside
 
 
 class Recorder:
@@ -167,23 +144,8 @@ class Recorder:
             self.outer.show(node)
 
 
-# What `record` asks.
-grad_enabled: ContextVar[bool | Recorder] = ContextVar("grad_enabled", default=True)
-# What ``enable_grad`` sets it to.
-when_enabled: ContextVar[bool | Recorder] = ContextVar("when_enabled", default=True)
-# The blocks that are open, the innermost first: each with what was so before it.
-_opened: ContextVar[Opened | None] = ContextVar("opened", default=None)
 # How many functions of checkpoints are running for the second time, one within the other.
 recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
-
-
-def _answers() -> Answers:
-    return grad_enabled.get(), when_enabled.get()
-
-
-def _turn_to(answers: Answers) -> None:
-    grad_enabled.set(answers[0])
-    when_enabled.set(answers[1])
 
 
 def innermost_recorder() -> Recorder | None:
@@ -205,8 +167,34 @@ class GradMode(Block):
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
 
-    def _switch(self) -> None:
-        grad_enabled.set(when_enabled.get() if self._enabled else False)
+    def _inside(self) -> Answers:
+        recorder = when_enabled.get()
+        return recorder if self._enabled else False, recorder
+
+
+class SetGradEnabled(GradMode):
+    """Switches recording on or off when it is made; as a block it goes back to what was so before that."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__(enabled)
+        # What a first block goes back to; one that is entered again, to what was so then.
+        self._before: Answers | None = turn_to(self._inside())
+
+    def __enter__(self) -> Self:
+        self._take_back()
+        return super().__enter__()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        # A decorator is no statement: it changes nothing but the calls of the function.
+        self._take_back()
+        return super().__call__(function)
+
+    def _take_back(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            turn_to(before)
 
 
 class SetGradEnabled(GradMode):
@@ -243,9 +231,9 @@ class Inference(Block):
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
 
-    def _switch(self) -> None:
+    def _inside(self) -> Answers:
         records = not self._enabled
-        _turn_to((records, records))
+        return records, records
 
 
 class Recording(Block):
@@ -256,11 +244,10 @@ class Recording(Block):
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def _switch(self) -> None:
-        if when_enabled.get():
-            _turn_to((self._recorder if grad_enabled.get() else False, self._recorder))
-        else:
-            _turn_to((False, False))
+    def _inside(self) -> Answers:
+        if not when_enabled.get():
+            return False, False
+        return self._recorder if grad_enabled.get() else False, self._recorder
 
 
 def no_grad() -> GradMode:

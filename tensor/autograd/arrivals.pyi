@@ -1,0 +1,9 @@
+from typing import Any, final
+
+from tensor.tape.nodes import Node
+
+@final
+class Arrival:
+    @property
+    def node(self) -> Node: ...
+    value: Any

@@ -1,0 +1,285 @@
+"""The gradients of leaves: all are added to in one step, or on an error none.
+
+What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock: under the
+GIL no thread comes between. What another has changed while that was prepared is found, and prepared anew.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from libc.stdint cimport uint16_t
+
+from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
+from tensor.autograd.fitting cimport as_array
+from tensor.core.tensor cimport TensorCore, begin_write, claim_share, end_write, is_expanded, wrap_unowned
+from tensor.memory.buffer cimport Buffer, Share
+from tensor.tape.nodes cimport Leaf
+
+import numpy as np
+
+from tensor.core.tensor import wrap_claim_unowned
+
+cnp.import_array()
+
+cdef object _add = np.add
+
+
+@cython.final
+cdef class _Target:
+    """A leaf that is to have a gradient."""
+
+    cdef Arrival arrival
+    cdef TensorCore x
+    # The gradient that it has: a tensor, empty or not, or None.
+    cdef object before
+    # The tensor that takes its place, and whether `before` is added in already; or
+    cdef TensorCore made
+    cdef bint is_sum
+    # what is added to `before` in place, and the buffer where that is being written to.
+    cdef cnp.ndarray added
+    cdef Buffer buffer
+
+    cdef void end(self) noexcept:
+        """End the write, done or not."""
+        cdef Buffer buffer = self.buffer
+        self.buffer = None
+        if buffer is not None:
+            end_write(buffer)
+
+    cdef bint is_gone(self) noexcept:
+        """Tell whether the leaf is one no longer, and has no gradient to get."""
+        return self.x._node is not self.arrival.node
+
+    cdef bint is_as_prepared(self) noexcept:
+        """Tell whether nobody has changed what the preparation started from."""
+        if self.is_gone():
+            return True
+        if self.x.gradient is not self.before:
+            return False
+        if self.buffer is None:
+            return self.made is not None
+        return (
+            (<TensorCore>self.before).array is not None
+            and (<TensorCore>self.before).buffer == <PyObject*>self.buffer
+            and self.buffer.sharers == 1
+        )
+
+
+cdef int accumulate(list found) except -1:
+    cdef list targets = []
+    cdef Arrival arrival
+    cdef _Target target
+    cdef dict first = {}
+    for arrival in found:
+        x = (<Leaf>arrival.node).home()
+        if x is not None:  # else nobody is there any more to have it
+            target = _Target.__new__(_Target)
+            target.arrival = arrival
+            target.x = x
+            targets.append(target)
+    while True:
+        try:
+            for target in targets:
+                _prepare(target, first)
+            if _commit(targets):
+                return 0
+        finally:
+            for target in targets:
+                target.end()
+
+
+cdef int _prepare(_Target target, dict first) except -1:
+    """Do all that may fail for the gradient of one leaf."""
+    cdef TensorCore x = target.x
+    cdef object old = x.gradient
+    cdef TensorCore before = None
+    target.before = old
+    if x._node is not target.arrival.node:
+        return 0
+    if old is not None and (<TensorCore?>old).array is not None:
+        before = <TensorCore>old
+    if before is None:
+        if target.made is None or target.is_sum:
+            target.made = tensor_of(target.arrival, first, True)
+            target.is_sum = False
+        return 0
+    if (
+        isinstance(target.arrival.value, TensorCore)
+        or before._node is not None
+        or not _takes(before.array, target.arrival.value)
+    ):
+        target.made = _sum(before, target.arrival)
+        target.is_sum = True
+        return 0
+    target.buffer = begin_write(before)
+    target.added = target.arrival.value
+    return 0
+
+
+cdef TensorCore _sum(TensorCore before, Arrival arrival):
+    """Return a new gradient where one of the two has a history, or can't be written to."""
+    cdef Share share
+    if isinstance(arrival.value, TensorCore):
+        total = before + arrival.value
+        return with_history(wrap_claim_unowned(total), total)
+    share = claim_share(before)
+    return wrap_unowned(as_array(_add(share.array, arrival.value)))
+
+
+cdef bint _commit(list targets):
+    """Let all leaves have their gradients; if one has changed since `_prepare`, change nothing and return False."""
+    cdef _Target target
+    for target in targets:
+        if not target.is_as_prepared():
+            return False
+    # From here on nothing fails and no Python runs: `before` keeps alive what is replaced.
+    for target in targets:
+        if target.is_gone():
+            continue
+        if target.buffer is None:
+            target.x.gradient = target.made
+        else:
+            target.buffer.epoch += 1
+            _add_in_place((<TensorCore>target.before).array, target.added)
+    return True
+
+
+cdef bint _takes(cnp.ndarray to, cnp.ndarray by):
+    """Tell whether `by` can be added to `to` in place."""
+    return (
+        not is_expanded(to)
+        and cnp.PyArray_SAMESHAPE(to, by)
+        and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(by)
+        and cnp.PyArray_ISNOTSWAPPED(to)
+    )
+
+
+cdef extern from *:
+    """
+    #include <cstdint>
+    #include <cstring>
+
+    /* Floats of 16 bits, for which C++ has no type yet. */
+    static inline float float_of_half(uint16_t half)
+    {
+        uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31, digits = half & 0x3ff;
+        uint32_t bits = sign | (exponent + 112) << 23 | digits << 13;
+        float value;
+        if (exponent == 0) {
+            value = (float)digits * (1.0f / (1 << 24));
+            return sign ? -value : value;
+        }
+        if (exponent == 31)
+            bits = sign | 0x7f800000 | digits << 13;
+        std::memcpy(&value, &bits, 4);
+        return value;
+    }
+
+    /* Rounds to the nearest, of two to the even one. */
+    static inline uint16_t half_of_float(float value)
+    {
+        uint32_t bits, sign;
+        std::memcpy(&bits, &value, 4);
+        sign = (bits >> 16) & 0x8000;
+        bits &= 0x7fffffff;
+        if (bits > 0x7f800000)
+            return (uint16_t)(sign | 0x7e00);
+        if (bits >= 0x477ff000)
+            return (uint16_t)(sign | 0x7c00);
+        if (bits < 0x38800000) {
+            /* Beside 0.5 the last digit of a float is the last one of a subnormal half. */
+            std::memcpy(&value, &bits, 4);
+            value += 0.5f;
+            std::memcpy(&bits, &value, 4);
+            return (uint16_t)(sign | (bits - 0x3f000000));
+        }
+        return (uint16_t)(sign | ((bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13));
+    }
+
+    static inline void add_half(uint16_t *to, uint16_t by)
+    {
+        *to = half_of_float(float_of_half(*to) + float_of_half(by));
+    }
+    """
+    void add_half(uint16_t* to, uint16_t by) noexcept
+
+
+cdef enum _Kind:
+    _HALF
+    _SINGLE
+    _DOUBLE
+
+
+cdef _Kind _kind_of(cnp.ndarray array) noexcept:
+    """Return what the elements are, complex ones taken for two."""
+    cdef int number = cnp.PyArray_TYPE(array)
+    if number == cnp.NPY_FLOAT or number == cnp.NPY_CFLOAT:
+        return _SINGLE
+    if number == cnp.NPY_DOUBLE or number == cnp.NPY_CDOUBLE:
+        return _DOUBLE
+    return _HALF
+
+
+cdef void _add_in_place(cnp.ndarray to, cnp.ndarray by) noexcept:
+    """Add `by` to `to`, of its shape and dtype.
+
+    The GIL is kept: NumPy would let other threads in for large ones, and their additions be lost.
+    """
+    cdef cnp.npy_intp one = cnp.PyArray_SIZE(to) * (2 if cnp.PyArray_ISCOMPLEX(to) else 1)
+    cdef cnp.npy_intp step
+    cdef _Kind kind = _kind_of(to)
+    if (cnp.PyArray_IS_C_CONTIGUOUS(to) and cnp.PyArray_IS_C_CONTIGUOUS(by)) or (
+        cnp.PyArray_IS_F_CONTIGUOUS(to) and cnp.PyArray_IS_F_CONTIGUOUS(by)
+    ):
+        step = cnp.PyArray_ITEMSIZE(to) // (2 if cnp.PyArray_ISCOMPLEX(to) else 1)
+        _add_row(cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(by), one, step, step, kind)
+        return
+    _add_rows(
+        cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(by), cnp.PyArray_NDIM(to), cnp.PyArray_DIMS(to),
+        cnp.PyArray_STRIDES(to), cnp.PyArray_STRIDES(by), kind, cnp.PyArray_ISCOMPLEX(to),
+    )
+
+
+cdef void _add_rows(
+    char* to, char* by, int ndim, cnp.npy_intp* sizes, cnp.npy_intp* to_steps, cnp.npy_intp* by_steps, _Kind kind,
+    bint is_complex,
+) noexcept:
+    cdef cnp.npy_intp _, step
+    if ndim == 0 or (ndim == 1 and is_complex):
+        step = 4 if kind == _SINGLE else 8 if kind == _DOUBLE else 2
+        for _ in range(1 if ndim == 0 else sizes[0]):
+            _add_row(to, by, 2 if is_complex else 1, step, step, kind)
+            if ndim == 1:
+                to += to_steps[0]
+                by += by_steps[0]
+        return
+    if ndim == 1:
+        _add_row(to, by, sizes[0], to_steps[0], by_steps[0], kind)
+        return
+    for _ in range(sizes[0]):
+        _add_rows(to, by, ndim - 1, sizes + 1, to_steps + 1, by_steps + 1, kind, is_complex)
+        to += to_steps[0]
+        by += by_steps[0]
+
+
+cdef void _add_row(
+    char* to, char* by, cnp.npy_intp count, cnp.npy_intp to_step, cnp.npy_intp by_step, _Kind kind
+) noexcept:
+    cdef cnp.npy_intp k
+    if kind == _SINGLE:
+        if to_step == 4 and by_step == 4:
+            for k in range(count):
+                (<float*>to)[k] += (<float*>by)[k]
+            return
+        for k in range(count):
+            (<float*>(to + k * to_step))[0] += (<float*>(by + k * by_step))[0]
+    elif kind == _DOUBLE:
+        if to_step == 8 and by_step == 8:
+            for k in range(count):
+                (<double*>to)[k] += (<double*>by)[k]
+            return
+        for k in range(count):
+            (<double*>(to + k * to_step))[0] += (<double*>(by + k * by_step))[0]
+    else:
+        for k in range(count):
+            add_half(<uint16_t*>(to + k * to_step), (<uint16_t*>(by + k * by_step))[0])

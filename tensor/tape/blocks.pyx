@@ -1,0 +1,118 @@
+"""Blocks in which modes are switched: to enter one, and to leave it, are one step each, which no interrupt divides."""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+
+from contextvars import ContextVar
+
+cdef extern from "Python.h":
+    int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
+    object PyContextVar_Set(object variable, object value)
+
+# What `record` asks: False, True or a Recorder.
+cdef object _grad_enabled = ContextVar("grad_enabled", default=True)
+# What ``enable_grad`` sets it to.
+cdef object _when_enabled = ContextVar("when_enabled", default=True)
+# The blocks that are open, the innermost first: each with what was so before it.
+cdef object _opened = ContextVar("opened", default=None)
+
+grad_enabled = _grad_enabled
+when_enabled = _when_enabled
+
+
+cdef object _get(object variable):
+    cdef PyObject* found = NULL
+    PyContextVar_Get(variable, NULL, &found)
+    value = <object>found
+    Py_DECREF(value)  # PyContextVar_Get gives a reference of our own
+    return value
+
+
+cdef int _set(object variable, object value) except -1:
+    """Set `variable`; where memory is short once more, for a first try may have given some back."""
+    try:
+        PyContextVar_Set(variable, value)
+    except MemoryError:
+        PyContextVar_Set(variable, value)
+    return 0
+
+
+cdef int set_recording(object answer) except -1:
+    return _set(_grad_enabled, answer)
+
+
+cdef tuple _answers():
+    """Return what `grad_enabled` and `when_enabled` say."""
+    return _get(_grad_enabled), _get(_when_enabled)
+
+
+cdef int _turn_to(tuple answers) except -1:
+    _set(_grad_enabled, answers[0])
+    _set(_when_enabled, answers[1])
+    return 0
+
+
+def turn_to(tuple answers not None) -> tuple:
+    """Let `grad_enabled` and `when_enabled` say `answers`, and return what they said before."""
+    before = _answers()
+    _turn_to(answers)
+    return before
+
+
+cdef class Block:
+    """What is switched on for a ``with`` block. It may be entered again within itself, by any thread or task."""
+
+    def _inside(self):
+        """Return what `grad_enabled` and `when_enabled` say inside."""
+        raise NotImplementedError
+
+    def __enter__(self):
+        before, opened = _answers(), _get(_opened)
+        inside = self._inside()
+        try:
+            _set(_opened, (self, before, opened))
+            _turn_to(inside)
+        except BaseException:
+            _turn_to(before)
+            _set(_opened, opened)
+            raise
+        return self
+
+    def __exit__(self, *error):
+        opened = _get(_opened)
+        while opened is not None:
+            block, before, opened = opened
+            if block is self:
+                _turn_to(before)
+                _set(_opened, opened)
+                return
+        # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
+
+
+cdef class Steps:
+    """What is switched on inside of a decorated generator or coroutine while it runs, and off while others do.
+
+    Each step of it is a ``with`` block.
+    """
+
+    cdef Block block
+    # What was so at the end of the last step; None before the first.
+    cdef tuple inside
+    cdef tuple outside
+
+    def __init__(self, Block block not None):
+        self.block = block
+
+    def __enter__(self):
+        outside = _answers()
+        inside = self.block._inside() if self.inside is None else self.inside
+        try:
+            _turn_to(inside)
+        except BaseException:
+            _turn_to(outside)
+            raise
+        self.outside = outside
+
+    def __exit__(self, *error):
+        self.inside = _answers()
+        _turn_to(self.outside)
