@@ -179,7 +179,7 @@ cdef MemberList outer_of(MemberList scope):
 
 
 cdef int make_current(MemberList scope) except -1:
-    Py_DECREF(PyContextVar_Set(_current, scope))
+    PyContextVar_Set(_current, scope)
     return 0
 
 
