@@ -6,8 +6,10 @@ import inspect
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from scopes.core.calls import SuspendableScope, call_in_scope
 from scopes.core.containers import find
-from scopes.core.scope import DisposeScope, SuspendableScope, call_in_scope, dispose_each, may_be_owned
+from scopes.core.resources import dispose_each, may_be_owned
+from scopes.core.scope import DisposeScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable

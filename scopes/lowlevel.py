@@ -5,7 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes.core.disposable import current, ending_by, register
-from scopes.core.scope import owner_of
+from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.meters import measure_peaks_by
 from scopes.tracking.records import Listener, Record

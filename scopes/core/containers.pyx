@@ -1,5 +1,4 @@
 # cython: language_level=3, auto_pickle=False
-# distutils: language = c++
 """Finding disposables inside lists, dicts, dataclasses, modules."""
 
 from cpython.buffer cimport PyObject_CheckBuffer

@@ -1,5 +1,8 @@
 from typing import NoReturn
 
+class Counters:
+    """The figures of one type and one creating thread."""
+
 class CountingThread:
     """Stands for the thread that made it; while it exists, that thread's figures are kept apart."""
 

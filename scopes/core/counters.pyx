@@ -1,5 +1,4 @@
 # cython: language_level=3, auto_pickle=False
-# distutils: language = c++
 """Exact figures: what was created, disposed, attached and detached, by type and creating thread.
 
 Each pair of a type and a thread has one block of atomic counters, which its objects hold from birth to death. So

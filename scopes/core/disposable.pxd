@@ -36,6 +36,8 @@ cdef class MemberList:
     cdef public object name
     # The scope around it, which may have ended since.
     cdef MemberList outer
+    # What it keeps alive for its members that are resources of the user's own; None: nothing so far.
+    cdef set held
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1

@@ -1,5 +1,4 @@
 # cython: language_level=3, auto_pickle=False
-# distutils: language = c++
 """What a scope may own: the base class, the list where its scope finds it, and the registration of new ones.
 
 A scope never keeps a member alive. Its list is a ring of raw pointers through the members themselves, so that
@@ -179,7 +178,7 @@ cdef MemberList outer_of(MemberList scope):
 
 
 cdef int make_current(MemberList scope) except -1:
-    Py_DECREF(PyContextVar_Set(_current, scope))
+    PyContextVar_Set(_current, scope)
     return 0
 
 

@@ -1,5 +1,4 @@
 # cython: language_level=3, auto_pickle=False
-# distutils: language = c++
 """The scope: it owns what is created while it is current, and disposes what is left at its end.
 
 How members are linked, and what makes each change one step, is told in ``disposable.pyx``.
@@ -8,35 +7,25 @@ How members are linked, and what makes each change one step, is told in ``dispos
 cimport cython
 from cpython.object cimport PyObject
 from libcpp.atomic cimport memory_order_relaxed
-from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.containers cimport find, is_closable, is_disposable
+from scopes.core.containers cimport find
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport (
-    Disposable,
-    Link,
-    MemberList,
-    current_scope,
-    dispose_one,
-    hand_over_place,
-    is_current,
-    is_observed,
-    link_newest,
-    list_of,
-    make_current,
-    outer_of,
-    owner_of as owner_of_disposable,
-    promoted,
-    tell_closed,
-    tell_opened,
-    unlink,
+    Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed, link_newest,
+    list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
 )
+from scopes.core.disposable cimport owner_of as owner_of_disposable
+from scopes.core.resources cimport Held, held_of, member_for, new_held, raise_all, remember, resource_of
 
-from scopes.core.disposable import step_lock
-from scopes.core.errors import ScopeDisposedError
+from scopes.core.disposable import step_lock as _step_lock
+from scopes.core.errors import ScopeDisposedError, TensorDisposedError
+from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
-cdef object _step_lock = step_lock
+NO_COPY = (
+    "{} can't be copied or pickled: a copy would own and dispose the same disposables a second time. Open another "
+    "scope with new_dispose_scope(), or copy what the scope owns"
+)
 
 # What `DisposeScope.survivors` asks.
 cdef object _report_survivors = None
@@ -46,146 +35,6 @@ def report_survivors_by(report):
     """Let ``DisposeScope.survivors`` return what ``report(members)`` returns."""
     global _report_survivors
     _report_survivors = report
-
-
-# Resources of the user's own.
-
-# By the address of a resource: what stands for it in its scope; both borrowed, an entry goes with its `_Held`.
-cdef unordered_map[size_t, PyObject*] _held_by_address
-
-
-@cython.final
-@cython.no_gc_clear  # as for Disposable; the scope's set of them is what the collector clears
-cdef class _Held(Disposable):
-    """Stands in a scope for a resource that is no `Disposable`, and keeps it alive.
-
-    The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go at once.
-    It is not counted by itself.
-    """
-
-    cdef object resource
-
-    def __dealloc__(self):
-        self.forget()
-
-    cdef void forget(self) noexcept:
-        """Stand for nothing any more."""
-        cdef size_t address = <size_t><PyObject*>self.resource
-        found = _held_by_address.find(address)
-        if found != _held_by_address.end() and _held_by_address[address] == <PyObject*>self:
-            _held_by_address.erase(address)
-
-    cdef int release(self) except -1:
-        cdef DisposeScope scope = <DisposeScope>list_of(self)
-        cdef object resource = self.resource
-        with cython.critical_section(_step_lock):
-            if resource is None:
-                return 0  # another thread was quicker
-            self.forget()
-            self.resource = None
-            if self.link.owner is not NULL:
-                unlink(&self.link)
-            if scope is not None:
-                scope.held.discard(self)
-        _end_resource(resource)
-        return 0
-
-
-cdef int _end_resource(resource) except -1:
-    if is_disposable(resource):
-        resource.dispose()
-    elif is_closable(resource):
-        resource.close()
-    return 0
-
-
-cdef _Held _held_of(x):
-    """Return what stands for the resource `x` in a scope, or None."""
-    cdef size_t address = <size_t><PyObject*>x
-    found = _held_by_address.find(address)
-    if found == _held_by_address.end():
-        return None
-    return <_Held>promoted(_held_by_address[address])
-
-
-cdef Disposable _member_for(x):
-    """Return what stands for `x` in a scope, or None: a disposable for itself."""
-    return <Disposable>x if isinstance(x, Disposable) else _held_of(x)
-
-
-cdef object _resource_of(Disposable member):
-    return (<_Held>member).resource if isinstance(member, _Held) else member
-
-
-def may_be_owned(x):
-    """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
-    return is_disposable(x) or (is_closable(x) and _held_of(x) is not None)
-
-
-def may_be_attached(x):
-    """Tell whether a scope could dispose `x`."""
-    return is_disposable(x) or is_closable(x)
-
-
-def owner_of(x):
-    """Return the open scope that owns `x`, a tensor or a resource that was attached; or None.
-
-    Examples
-    --------
-    >>> import io
-    >>> from scopes import new_dispose_scope
-    >>> from scopes.lowlevel import owner_of
-    >>> with new_dispose_scope() as scope:
-    ...     file = scope.attach(io.StringIO())
-    ...     owner_of(file) is scope
-    True
-    """
-    cdef Disposable member = _member_for(x)
-    return None if member is None else owner_of_disposable(member)
-
-
-# Ends that raise.
-
-
-cdef int _raise_all(list errors, when) except -1:
-    """Raise `errors` as one group; an interrupt among them arrives as itself, with the others as its cause."""
-    interrupt = None
-    for error in errors:
-        if not isinstance(error, Exception):
-            interrupt = error
-            break
-    others = [error for error in errors if error is not interrupt]
-    group = None
-    if others:
-        message = f"{len(others)} error{'s' * (len(others) != 1)} {when}"
-        group = BaseExceptionGroup(message, others)
-    if interrupt is None:
-        raise group
-    # `except KeyboardInterrupt` and an exit code look for it alone.
-    if group is None:
-        raise interrupt
-    raise interrupt from group
-
-
-def dispose_each(list items):
-    """Dispose `items`, the last first, and empty the list. What single ones raise comes at the end, as one group."""
-    cdef list errors = []
-    cdef _Held held
-    while items:
-        try:
-            x = items.pop()
-            if isinstance(x, Disposable):
-                x.dispose()
-                continue
-            held = _held_of(x)
-            if held is not None:
-                held.release()
-            else:
-                _end_resource(x)
-        except BaseException as error:
-            errors.append(error)
-    if errors:
-        _raise_all(errors, "while disposing")
 
 
 cdef list _dispose_members(DisposeScope scope, list errors):
@@ -201,11 +50,11 @@ cdef list _dispose_members(DisposeScope scope, list errors):
                 link.was_in = True
                 unlink(link)
                 continue
-            if x.counters is None and not isinstance(x, _Held):
+            if x.counters is None and not isinstance(x, Held):
                 unlink(link)  # its count has moved elsewhere; it kept its place here
                 continue
         try:
-            if isinstance(x, _Held):
+            if isinstance(x, Held):
                 x.release()
             else:
                 dispose_one(x)
@@ -238,10 +87,6 @@ cdef class DisposeScope(MemberList):
     >>> x.is_invalid
     True
     """
-
-    # What it holds for its members that are resources of the user's own; None: nothing so far.
-    cdef set held
-    cdef object __weakref__
 
     def __init__(self, name=None):
         if self.members.scope is not NULL:
@@ -307,7 +152,7 @@ cdef class DisposeScope(MemberList):
             except BaseException as error:
                 errors = [error] if errors is None else [*errors, error]
         if errors is not None:
-            _raise_all(errors, f"while {self} disposed its members")
+            raise_all(errors, f"while {self} disposed its members")
         return 0
 
     cdef int raise_ended(self, what) except -1:
@@ -352,7 +197,7 @@ cdef class DisposeScope(MemberList):
         """What the scope owns, oldest first."""
         if not self.members.is_open:
             self.raise_ended("asked for its members")
-        return tuple([_resource_of(member) for member in self.collect()])
+        return tuple([resource_of(member) for member in self.collect()])
 
     @property
     def disposables_count(self):
@@ -369,8 +214,8 @@ cdef class DisposeScope(MemberList):
     cdef object size(self):
         cdef dict sizes = {}
         for member in self.collect():
-            if isinstance(member, _Held):
-                resource = _resource_of(member)
+            if isinstance(member, Held):
+                resource = resource_of(member)
                 key, nbytes = id(resource), getattr(resource, "nbytes", 0)
                 if not isinstance(nbytes, int):
                     nbytes = 0
@@ -404,7 +249,7 @@ cdef class DisposeScope(MemberList):
 
     def contains(self, x):
         """Tell whether the scope owns `x`. A scope that has ended owns nothing."""
-        cdef Disposable member = _member_for(x)
+        cdef Disposable member = member_for(x)
         return member is not None and self.members.is_open and member.link.owner is &self.members
 
     def __contains__(self, x):
@@ -442,7 +287,6 @@ cdef class DisposeScope(MemberList):
         True
         """
         cdef list members = [], counters = []
-        cdef _Held held
         if not self.members.is_open:
             self.raise_ended("attached to")
         for x in find(xs, may_be_attached, False):
@@ -451,10 +295,7 @@ cdef class DisposeScope(MemberList):
                 members.append(x)
                 counters.append(None)
             else:
-                held = _Held.__new__(_Held)
-                held.resource = x
-                held.link.member = <PyObject*>held
-                members.append(held)
+                members.append(new_held(x))
                 counters.append(counters_of(type(x)))
         self.take_over(members, counters)
         return xs[0] if len(xs) == 1 else xs
@@ -464,7 +305,7 @@ cdef class DisposeScope(MemberList):
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter
-        cdef _Held held
+        cdef Held held
         # Owners so far: let go of at the very end, for their last references may run Python code.
         cdef list before = [None] * len(members)
         if self.held is None:
@@ -474,15 +315,15 @@ cdef class DisposeScope(MemberList):
                 self.raise_ended("attached to")
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if x.counters is None and not isinstance(x, _Held):
-                    _raise_disposed_meanwhile(x)
+                if x.counters is None and not isinstance(x, Held):
+                    _raise_disposed(x)  # on another thread, just now
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if isinstance(x, _Held):
-                    held = _held_of((<_Held>x).resource)
+                if isinstance(x, Held):
+                    held = held_of((<Held>x).resource)
                     if held is None:
-                        held = <_Held>x
-                        _held_by_address[<size_t><PyObject*>held.resource] = <PyObject*>held
+                        held = <Held>x
+                        remember(held)
                     x = held
                 if x.link.owner is &self.members:
                     continue
@@ -490,7 +331,7 @@ cdef class DisposeScope(MemberList):
                 if x.link.owner is not NULL:
                     unlink(&x.link)
                 link_newest(x, self)
-                if isinstance(x, _Held):
+                if isinstance(x, Held):
                     if before[i] is not None:
                         (<DisposeScope>before[i]).held.discard(x)
                     self.held.add(x)
@@ -499,7 +340,7 @@ cdef class DisposeScope(MemberList):
                         before[i] = x.scope
                     x.scope = self
                 if counters is not None:
-                    counter = <Counters>counters[i] if isinstance(x, _Held) else x.counters
+                    counter = <Counters>counters[i] if isinstance(x, Held) else x.counters
                     counter.attached.fetch_add(1, memory_order_relaxed)
         return 0
 
@@ -551,8 +392,8 @@ cdef class DisposeScope(MemberList):
         return xs[0] if len(xs) == 1 else xs
 
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
-        cdef list members, counters
-        cdef DisposeScope to
+        cdef list members = [], counters = []
+        cdef bint holds = False
         if not self.members.is_open:
             if may_have_ended:
                 return 0
@@ -561,20 +402,20 @@ cdef class DisposeScope(MemberList):
         if len(xs) == 1 and isinstance(xs[0], Disposable) and not hasattr(type(xs[0]), "__disposables__"):
             members, counters = [xs[0]], [None]
         else:
-            members, counters = [], []
             for x in find(xs, may_be_owned, True):
-                member = _member_for(x)
+                member = member_for(x)
                 if member is not None:
                     members.append(member)
-                    counters.append(counters_of(type(x)) if isinstance(member, _Held) else None)
-        if outward:
-            target = outer_of(self)
-        to = <DisposeScope>target
-        if to is not None and to.held is None:
-            to.held = set()
+                    counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
+                    holds = holds or isinstance(member, Held)
+        while True:  # what may run Python code, until nothing is left to do before the step
+            if outward:
+                target = outer_of(self)
+            if holds and target is not None and target.held is None:
+                target.held = set()
+            elif not outward or target is None or target.members.is_open:
+                break
         with cython.critical_section(_step_lock):
-            while outward and target is not None and not target.members.is_open:
-                target = target.outer  # it has ended just now
             if not self.members.is_open:
                 if may_have_ended:
                     return 0
@@ -596,8 +437,8 @@ cdef class DisposeScope(MemberList):
             if x.link.owner is not &self.members:
                 continue
             unlink(&x.link)
-            if isinstance(x, _Held):
-                (<_Held>x).forget()
+            if isinstance(x, Held):
+                (<Held>x).forget()
                 self.held.discard(x)
                 (<Counters>counters[i]).detached.fetch_add(1, memory_order_relaxed)
             else:
@@ -617,10 +458,8 @@ cdef class DisposeScope(MemberList):
                 continue
             unlink(&x.link)
             link_newest(x, target)
-            if isinstance(x, _Held):
+            if isinstance(x, Held):
                 self.held.discard(x)
-                if target.held is None:
-                    target.held = set()
                 target.held.add(x)
             else:
                 x.scope = target
@@ -665,9 +504,9 @@ cdef class DisposeScope(MemberList):
         while members:
             try:
                 x = members.pop()
-                if id(_resource_of(x)) in kept or x.link.owner is not &self.members:
+                if id(resource_of(x)) in kept or x.link.owner is not &self.members:
                     continue
-                if isinstance(x, _Held):
+                if isinstance(x, Held):
                     x.release()
                 elif x.counters is not None:
                     dispose_one(x)
@@ -676,7 +515,7 @@ cdef class DisposeScope(MemberList):
             except BaseException as error:
                 errors.append(error)
         if errors:
-            _raise_all(errors, f"while {self} disposed its members")
+            raise_all(errors, f"while {self} disposed its members")
         return keep[0] if len(keep) == 1 else keep
 
     @staticmethod
@@ -714,13 +553,13 @@ cdef class DisposeScope(MemberList):
         return replacement
 
     def __copy__(self):
-        raise _no_copy(self)
+        raise TypeError(NO_COPY.format(self))
 
     def __deepcopy__(self, memo):
-        raise _no_copy(self)
+        raise TypeError(NO_COPY.format(self))
 
     def __reduce_ex__(self, protocol):
-        raise _no_copy(self)
+        raise TypeError(NO_COPY.format(self))
 
     def __repr__(self):
         label = "DisposeScope" if self.name is None else f"DisposeScope {self.name!r}"
@@ -730,74 +569,25 @@ cdef class DisposeScope(MemberList):
         return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {self.size():,} bytes>"
 
 
-def call_in_scope(name, function, tuple args, dict kwargs):
-    """Call `function` in a scope of its own, and move what it returns to the scope that is current here."""
-    with DisposeScope(name) as scope:
-        return scope.move_to_outer(function(*args, **kwargs))
-
-
-cdef class SuspendableScope(DisposeScope):
-    """A generator's scope: current while the generator runs, out of sight while its consumer does."""
-
-    # What is current inside, a scope that the generator has open at its yield; None: this one.
-    cdef MemberList innermost
-
-    def suspend(self, item):
-        """Give way to the consumer, and `item` to the consumer's scope."""
-        cdef MemberList _before = self.innermost  # as told at `outer_of`
-        cdef MemberList outer = outer_of(self)
-        cdef MemberList scope = current_scope()
-        self.innermost = None if scope is self or scope is outer else scope
-        while scope is not None and scope is not outer:
-            scope.move((item,), outer, False, False)
-            scope = outer_of(scope)
-        make_current(outer)
-
-    def resume(self):
-        """Go on inside. The consumer may have gone on in another scope, task or thread."""
-        cdef MemberList _before = self.outer  # as told at `outer_of`
-        self.outer = current_scope()
-        make_current(self if self.innermost is None else self.innermost)
-
-    def __exit__(self, kind, error, traceback):
-        try:
-            DisposeScope.__exit__(self, kind, error, traceback)
-        finally:
-            # Whatever the generator has left open: its end, perhaps by the collector, at any moment, changes
-            # nothing for its consumer.
-            make_current(outer_of(self))
-
-
-cdef object _no_copy(DisposeScope scope):
-    return TypeError(
-        f"{scope} can't be copied or pickled: a copy would own and dispose the same disposables a second time. Open "
-        "another scope with new_dispose_scope(), or copy what the scope owns"
-    )
-
-
-cdef int _raise_disposed_meanwhile(Disposable x) except -1:
+cdef int _raise_disposed(Disposable x) except -1:
     x._raise_if_disposed()
-    raise ScopeDisposedError(f"this {type(x).__name__} was disposed while it was attached to a scope")
+    raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
 
 
 cdef int _replace_resource(original, replacement) except -1:
-    cdef Disposable before = _member_for(original)
+    cdef Disposable before = member_for(original)
     cdef DisposeScope scope = None if before is None else <DisposeScope>owner_of_disposable(before)
-    cdef _Held held
     if scope is None:
         return 0
     if isinstance(replacement, Disposable):
         members = [replacement]
     else:
-        held = _Held.__new__(_Held)
-        held.resource = replacement
-        held.link.member = <PyObject*>held
-        members = [held]
+        members = [new_held(replacement)]
     scope.take_over(members, None)
     if before.link.owner is not NULL:
         unlink(&before.link)
-    if isinstance(before, _Held):
-        (<_Held>before).forget()
+    if isinstance(before, Held):
+        (<Held>before).forget()
         scope.held.discard(before)
     else:
         before.scope = None

@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from scopes.core.scope import owner_of
+from scopes.core.resources import owner_of
 from scopes.tracking import tracking
 from scopes.tracking.leaks import bytes_of_each
 from scopes.tracking.sizes import format_bytes

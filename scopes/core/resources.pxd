@@ -1,0 +1,19 @@
+"""Resources of the user's own in a scope: the interface for ``cimport``."""
+
+from scopes.core.disposable cimport Disposable
+
+
+cdef class Held(Disposable):
+    cdef object resource
+
+    cdef void forget(self) noexcept
+
+
+# A new one for `resource`, which no scope holds yet.
+cdef Held new_held(resource)
+# Let `held` be found by its resource from now on.
+cdef int remember(Held held) except -1
+cdef Held held_of(x)
+cdef Disposable member_for(x)
+cdef object resource_of(Disposable member)
+cdef int raise_all(list errors, when) except -1

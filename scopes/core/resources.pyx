@@ -1,0 +1,162 @@
+# cython: language_level=3, auto_pickle=False
+"""Resources of the user's own in a scope, and ends that raise.
+
+Anything with ``dispose()`` or ``close()`` may be attached to a scope, which then keeps it alive.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from libcpp.unordered_map cimport unordered_map
+
+from scopes.core.containers cimport is_closable, is_disposable
+from scopes.core.disposable cimport Disposable, MemberList, list_of, promoted, unlink
+from scopes.core.disposable cimport owner_of as owner_of_disposable
+
+from scopes.core.disposable import step_lock as _step_lock
+
+# By the address of a resource: what stands for it in its scope; both borrowed, an entry goes with its `Held`.
+cdef unordered_map[size_t, PyObject*] _held_by_address
+
+
+@cython.final
+@cython.no_gc_clear  # as for Disposable; the scope's set of them is what the collector clears
+cdef class Held(Disposable):
+    """Stands in a scope for a resource that is no `Disposable`, and keeps it alive.
+
+    The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go at once.
+    It is not counted by itself.
+    """
+
+    def __dealloc__(self):
+        self.forget()
+
+    cdef void forget(self) noexcept:
+        """Stand for nothing any more."""
+        cdef size_t address = <size_t><PyObject*>self.resource
+        found = _held_by_address.find(address)
+        if found != _held_by_address.end() and _held_by_address[address] == <PyObject*>self:
+            _held_by_address.erase(address)
+
+    cdef int release(self) except -1:
+        cdef MemberList scope = list_of(self)
+        cdef object resource = self.resource
+        with cython.critical_section(_step_lock):
+            if resource is None:
+                return 0  # another thread was quicker
+            self.forget()
+            self.resource = None
+            if self.link.owner is not NULL:
+                unlink(&self.link)
+            if scope is not None:
+                scope.held.discard(self)
+        end_resource(resource)
+        return 0
+
+
+cdef int end_resource(resource) except -1:
+    if is_disposable(resource):
+        resource.dispose()
+    elif is_closable(resource):
+        resource.close()
+    return 0
+
+
+cdef Held new_held(resource):
+    cdef Held held = Held.__new__(Held)
+    held.resource = resource
+    held.link.member = <PyObject*>held
+    return held
+
+
+cdef int remember(Held held) except -1:
+    _held_by_address[<size_t><PyObject*>held.resource] = <PyObject*>held
+    return 0
+
+
+cdef Held held_of(x):
+    """Return what stands for the resource `x` in a scope, or None."""
+    cdef size_t address = <size_t><PyObject*>x
+    found = _held_by_address.find(address)
+    if found == _held_by_address.end():
+        return None
+    return <Held>promoted(_held_by_address[address])
+
+
+cdef Disposable member_for(x):
+    """Return what stands for `x` in a scope, or None: a disposable for itself."""
+    return <Disposable>x if isinstance(x, Disposable) else held_of(x)
+
+
+cdef object resource_of(Disposable member):
+    return (<Held>member).resource if isinstance(member, Held) else member
+
+
+def may_be_owned(x):
+    """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
+    return is_disposable(x) or (is_closable(x) and held_of(x) is not None)
+
+
+def may_be_attached(x):
+    """Tell whether a scope could dispose `x`."""
+    return is_disposable(x) or is_closable(x)
+
+
+def owner_of(x):
+    """Return the open scope that owns `x`, a tensor or a resource that was attached; or None.
+
+    Examples
+    --------
+    >>> import io
+    >>> from scopes import new_dispose_scope
+    >>> from scopes.lowlevel import owner_of
+    >>> with new_dispose_scope() as scope:
+    ...     file = scope.attach(io.StringIO())
+    ...     owner_of(file) is scope
+    True
+    """
+    cdef Disposable member = member_for(x)
+    return None if member is None else owner_of_disposable(member)
+
+
+# Ends that raise.
+
+
+cdef int raise_all(list errors, when) except -1:
+    """Raise `errors` as one group; an interrupt among them arrives as itself, with the others as its cause."""
+    interrupt = None
+    for error in errors:
+        if not isinstance(error, Exception):
+            interrupt = error
+            break
+    others = [error for error in errors if error is not interrupt]
+    group = None
+    if others:
+        message = f"{len(others)} error{'s' * (len(others) != 1)} {when}"
+        group = BaseExceptionGroup(message, others)
+    if interrupt is None:
+        raise group
+    # `except KeyboardInterrupt` and an exit code look for it alone.
+    if group is None:
+        raise interrupt
+    raise interrupt from group
+
+
+def dispose_each(list items):
+    """Dispose `items`, the last first, and empty the list. What single ones raise comes at the end, as one group."""
+    cdef list errors = []
+    cdef Held held
+    while items:
+        try:
+            x = items.pop()
+            if isinstance(x, Disposable):
+                x.dispose()
+                continue
+            held = held_of(x)
+            if held is not None:
+                held.release()
+            else:
+                end_resource(x)
+        except BaseException as error:
+            errors.append(error)
+    if errors:
+        raise_all(errors, "while disposing")
