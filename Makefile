@@ -134,7 +134,7 @@ $(VENV)/.has-backend: pyproject.toml $(VENV)/.made
 $(VENV)/.has-compiler: $(VENV)/.made
 	@echo "== No C++ compiler found (c++, g++, clang++): compiling with Zig's, installed from PyPI (ziglang, 100 MB)"
 	$(PIP) install ziglang
-	@echo "== Zig makes its C++ library, once for this user: one to four minutes"
+	@echo "== Zig makes its C++ library first: one to four minutes"
 	echo 'int main() {}' > $(VENV)/empty.cpp
 	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -o $(VENV)/empty.so $(VENV)/empty.cpp
 	@touch $@
