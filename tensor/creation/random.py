@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from threading import RLock
+import os
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
+
+
+_generators: WeakSet[Generator] = WeakSet()
 
 
 class Generator:
@@ -35,13 +39,14 @@ class Generator:
     True
     """
 
-    __slots__ = ("_lock", "_numbers", "_seed")
+    __slots__ = ("__weakref__", "_streams")
 
     def __init__(self) -> None:
-        self._lock = RLock()
-        self._seed = 0
-        # Made at the first draw: NumPy loads its random module no earlier either.
-        self._numbers: np.random.Generator | None = None
+        # The seed and NumPy's generator, under one key. No lock: an assignment replaces both, setdefault()
+        # lets one of several threads be the first. Made at the first draw: NumPy loads its random module no
+        # earlier either.
+        self._streams: dict[str, tuple[int, np.random.Generator]] = {}
+        _generators.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew at `seed`, and return the generator.
@@ -54,10 +59,7 @@ class Generator:
         """
         if not isinstance(seed, (int, np.integer)):
             raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
-        with self._lock:
-            self._seed = int(seed)
-            # A negative seed stands for its two's complement, as in PyTorch.
-            self._numbers = np.random.Generator(np.random.PCG64(self._seed % 2**64))
+        self._streams["now"] = _stream_from(int(seed))
         return self
 
     def seed(self) -> int:
@@ -70,7 +72,7 @@ class Generator:
         >>> g.seed() == g.initial_seed()
         True
         """
-        seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+        seed = _seed_of_the_system()
         self.manual_seed(seed)
         return seed
 
@@ -83,9 +85,7 @@ class Generator:
         >>> tensor.Generator().manual_seed(3).initial_seed()
         3
         """
-        with self._lock:
-            self._started()
-            return self._seed
+        return self._started()[0]
 
     def get_state(self) -> dict[str, Any]:
         """Return where in the stream the generator is, for `set_state`; it can be pickled.
@@ -96,9 +96,8 @@ class Generator:
         >>> sorted(tensor.Generator().get_state())
         ['seed', 'stream']
         """
-        with self._lock:
-            stream = self._started().bit_generator.state
-            return {"seed": self._seed, "stream": stream}
+        seed, numbers = self._started()
+        return {"seed": seed, "stream": numbers.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from where another generator, or this one earlier, was.
@@ -115,12 +114,11 @@ class Generator:
         try:
             numbers.bit_generator.state = state["stream"]
             seed = int(state["seed"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"this is no state of a generator ({error!r}): pass what get_state() returned"
             ) from None
-        with self._lock:
-            self._numbers, self._seed = numbers, seed
+        self._streams["now"] = seed, numbers
 
     @property
     def numbers(self) -> np.random.Generator:
@@ -132,20 +130,46 @@ class Generator:
         >>> tensor.Generator().manual_seed(0).numbers.permutation(4).shape
         (4,)
         """
-        numbers = self._numbers
-        if numbers is None:
-            with self._lock:
-                numbers = self._started()
-        return numbers
+        return self._started()[1]
 
-    def _started(self) -> np.random.Generator:
-        if self._numbers is None:
-            self.seed()
-        return self._numbers  # type: ignore[return-value]  # seed() has made it
+    def _started(self) -> tuple[int, np.random.Generator]:
+        found = self._streams.get("now")
+        if found is None:
+            found = self._streams.setdefault("now", _stream_from(_seed_of_the_system()))
+        return found
 
     def __repr__(self) -> str:
         return f"<Generator seeded with {self.initial_seed()}>"
 
+
+def _stream_from(seed: int) -> tuple[int, np.random.Generator]:
+    # A negative seed stands for its two's complement, as in PyTorch.
+    return seed, np.random.Generator(np.random.PCG64(seed % 2**64))
+
+
+def _seed_of_the_system() -> int:
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+
+
+# Where each generator was when a fork began.
+_at_fork: list[tuple[ref[Generator], dict[str, Any]]] = []
+
+
+def _note_states() -> None:
+    global _at_fork
+    _at_fork = [(ref(x), x.get_state()) for x in list(_generators) if x._streams]
+
+
+def _go_on_in_child() -> None:
+    """Make NumPy generators anew: a thread that drew at the fork may hold the lock of the old one."""
+    for weak, state in _at_fork:
+        generator = weak()
+        if generator is not None:
+            generator.set_state(state)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_note_states, after_in_child=_go_on_in_child)
 
 default_generator = Generator()
 

@@ -127,9 +127,16 @@ class Printing(TensorCore):
 
     def __format__(self, spec: str) -> str:
         array = self._array
-        if not self.is_invalid and array.ndim == 0 and self._node is None:
+        if not self.is_invalid and array.size == 1 and (spec or (array.ndim == 0 and self._node is None)):
             return format(array.item(), spec)
-        return format(repr(self), spec)
+        try:
+            return format(repr(self), spec)
+        except ValueError:
+            shape = "an empty tensor" if array is None else f"a tensor of shape {array.shape}"
+            raise TypeError(
+                f"{shape} is no number, which the format {spec!r} is for: format one element, x[0], or "
+                "x.mean(); or all of them, with tensor.set_printoptions"
+            ) from None
 
     def _why_empty(self) -> str:
         if self._ending is not None:

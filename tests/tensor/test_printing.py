@@ -85,3 +85,16 @@ def test_a_disposed_tensor_says_how_it_ended():
 def test_a_number_formats_as_a_number():
     assert f"{tensor.tensor(1.23456):.2f}" == "1.23"
     assert f"{tensor.tensor([1.0])}" == "tensor([1.])"
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_one_element_is_formatted_as_a_number_recorded_or_not(shape):
+    x = tensor.full(shape, 2.0, requires_grad=True)
+    assert f"{x:.3f} {x * 2:.1e} {x.detach():6.2f}" == "2.000 4.0e+00   2.00"
+    assert f"{(x * 2).sum()}" == "tensor(4., grad_fn=<SumBackward>)"
+
+
+def test_several_elements_are_no_number():
+    with pytest.raises(TypeError, match=r"shape \(2,\) is no number.*'\.3f'.*x\[0\]"):
+        f"{tensor.ones((2,)):.3f}"
+    assert f"{tensor.ones((2,)):>20}" == "    tensor([1., 1.])"

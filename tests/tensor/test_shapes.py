@@ -199,3 +199,15 @@ def test_a_dimension_in_a_tensor_is_read_each_time_and_not_kept(use):
     gone = weakref.ref(dim)
     del dim
     assert gone() is None
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+def test_a_clone_of_an_expanded_view_is_laid_out_in_order(is_lent):
+    x = tensor.arange(3.0)
+    exported = x.numpy() if is_lent else None
+    y = x.unsqueeze(0).expand(2, 3).clone()
+    z = x.unsqueeze(1).expand(3, 2).clone()
+    assert y.view(-1).tolist() == [0.0, 1.0, 2.0] * 2
+    assert z.view(-1).tolist() == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    assert tensor.ones((1, 2)).expand(3, 2).clone().view(-1).shape == (6,)
+    del exported

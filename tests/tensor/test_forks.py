@@ -1,0 +1,71 @@
+"""Forks while other threads draw random numbers or run backward: no child hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+# Threads work on without a pause; the program forks so often, and each child must do the same work at once.
+# No matrix products: NumPy with OpenBLAS hangs by itself when one thread forks while another multiplies.
+PROGRAM = """
+import os, signal, sys, threading, time, warnings
+import tensor
+
+warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on, of forks while threads run
+mine = tensor.Generator()
+x = tensor.ones((200, 1), requires_grad=True)
+y = tensor.ones((1000,), requires_grad=True)
+
+def draw():
+    tensor.randn(20_000)
+    tensor.rand(20_000, generator=mine)
+    tensor.randperm(1000)
+
+def go_back():
+    (x * y.exp()).sum().backward()
+
+def look():
+    tensor.memory.statistics()
+    (tensor.ones((2_000_000,)) * 2).exp()
+
+def work(function):
+    while not over:
+        function()
+
+over = False
+parts = [draw, go_back, look]
+for part in parts:
+    part()
+threads = [threading.Thread(target=work, args=(part,), daemon=True) for part in parts]
+for thread in threads:
+    thread.start()
+for i in range(COUNT):
+    time.sleep(0.001 * (i % 5))
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        for part in parts:
+            part()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print("child", i, "ended by", status)
+        over = True
+        sys.exit(1)
+over = True
+for thread in threads:
+    thread.join()
+print("all", COUNT, "well")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.soak)])
+def test_children_forked_during_work_of_other_threads_do_the_same_work(count):
+    program = dedent(PROGRAM).replace("COUNT", str(count))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400)
+    assert done.stdout == f"all {count} well\n", done.stdout + done.stderr
