@@ -1,8 +1,8 @@
 """Backward: walk the tape from the outputs to the leaves, each node once, without recursion.
 
 Gradients on their way are arrays (`tensor.autograd.arrivals`), or tensors where what backward does is recorded
-(`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`). A user's code (hooks,
-functions of their own, checkpoints) runs outside of them, in the caller's scope, with recording switched off.
+(`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`). A user's code
+(hooks, functions of their own, checkpoints) runs outside of them, in the caller's scope, with recording switched off.
 """
 
 cimport numpy as cnp

@@ -47,10 +47,6 @@ def _keep_where(x: Any, mask: Any) -> Any:
     return elementwise.where(mask, x, 0)
 
 
-def _keep_where(x: Any, mask: Any) -> Any:
-    return elementwise.where(mask, x, 0)
-
-
 def _where_nonzero(x: Any, by: Any) -> Any:
     return _keep_where(x, by != 0)
 

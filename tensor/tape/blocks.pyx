@@ -66,7 +66,11 @@ cdef class Block:
         """Return what `grad_enabled` and `when_enabled` say inside."""
         raise NotImplementedError
 
+    def _take_back(self):
+        """Undo what the block has switched when it was made, before it is entered."""
+
     def __enter__(self):
+        self._take_back()
         before, opened = _answers(), _get(_opened)
         inside = self._inside()
         try:

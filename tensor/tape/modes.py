@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor.tape import blocks
 from tensor.tape.blocks import Steps, grad_enabled, turn_to, when_enabled
@@ -182,10 +182,6 @@ class SetGradEnabled(GradMode):
         # What a first block goes back to; one that is entered again, to what was so then.
         self._before: Answers | None = turn_to(self._inside())
 
-    def __enter__(self) -> Self:
-        self._take_back()
-        return super().__enter__()
-
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         # A decorator is no statement: it changes nothing but the calls of the function.
         self._take_back()
@@ -195,32 +191,6 @@ class SetGradEnabled(GradMode):
         before, self._before = self._before, None
         if before is not None:
             turn_to(before)
-
-
-class SetGradEnabled(GradMode):
-    """Switches recording on or off when it is made; as a block it goes back to what was so before that."""
-
-    __slots__ = ("_before",)
-
-    def __init__(self, enabled: bool) -> None:
-        super().__init__(enabled)
-        # What a first block goes back to; one that is entered again, to what was so then.
-        self._before: Answers | None = _answers()
-        self._switch()
-
-    def __enter__(self) -> Self:
-        self._take_back()
-        return super().__enter__()
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        # A decorator is no statement: it changes nothing but the calls of the function.
-        self._take_back()
-        return super().__call__(function)
-
-    def _take_back(self) -> None:
-        before, self._before = self._before, None
-        if before is not None:
-            _turn_to(before)
 
 
 class Inference(Block):
