@@ -40,6 +40,8 @@ import numpy as np
 
 from scopes.lowlevel import ending_by, record_of
 from tensor._errors import TensorDisposedError
+from tensor.memory.buffer import listed_buffers
+from tensor.memory.holders import Held, list_holders_by
 
 cnp.import_array()
 
@@ -79,6 +81,8 @@ cdef class StorageReference(Disposable):
         if held == NULL:
             return
         self.buffer = NULL
+        if (<Buffer>held).member == <PyObject*>self:
+            (<Buffer>held).member = self.next_in_storage
         if self.next_in_storage == NULL:
             (<Buffer>held).release()
         else:
@@ -268,6 +272,8 @@ cdef int _move(StorageReference giver, StorageReference taker, str ending) excep
     giver.array = None
     taker.buffer = giver.buffer
     giver.buffer = NULL
+    if (<Buffer>taker.buffer).member == <PyObject*>giver:
+        (<Buffer>taker.buffer).member = <PyObject*>taker
     if giver.next_in_storage != NULL:
         _replace_in_ring(giver, taker)
     taker._node = node
@@ -337,6 +343,7 @@ cdef inline void _lay(StorageReference x, cnp.ndarray array, Buffer buffer) noex
     """Let `x`, which holds no memory, be a sharer of `buffer`."""
     Py_INCREF(buffer)
     buffer.sharers += 1
+    buffer.member = <PyObject*>x
     x.buffer = <PyObject*>buffer
     x.array = array
 
@@ -617,6 +624,9 @@ cdef Py_ssize_t _count_ring(StorageReference x) noexcept:
 cdef void _exchange(PyObject* x, cnp.ndarray array, Buffer new) noexcept:
     """Let `x` lie over `new`; without a reference to `x`, whose deallocation may have begun."""
     cdef PyObject* before = (<StorageReference>x).buffer
+    if (<Buffer>before).member == x:
+        (<Buffer>before).member = NULL
+    new.member = x
     Py_INCREF(new)
     (<StorageReference>x).buffer = <PyObject*>new
     (<StorageReference>x).array = array
@@ -750,6 +760,12 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
     return found
 
 
+def members_of(Buffer buffer not None) -> list[StorageReference]:
+    """Return tensors and handles that look at `buffer`: those of one storage of perhaps several."""
+    cdef object x = None if buffer.member == NULL else promoted(buffer.member)
+    return [] if x is None else on_same_storage(x)
+
+
 def relatives(StorageReference x not None) -> list[StorageReference]:
     """Return the others on the storage of `x` that share its gradient history."""
     return [
@@ -789,6 +805,25 @@ def donate(TensorCore x not None) -> TensorCore:
     donated.is_donated = True
     hand_over_place(x, donated)
     return donated
+
+
+def _holders():
+    """Yield who holds each large buffer, but for memory of others."""
+    for buffer in listed_buffers():
+        if (<Buffer>buffer).is_external:
+            continue
+        names = {type(x).__name__ for x in members_of(buffer)}
+        if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
+            names.add("Tensor")
+        if (<Buffer>buffer).shares:
+            names.add("the graph")
+        root = (<Buffer>buffer).root
+        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
+        is_pinned = (<Buffer>buffer).sharers == 0
+        yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
+
+
+list_holders_by(_holders)
 
 
 cdef int64_t _overhead() noexcept nogil:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import sys
 from math import prod
 from operator import index
@@ -16,10 +15,10 @@ import numpy as np
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, uint8
 from tensor._errors import shown
 from tensor.core.dims import Sizes
-from tensor.core.tensor import StorageReference, wrap_borrowed
+from tensor.core.tensor import members_of, wrap_borrowed
 from tensor.creation.from_data import shape_of
-from tensor.memory.buffer import owner_of
-from tensor.memory.external import External, call_off, is_any_cared_for
+from tensor.memory.buffer import listed_buffers, owner_of
+from tensor.memory.external import External, call_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,18 +246,17 @@ def _end_what_is_borrowed() -> None:
     An array refers to its memory unseen by the collector. So a callback that refers to the module whose
     tensor it is for would keep that module, and its open files, from being finalized.
     """
-    if is_any_cared_for():
-        gc.unfreeze()  # or `get_objects` would pass frozen ones over
-        for x in gc.get_objects():
-            if issubclass(type(x), StorageReference) and _is_over_cared_for(x):
-                x.dispose()
+    _dispose_what_is_cared_for()
     # Memory at which exported arrays look is the operating system's to take back.
     call_off()
 
 
-def _is_over_cared_for(x: StorageReference) -> bool:
-    base = None if x.is_invalid else x._buffer.root.base
-    return isinstance(base, External) and base.is_cared_for
+def _dispose_what_is_cared_for() -> None:
+    for buffer in listed_buffers():
+        base = buffer.root.base
+        if isinstance(base, External) and base.is_cared_for:
+            for x in members_of(buffer):
+                x.dispose()
 
 
 def _native(op: str, dtype: DtypeLike) -> Dtype:

@@ -13,6 +13,8 @@ cdef class Buffer:
     cdef readonly Py_ssize_t nbytes
     # How many hold these values: one for each storage (a tensor with its views and aliases), one for each Share.
     cdef readonly Py_ssize_t sharers
+    # How many of these are Shares.
+    cdef readonly Py_ssize_t shares
     # How many arrays outside lie over the block, and how many writes are at work.
     cdef readonly Py_ssize_t exports
     cdef readonly Py_ssize_t writers
@@ -24,7 +26,9 @@ cdef class Buffer:
     # NumPy's own memory, counted here; the allocator counts its own.
     cdef bint is_counted_here
     cdef bint is_pinned
-    # Neighbours in the list of all large buffers, for reports; raw, a buffer leaves the list in `__dealloc__`.
+    # One of those that look at it, to find the others; raw, who leaves names another. NULL: none, or none that is known.
+    cdef PyObject* member
+    # Neighbours in the list of large buffers and those of others, for reports; raw, a buffer leaves it in `__dealloc__`.
     cdef PyObject* newer
     cdef PyObject* older
 

@@ -127,6 +127,7 @@ cdef Buffer new_external(cnp.ndarray array, bint is_borrowed):
     _measure(buffer)
     buffer.is_external = True
     buffer.is_borrowed = is_borrowed
+    _list(buffer)
     return buffer
 
 
@@ -159,8 +160,8 @@ cdef void _list(Buffer buffer) noexcept:
     _newest = <PyObject*>buffer
 
 
-def large_buffers() -> list[Buffer]:
-    """Return all buffers of 16 KiB and more that are live or pinned, the newest first."""
+def listed_buffers() -> list[Buffer]:
+    """Return the buffers of 16 KiB and more, live or pinned, and all over memory of others; the newest first."""
     found = []
     cdef PyObject* each = _newest
     while each != NULL:
@@ -178,6 +179,7 @@ cdef class Share:
 
     def __dealloc__(self):
         if self.buffer is not None:
+            self.buffer.shares -= 1
             self.buffer.release()
 
 
@@ -186,6 +188,7 @@ cdef Share new_share(Buffer buffer, cnp.ndarray array):
     share.buffer = buffer
     share.array = array
     buffer.sharers += 1
+    buffer.shares += 1
     return share
 
 

@@ -93,16 +93,6 @@ cdef void _tell(object on_release) noexcept:
         PyErr_SetInterrupt()
 
 
-def is_any_cared_for() -> bool:
-    """Tell whether there is memory of others whose end somebody wants to hear of."""
-    cdef PyObject* each = _newest
-    while each != NULL:
-        if (<External>each).on_release is not None or (<External>each).owner is not None:
-            return True
-        each = (<External>each).older
-    return False
-
-
 def call_off() -> list[object]:
     """Let nobody be told any more, and return what would have been called."""
     cdef PyObject* each = _newest
