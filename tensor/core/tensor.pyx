@@ -38,7 +38,7 @@ from tensor.memory.buffer cimport copy as copy_array
 
 import numpy as np
 
-from scopes.lowlevel import ending_by, record_of
+from scopes.lowlevel import ending_by, note_created, note_ended, record_of
 from tensor._errors import TensorDisposedError
 from tensor.memory.buffer import listed_buffers
 from tensor.memory.holders import Held, list_holders_by
@@ -50,6 +50,7 @@ cdef extern from "Python.h":
         object (*tp_new)(PyTypeObject* kind, object arguments, PyObject* names)
 
 cdef object _uint8 = np.dtype(np.uint8)
+cdef str _MOVED = "its handle was moved by move_handle()"
 # The class of the tensors that operations make.
 cdef object _tensor_type = None
 cdef long _last_group = 0
@@ -175,7 +176,8 @@ cdef class TensorCore(StorageReference):
         cdef Handle handle = Handle.__new__(Handle)
         if self.array is None:
             self._raise_disposed()
-        _move(self, handle, "its handle was moved by move_handle()")
+        _move(self, handle, _MOVED)
+        note_ended(self, _MOVED)
         return handle
 
     @classmethod
@@ -191,16 +193,14 @@ cdef class TensorCore(StorageReference):
         1.0
         """
         cdef TensorCore x = TensorCore.__new__(cls)
-        x._take_over(handle)
+        _move(handle, x, "a tensor took it")
+        note_created(x, None)
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
         """Take over all that `giver` has, its place in its scope too; `ending` says so in errors about it."""
         _move(giver, self, ending)
         hand_over_place(giver, self)
-
-    def _take_over(self, Handle handle not None) -> None:
-        _move(handle, self, "a tensor took it")
 
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
@@ -480,7 +480,14 @@ cdef Share claim_share(StorageReference x):
 cdef Share _claim_for_writing(StorageReference x):
     """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
     cdef Share share = claim_share(x)
-    return share_of(copy_array(share.array)) if is_expanded(share.array) else share
+    return share_of(_in_c_order(share.array)) if is_expanded(share.array) else share
+
+
+cdef cnp.ndarray _in_c_order(cnp.ndarray array):
+    """Return a copy with its elements one behind the other."""
+    cdef cnp.ndarray out = empty((<object>array).shape, (<object>array).dtype)
+    out[...] = array
+    return out
 
 
 def claim_shared(StorageReference x not None) -> Share:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from scopes.lowlevel import format_bytes, measure_peaks_by, parse_size
-from tensor.memory.allocator import Bound, Watch, live_and_allocated
+from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
+from tensor.memory.allocator import Bound, Watch, cached_bytes, live_and_allocated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,3 +204,4 @@ class limit:  # noqa: N801  # it is called like a function
 
 
 measure_peaks_by(measure)
+measure_memory_by(lambda: (live_and_allocated()[0], cached_bytes()))

@@ -192,7 +192,7 @@ cdef class BinaryOp:
 
 
 # Bytes below which no op is worth a second thread, whatever it costs: to look up the exact size takes longer.
-cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 14
+cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 12
 
 
 # --- Donated memory --------------------------------------------------------------------------------------------
