@@ -479,8 +479,9 @@ cdef Share claim_share(StorageReference x):
 
 cdef Share _claim_for_writing(StorageReference x):
     """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
-    cdef Share share = claim_share(x)
-    return share_of(_in_c_order(share.array)) if is_expanded(share.array) else share
+    if x.array is None:
+        x._raise_disposed()
+    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else claim_share(x)
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):

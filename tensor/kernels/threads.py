@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels.context import in_kernels
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -156,7 +158,7 @@ def _use_up(starts: Iterator[int]) -> None:
 def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     """Call ``run(start, end)`` for all of ``range(size)`` in pieces of `step`, on several threads at once.
 
-    In which order, and by whom, is open; when this returns, or raises, nobody runs any more. Workers say
+    In which order, and by whom, is open; when this returns, or raises, nobody runs any more. NumPy says
     nothing of overflow or division by zero. An error of one piece leaves others undone. `run` computes on plain arrays, and no piece waits for another.
 
     Examples
@@ -168,6 +170,11 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     >>> bool(np.all(y == np.sqrt(x)))
     True
     """
+    with in_kernels():
+        _in_pieces(run, size, step)
+
+
+def _in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     starts = iter(range(0, size, step))
     helpers = min(threads.count, -(-size // step)) - 1
     if helpers < 1:

@@ -71,7 +71,6 @@ def test_not_a_number_is_found_by_whoever_meets_it() -> None:
     assert [np.isnan(found.item()) for found in (x.sum(), x.max(), x.min())] == [True] * 3
 
 
-def test_a_sum_that_overflows_warns() -> None:
+def test_a_sum_that_overflows_is_infinite_without_a_warning() -> None:
     x = tensor.tensor(np.full(5000, 3e38, np.float32))
-    with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
-        assert x.sum().item() == np.inf
+    assert x.sum().item() == np.inf

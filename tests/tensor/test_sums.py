@@ -70,20 +70,15 @@ def test_sums_of_columns_are_no_less_exact_than_numpys(make, shape):
 
 
 @pytest.mark.parametrize("shape", [(1_000_000,), (1000, 1000), (600, 10)])
-def test_infinities_nan_and_overflows_are_numpys(shape):
+def test_infinities_nan_and_overflows_are_numpys_and_silent(shape):
     for special in ([INF], [-INF], [np.nan], [INF, -INF], [3e38, 3e38]):
         array = np.ones(shape, np.float32)
         array.reshape(-1)[: len(special)] = special
-        with np.errstate(all="ignore"):
-            for axis in (None, 0, -1):
+        for axis in (None, 0, -1):
+            with np.errstate(all="ignore"):
                 expected = np.add.reduce(array, axis=axis)
-                found = tensor.sum(tensor.tensor(array), axis=axis).numpy()
-                np.testing.assert_allclose(found, expected, rtol=3e-5)
-    for special, word in (([INF, -INF], "invalid"), ([3e38, 3e38], "overflow")):
-        array = np.ones(shape, np.float32)
-        array.reshape(-1)[:2] = special
-        with pytest.warns(RuntimeWarning, match=word):
-            tensor.sum(tensor.tensor(array), axis=-1)
+            found = tensor.sum(tensor.tensor(array), axis=axis).numpy()
+            np.testing.assert_allclose(found, expected, rtol=3e-5)
 
 
 def test_no_bit_depends_on_the_number_of_threads():
