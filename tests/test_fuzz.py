@@ -1,4 +1,4 @@
-"""Some of the random programs of `tests.fuzz`; with PyTorch, where it is installed, and many more: `make soak`."""
+"""Some of the random programs of `tests.fuzz`; many more, and PyTorch where it is installed: `make soak`."""
 
 from __future__ import annotations
 

@@ -63,9 +63,10 @@ def run_kernel(kernel, /, *arguments, **options):
     except OutOfMemoryError:
         raise
     except MemoryError:
-        raise out_of_memory() from None
+        pass  # not as the context of ours: its traceback would hold arrays
     finally:
         leave(context, True)
+    raise out_of_memory()
 
 
 cdef class in_kernels:

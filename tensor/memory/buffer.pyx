@@ -38,7 +38,8 @@ cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     try:
         return allocator.empty(shape, dtype, like)
     except MemoryError:
-        raise out_of_memory() from None
+        pass  # not as the context of ours: its traceback would hold arrays
+    raise out_of_memory()
 
 
 cpdef cnp.ndarray zeros(tuple shape, object dtype):
@@ -46,7 +47,8 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
     try:
         return allocator.zeros(shape, dtype)
     except MemoryError:
-        raise out_of_memory() from None
+        pass  # not as the context of ours: its traceback would hold arrays
+    raise out_of_memory()
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
@@ -54,7 +56,8 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
     try:
         return allocator.copy(array)
     except MemoryError:
-        raise out_of_memory() from None
+        pass  # not as the context of ours: its traceback would hold arrays
+    raise out_of_memory()
 
 
 # --- Buffers ---------------------------------------------------------------------------------------------------

@@ -77,6 +77,16 @@ def as_array(result) -> cnp.ndarray:
     return _as_array(result)
 
 
+cdef object _told(str name, error, arrays):
+    """Return what to raise for `error` of the kernel of `name`.
+
+    It is raised when `error` is handled, so that it is no context: its traceback may hold arrays.
+    """
+    if isinstance(error, OutOfMemoryError):
+        return error
+    return out_of_memory() if isinstance(error, MemoryError) else explain(name, error, arrays)
+
+
 cdef inline bint _is_donated(object x):
     return isinstance(x, TensorCore) and (<TensorCore>x).is_donated
 
@@ -126,15 +136,14 @@ cdef class UnaryOp:
         kernel = self.kernel
         if self.on_threads is not None and nbytes >= least[kernel]:
             kernel = self.on_threads
+        failure = None
         try:
             # Twice the bytes: a result may be wider than its operand.
             out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
-        except OutOfMemoryError:
-            raise
-        except MemoryError:
-            raise out_of_memory() from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise explain(self.rule.name, error, (a,)) from None
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            failure = _told(self.rule.name, error, (a,))
+        if failure is not None:
+            raise failure
         return wrap_recorded(out, record_unary(self.rule, x, a, out))
 
     def __call__(self, x):
@@ -177,14 +186,13 @@ cdef class BinaryOp:
         kernel = self.kernel
         if self.on_threads is not None and nbytes >= _SMALL_FOR_THREADS and nbytes >= least[kernel]:
             kernel = self.on_threads
+        failure = None
         try:
             out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
-        except OutOfMemoryError:
-            raise
-        except MemoryError:
-            raise out_of_memory() from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise explain(self.rule.name, error, (a, b)) from None
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            failure = _told(self.rule.name, error, (a, b))
+        if failure is not None:
+            raise failure
         return wrap_recorded(out, record_binary(self.rule, x1, x2, a, b, out))
 
     def __call__(self, x1, x2):
@@ -209,16 +217,15 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
         arrays[0] = as_data(arrays[0], None)
     donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
+    failure = None
     try:
         out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
-    except OutOfMemoryError:
-        raise
-    except MemoryError:
-        raise out_of_memory() from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise explain(rule.name, error, arrays) from None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        failure = _told(rule.name, error, arrays)
     finally:
         leave(context, True)
+    if failure is not None:
+        raise failure
     node = record(rule, operands, out, {})
     if donor is None:
         y = wrap_recorded(out, node)
@@ -289,20 +296,19 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
             raise foreign(rule.name, x)
         arrays.append(array)
     context = enter(True)
+    failure = None
     try:
         out = _as_array(kernel(*arrays))
         for array in arrays:
             if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
                 out = copy_array(out)  # the kernel found nothing to do; two tensors never share by accident
                 break
-    except OutOfMemoryError:
-        raise
-    except MemoryError:
-        raise out_of_memory() from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise explain(rule.name, error, arrays) from None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        failure = _told(rule.name, error, arrays)
     finally:
         leave(context, True)
+    if failure is not None:
+        raise failure
     y = wrap_recorded(out, record(rule, inputs, out, parameters))
     for x in inputs:
         if _is_donated(x):
@@ -320,10 +326,13 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
     cdef cnp.ndarray array = x.array
     if array is None:
         x._raise_disposed()
+    failure = None
     try:
         out = make(array)
     except (TypeError, ValueError) as error:
-        raise explain(rule.name, error, [array]) from None
+        failure = explain(rule.name, error, [array])
+    if failure is not None:
+        raise failure
     return over(x, out, rule, tuple(parameters.values()))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tensor._errors import shown
 from tensor.core.dims import dim_of, sizes_of, spread
 from tensor.core.tensor import TensorCore
+from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, over
 from tensor.tape.rules import RULES
@@ -153,7 +154,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         raise ValueError(
             f"repeat: {times.size} repeats for {size} parts along dimension {axis}: give {size}, or one"
         )
-    indices = np.repeat(np.arange(size), times)
+    indices = run_kernel(np.repeat, np.arange(size), times)
     return apply(_TAKE, lambda a: a.take(indices, place), (x,), indices=indices, axis=place, shape=x.shape)
 
 

@@ -329,3 +329,32 @@ def test_naming_the_holders_keeps_none_of_them() -> None:
         assert live() == start
     finally:
         gc.enable()
+
+
+HUGE = 2**46  # elements, more than any address space has
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tensor.arange(HUGE),
+        lambda: tensor.linspace(0, 1, HUGE),
+        lambda: tensor.eye(2**23),
+        lambda: tensor.rand(HUGE),
+        lambda: tensor.randn(HUGE, dtype="float64"),
+        lambda: tensor.randperm(HUGE),
+        lambda: tensor.normal(0.0, 1.0, (HUGE,)),
+        lambda: tensor.multinomial(tensor.ones((2,)), HUGE, replacement=True),
+        lambda: tensor.tile(tensor.ones((2,)), (HUGE,)),
+        lambda: tensor.ones((2,)).repeat(HUGE),
+        lambda: tensor.ones((2,)).repeat_interleave(HUGE),
+        lambda: tensor.ones((1,)).expand(HUGE).sort(),
+        lambda: tensor.ones((1,)).expand(HUGE).topk(1),
+        lambda: tensor.ones((1,)).expand(HUGE).unique(),
+    ],
+)
+def test_what_numpy_has_no_memory_for_is_an_out_of_memory_error(call):
+    with pytest.raises(tensor.OutOfMemoryError, match="the system has no") as caught:
+        call()
+    assert caught.value.asked >= HUGE
+    assert caught.value.__context__ is None

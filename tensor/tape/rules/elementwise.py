@@ -23,17 +23,17 @@ def _power_by_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
     return xp.keep_where(g * conj(xp, b * xp.pow(a, xp.where(zero, 1, b - 1))), ~zero)
 
 
-def _power_by_exponent(xp: Any, g: Any, a: Any, b: Any, out: Any) -> Any:
-    """Return g * out * log(a), and 0 at a = 0, where a**b does not change with b >= 0."""
+def _power_by_exponent(xp: Any, g: Any, a: Any, out: Any) -> Any:
+    """Return g * out * log(a), and 0 where a is 0 and `out` finite: a**b does not change with b >= 0."""
     if not hasattr(a, "dtype"):
         if a == 0:
-            return xp.keep_where(g * conj(xp, out * -math.inf), ~(xp.real(b) >= 0))
+            return xp.keep_where(g * conj(xp, out * -math.inf), ~(xp.abs(out) < math.inf))
         log = cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan
         return g * conj(xp, out * log)
     zero = a == 0
     if not xp.any(zero):
         return g * conj(xp, out * xp.log(a))
-    constant = zero & (xp.real(xp.asarray(b)) >= 0)
+    constant = zero & (xp.abs(out) < math.inf)
     return xp.keep_where(g * conj(xp, out * xp.log(xp.where(constant, 1, a))), ~constant)
 
 
