@@ -235,18 +235,20 @@ def report() -> str:
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
     found, count, nbytes = holdings()
-    others = [(nbytes, count, "smaller buffers")] if count else []
-    for title, rows in (
-        ("held", [(holding.nbytes, holding.count, _with_holders(holding)) for holding in found]),
-        ("held", others),
-        ("cached", [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()]),
-    ):
-        rows.sort(reverse=True)
-        lines += [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:10]]
-        if len(rows) > 10:
-            rest = sum(row[0] for row in rows[10:])
-            lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - 10} other kinds")
+    lines += _listed("held", [(each.nbytes, each.count, _with_holders(each)) for each in found])
+    if count:
+        lines.append(f"held: {format_bytes(nbytes)} in {count} smaller buffer{'s' * (count > 1)}")
+    lines += _listed("cached", [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()])
     return "\n".join(lines)
+
+
+def _listed(title: str, rows: list[tuple[int, int, str]]) -> list[str]:
+    rows.sort(reverse=True)
+    lines = [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:10]]
+    if len(rows) > 10:
+        rest = sum(row[0] for row in rows[10:])
+        lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - 10} other kinds")
+    return lines
 
 
 def _with_holders(holding: Holding) -> str:

@@ -1,0 +1,71 @@
+"""Every allocation of a training step made to fail in turn: nothing is lost, and the next step works."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from scopes import new_dispose_scope, statistics
+from tensor import memory
+from tensor.memory import allocator
+
+pytestmark = pytest.mark.skipif(
+    not allocator.DEBUGGING, reason="only the debugging build makes allocations fail"
+)
+
+
+class Step:
+    def __init__(self) -> None:
+        tensor.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(100, 50), nn.LayerNorm(50), nn.ReLU(), nn.Linear(50, 10))
+        self.optimizer = nn.optim.Adam(self.model.parameters())
+        rng = np.random.default_rng(0)
+        self.inputs = tensor.tensor(rng.standard_normal((64, 100), np.float32))
+        self.targets = tensor.tensor(rng.integers(0, 10, 64))
+
+    def run(self) -> float:
+        with new_dispose_scope():
+            self.optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(self.model(self.inputs), self.targets)
+            loss.backward()
+            self.optimizer.step()
+            return loss.item()
+
+
+@pytest.mark.parametrize("min_pooled_bytes", [4096, 1])
+def test_a_step_that_runs_out_of_memory_anywhere_loses_nothing_and_the_next_one_works(
+    min_pooled_bytes: int,
+) -> None:
+    before = memory.configuration().min_pooled_bytes
+    memory.configure(min_pooled_bytes=min_pooled_bytes)
+    try:
+        step = Step()
+        step.run()
+        step.optimizer.zero_grad()
+        gc.collect()
+        start = memory.statistics()
+        alive = statistics.live_count
+        failures = 0
+        for number in range(1, 2000):
+            allocator.fail_allocation(number)
+            try:
+                step.run()
+            except memory.OutOfMemoryError:
+                failures += 1
+            else:
+                break
+            finally:
+                allocator.fail_allocation(0)
+            step.optimizer.zero_grad()
+            now = memory.statistics()
+            assert (now.bytes_live, now.bytes_pinned) == (start.bytes_live, start.bytes_pinned), number
+            assert statistics.live_count == alive, number
+        assert failures > 50
+        assert tensor.is_grad_enabled()
+        assert np.isfinite(step.run())
+    finally:
+        memory.configure(min_pooled_bytes=before)
