@@ -33,7 +33,7 @@ class Gradients(Hooks):
     __slots__ = ()
 
     def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:
-        """Yield what ``_footprint`` returns, for the tensor and for what its graph keeps beside live leaves."""
+        """Yield ``_footprint`` of the tensor, and of what its graph keeps beside live leaves."""
         yield self._footprint()
         nodes: list[Node] = []
         stack = [self._node]

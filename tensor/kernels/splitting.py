@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.powers import integer_power
 from tensor.kernels.threads import in_pieces, threads
 
@@ -28,6 +29,7 @@ _CHEAP = (
 _DEAR = "cos exp exp2 log log2 sin tanh"
 _COSTS: dict[Any, str] = {getattr(np, name): "cheap" for name in _CHEAP.split()}
 _COSTS.update({getattr(np, name): "dear" for name in _DEAR.split()})
+_COSTS[keep_nonzero] = _COSTS[keep_true] = "cheap"
 _COSTS[integer_power] = "cheap"  # as cubes are; what takes longer is divided late
 
 

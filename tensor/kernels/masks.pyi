@@ -1,0 +1,4 @@
+import numpy as np
+
+keep_nonzero: np.ufunc
+keep_true: np.ufunc
