@@ -89,7 +89,7 @@ TWO: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str, str, str]] = {
     "logaddexp": (tensor.logaddexp, "x y", "x y", "x y"),
     "maximum": (tensor.maximum, "x y", "x y", "x y"),
     "multiply": (tensor.multiply, "x y", "y", "x"),
-    "pow": (tensor.pow, "out x y", "x y", "out x y"),
+    "pow": (tensor.pow, "out x y", "x y", "out x"),
     "remainder": (tensor.remainder, "x y", "", "x y"),
     "subtract": (tensor.subtract, "", "", ""),
     "binary_cross_entropy": (F.binary_cross_entropy, "x y", "x y", "x"),

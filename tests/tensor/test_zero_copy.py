@@ -169,6 +169,7 @@ def test_a_write_through_an_expanded_view_of_read_only_memory_leaves_it_untouche
 def test_the_first_write_over_read_only_memory_costs_one_copy() -> None:
     source = bytes(64 * MIB)
     x = tensor.from_blob(source, (16 * MIB,), "float32")
+    tensor.memory.trim()  # a block that is there already would not be seen as taken
     with Taken() as taken:
         x += 1
         x += 1
