@@ -7,7 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.tracking.paths import Place, charge, discharge, place_of
+from scopes.tracking.paths import Place, place_of
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
@@ -146,21 +146,20 @@ class Tracker:
             place = self.place_by_scope[id(scope)] = place_of(scope, self.root)
         record.place = place
         record.closings = self.closings
-        place.created += 1
-        place.alive += 1
+        place.count_created()
         record.buffer = buffer
         record.nbytes = nbytes
         record.first = None
         record.shares = 1
         first = self._buffers.setdefault(buffer, record)
         if first is record:
-            charge(place, nbytes)
+            place.charge(nbytes)
         elif first.nbytes == nbytes:
             record.first = first
             first.shares += 1
         else:  # other memory at the same address: a write has parted the first one from what it shared
             self._buffers[buffer] = record
-            charge(place, nbytes)
+            place.charge(nbytes)
         record.created_at = time.perf_counter_ns()
         record.thread = get_ident()
         record.ended = None
@@ -192,13 +191,13 @@ class Tracker:
 
     def _let_go(self, record: Record) -> None:
         """Count `record` as alive no more, and its memory unless others share it."""
-        record.place.alive -= 1
+        record.place.count_ended()
         first = record.first or record
         left = first.shares = first.shares - 1
         if left == 0:
             if self._buffers.get(first.buffer) is first:
                 del self._buffers[first.buffer]
-            discharge(first.place, first.nbytes)
+            first.place.discharge(first.nbytes)
 
     def opened(self, scope: DisposeScope) -> None:
         """Note that a scope was opened."""
@@ -217,8 +216,7 @@ class Tracker:
         key = id(scope)
         place = self.place_by_scope.pop(key, None) or place_of(scope, self.root)
         opened_at = self._opened_at.pop(key, self.began_at)
-        place.nanoseconds += time.perf_counter_ns() - opened_at
-        place.rounds += 1
+        place.count_round(time.perf_counter_ns() - opened_at)
         self.closings += 1
         for listener in self.listeners:
             listener.closed(scope, place.path)

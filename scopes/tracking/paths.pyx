@@ -1,0 +1,79 @@
+"""The places in the tree of scopes: what was created under each path of names, and how much is alive."""
+
+from scopes.core.disposable cimport MemberList
+
+UNNAMED = "(unnamed)"
+
+
+cdef class Place:
+    """All scopes of one path of names: a loop's 10,000 "step" scopes are one place.
+
+    Each method that counts is one step: it calls no Python code, so that no thread sees it half done.
+    """
+
+    cdef readonly tuple path
+    cdef readonly Place outer
+    cdef readonly dict inner
+    # How often a scope of this path has ended, and how long they were open in all.
+    cdef readonly long long rounds
+    cdef readonly long long nanoseconds
+    # What was created while one of them was the innermost.
+    cdef readonly long long created
+    cdef readonly long long alive
+    # The same with what was created in the places inside; each buffer once, here for its first tensor.
+    cdef readonly long long bytes_created
+    cdef readonly long long bytes_alive
+    cdef readonly long long bytes_peak
+
+    def __init__(self, tuple path not None, Place outer):
+        self.path = path
+        self.outer = outer
+        self.inner = {}
+
+    def inside(self, name):
+        """Return the place of the scopes called `name` in this one."""
+        key = UNNAMED if name is None else name
+        return self.inner.get(key) or self.inner.setdefault(key, Place((*self.path, key), self))
+
+    def count_created(self):
+        """Count one that was created here."""
+        self.created += 1
+        self.alive += 1
+
+    def count_ended(self):
+        """Count one less alive."""
+        self.alive -= 1
+
+    def count_round(self, long long nanoseconds):
+        """Count a scope that has ended, and how long it was open."""
+        self.rounds += 1
+        self.nanoseconds += nanoseconds
+
+    def charge(self, long long nbytes):
+        """Count the new buffer of so many bytes, here and in all places around."""
+        cdef Place at = self
+        while at is not None:
+            at.bytes_created += nbytes
+            at.bytes_alive += nbytes
+            if at.bytes_alive > at.bytes_peak:
+                at.bytes_peak = at.bytes_alive
+            at = at.outer
+
+    def discharge(self, long long nbytes):
+        """Count the buffer no more."""
+        cdef Place at = self
+        while at is not None:
+            at.bytes_alive -= nbytes
+            at = at.outer
+
+
+def place_of(MemberList scope, Place root not None):
+    """Return the place of `scope` by its name and those around it."""
+    names = []
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.outer
+    place = root
+    for name in reversed(names):
+        place = place.inside(name)
+    return place
