@@ -8,18 +8,8 @@ array from ``claim``; write to the one of ``with writing(x) as array:``, and let
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.tensor import (
-    TensorCore,
-    are_packed_and_alone,
-    claim,
-    is_alone,
-    wrap,
-    wrap_claim,
-    wrap_claim_unowned,
-    wrap_unowned,
-    writing,
-    writing_all,
-)
+from tensor.core.storage import are_packed_and_alone, claim, is_alone, writing, writing_all
+from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
@@ -68,8 +58,8 @@ __all__ = [
     "wrap",
     "wrap_claim",
     "wrap_claim_unowned",
-    "wrap_unowned",
     "wrap_recorded",
+    "wrap_unowned",
     "writing",
     "writing_all",
 ]

@@ -9,14 +9,8 @@ cimport cython
 cimport numpy as cnp
 
 from tensor.autograd.fitting cimport as_array
-from tensor.core.tensor cimport (
-    TensorCore,
-    is_expanded,
-    wrap,
-    wrap_share,
-    wrap_share_unowned,
-    wrap_unowned,
-)
+from tensor.core.storage cimport is_expanded
+from tensor.core.tensor cimport TensorCore, wrap, wrap_share, wrap_share_unowned, wrap_unowned
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport empty
 from tensor.memory.buffer cimport Buffer, Share, new_share, root_of

@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
-from tensor.core.tensor import (
-    TensorCore,
-    claim_shared,
-    history_group_of,
-    join_storage,
-    on_same_storage,
-    wrap_share,
-)
+from tensor.core.storage import claim_shared, history_group_of, join_storage, on_same_storage
+from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.random import default_generator
 from tensor.tape.modes import (
     Recorder,

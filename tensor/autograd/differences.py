@@ -16,7 +16,8 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
-from tensor.core.tensor import TensorCore, claim, wrap, writing
+from tensor.core.storage import claim, writing
+from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from tensor.autograd.arrivals cimport (
 )
 from tensor.autograd.fitting cimport fitting
 from tensor.autograd.leaves cimport accumulate
-from tensor.core.tensor cimport TensorCore, claim_share, is_expanded, wrap, wrap_share
+from tensor.core.storage cimport claim_share, is_expanded
+from tensor.core.tensor cimport TensorCore, wrap, wrap_share
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport is_worth_pooling
 from tensor.memory.buffer cimport Share, new_share, root_of

@@ -11,7 +11,8 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Call, FunctionCtx, holds
 from tensor.autograd.function_nodes import Applied, Refusal
-from tensor.core.tensor import TensorCore, relatives, wrap_claim
+from tensor.core.storage import relatives
+from tensor.core.tensor import TensorCore, wrap_claim
 from tensor.ops.overlay import overlay
 from tensor.tape.growth import look_closer, ticks
 from tensor.tape.hooks import continue_with

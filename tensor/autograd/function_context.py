@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensor._dtypes import is_inexact
-from tensor.core.tensor import TensorCore, claim_shared, relatives
+from tensor.core.storage import claim_shared, relatives
+from tensor.core.tensor import TensorCore
 from tensor.ops.messages import require_writable_history
 
 if TYPE_CHECKING:

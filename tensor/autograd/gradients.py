@@ -12,7 +12,8 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.tensor_gradients import RecordedBackward
-from tensor.core.tensor import TensorCore, claim_shared, wrap
+from tensor.core.storage import claim_shared
+from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.hooks import Hooks
 from tensor.tape.modes import GradMode
 from tensor.tape.nodes import Leaf, Node, become_leaf

@@ -11,7 +11,8 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.tensor cimport TensorCore, begin_write, claim_share, end_write, is_expanded, wrap_unowned
+from tensor.core.storage cimport begin_write, claim_share, end_write, is_expanded
+from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
 

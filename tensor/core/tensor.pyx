@@ -1,47 +1,21 @@
-"""The tensor's inside: an array in a buffer, the storage it shares, and how that is read, written, ended and moved.
+"""The tensor's inside: a reference to a storage, how new ones are made, and how what it holds moves."""
 
-A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They stand in a
-ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the same buffer: the first
-write to one of them copies the block for its own ring (`begin_write`), as `tensor.memory.buffer` tells.
-
-Each change of state here is one step: under the GIL no other thread comes between two lines that call no Python code.
-Where memory is copied in between, which lets other threads run, what was read before is looked at again after.
-"""
-
-cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport int64_t, uint64_t
+from cpython.ref cimport Py_INCREF, PyObject
 
-from scopes.core.disposable cimport (
-    Disposable,
-    hand_over_count,
-    hand_over_place,
-    promoted,
-    register_new,
-    register_unowned,
+from scopes.core.disposable cimport hand_over_place, register_new, register_unowned
+from tensor.core.storage cimport (
+    StorageReference,
+    claim_for_writing,
+    join_ring,
+    lay,
+    move_storage,
+    same_place,
 )
-from tensor.memory.allocator cimport count_donation, report_overhead_by
-from tensor.memory.buffer cimport (
-    Buffer,
-    Share,
-    array_at,
-    empty,
-    exported,
-    new_buffer,
-    new_external,
-    new_share,
-    root_of,
-    shared_array,
-)
-from tensor.memory.buffer cimport copy as copy_array
-
-import numpy as np
+from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_external
 
 from scopes.lowlevel import ending_by, note_created, note_ended, record_of
 from tensor._errors import TensorDisposedError
-from tensor.memory.buffer import listed_buffers
-from tensor.memory.holders import Held, list_holders_by
 
 cnp.import_array()
 
@@ -49,100 +23,10 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject* kind, object arguments, PyObject* names)
 
-cdef object _uint8 = np.dtype(np.uint8)
 cdef str _MOVED = "its handle was moved by move_handle()"
 # The class of the tensors that operations make.
 cdef object _tensor_type = None
 cdef long _last_group = 0
-cdef int64_t _tensors_alive = 0
-
-
-cdef class StorageReference(Disposable):
-    """A claim on a storage: what tensors and handles have in common."""
-
-    def __cinit__(self):
-        global _tensors_alive
-        _tensors_alive += 1
-
-    def __dealloc__(self):
-        global _tensors_alive
-        _tensors_alive -= 1
-        self.retire()
-        self.let_go_of_memory()
-        if self.is_donated:
-            count_donation(False)
-
-    cdef Buffer buffer_or_null(self):
-        """Return the buffer; None once this is empty."""
-        return None if self.buffer == NULL else <Buffer>self.buffer
-
-    cdef void let_go_of_memory(self) noexcept:
-        """Leave the storage; its share of the buffer goes with the last on it."""
-        cdef PyObject* held = self.buffer
-        if held == NULL:
-            return
-        self.buffer = NULL
-        if (<Buffer>held).member == <PyObject*>self:
-            (<Buffer>held).member = self.next_in_storage
-        if self.next_in_storage == NULL:
-            (<Buffer>held).release()
-        else:
-            _leave_ring(self)
-        Py_DECREF(<Buffer>held)
-
-    cdef int release(self) except -1:
-        cdef cnp.ndarray array = self.array
-        self.array = None
-        self.let_go_of_memory()
-        if self.is_donated:
-            self.is_donated = False
-            count_donation(False)
-        self.forget_history()
-        return 0
-
-    cdef int forget_history(self) except -1:
-        """Record nothing by this any more; its gradient goes."""
-        cdef object gradient = self.gradient
-        self._node = None
-        if gradient is not None:
-            self.gradient = None
-            gradient.dispose()
-        return 0
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether this is empty: disposed, or its claim moved elsewhere."""
-        return self.array is None
-
-    @property
-    def _array(self):
-        return self.array
-
-    @property
-    def _grad(self):
-        return self.gradient
-
-    @_grad.setter
-    def _grad(self, gradient):
-        self.gradient = gradient
-
-    @property
-    def _ending(self):
-        return self.ending
-
-    @property
-    def _buffer(self):
-        return self.buffer_or_null()
-
-    def _forget_history(self) -> None:
-        """Record nothing by this any more; its gradient goes."""
-        self.forget_history()
-
-    def _footprint(self) -> tuple[int, int]:
-        """Return what tells the memory held from other memory, and its size in bytes."""
-        if self.buffer == NULL:
-            return id(self), 0
-        return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
 cdef class TensorCore(StorageReference):
@@ -176,7 +60,7 @@ cdef class TensorCore(StorageReference):
         cdef Handle handle = Handle.__new__(Handle)
         if self.array is None:
             self._raise_disposed()
-        _move(self, handle, _MOVED)
+        move_storage(self, handle, _MOVED)
         note_ended(self, _MOVED)
         return handle
 
@@ -193,13 +77,13 @@ cdef class TensorCore(StorageReference):
         1.0
         """
         cdef TensorCore x = TensorCore.__new__(cls)
-        _move(handle, x, "a tensor took it")
+        move_storage(handle, x, "a tensor took it")
         note_created(x, None)
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
         """Take over all that `giver` has, its place in its scope too; `ending` says so in errors about it."""
-        _move(giver, self, ending)
+        move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
     def _lie_over(self, cnp.ndarray array not None) -> None:
@@ -208,7 +92,7 @@ cdef class TensorCore(StorageReference):
         if self.array is None:  # also when making the buffer has run the collector
             self._raise_disposed()
         self.let_go_of_memory()
-        _lay(self, array, buffer)
+        lay(self, array, buffer)
         self.forget_history()
 
     def _raise_if_disposed(self) -> None:
@@ -263,68 +147,6 @@ cdef class Handle(StorageReference):
         )
 
 
-cdef int _move(StorageReference giver, StorageReference taker, str ending) except -1:
-    """Let `taker`, which is new, have all that `giver` holds, and its count."""
-    cdef object node = giver._node
-    if giver.array is None:
-        giver._raise_disposed()
-    taker.array = giver.array
-    giver.array = None
-    taker.buffer = giver.buffer
-    giver.buffer = NULL
-    if (<Buffer>taker.buffer).member == <PyObject*>giver:
-        (<Buffer>taker.buffer).member = <PyObject*>taker
-    if giver.next_in_storage != NULL:
-        _replace_in_ring(giver, taker)
-    taker._node = node
-    giver._node = None
-    taker.gradient = giver.gradient
-    giver.gradient = None
-    taker.history_group = giver.history_group
-    giver.ending = ending
-    if giver.is_donated:
-        giver.is_donated = False
-        count_donation(False)
-    hand_over_count(giver, taker)
-    if node is not None:
-        node.moved_to(taker)
-    return 0
-
-
-# --- Rings -----------------------------------------------------------------------------------------------------
-
-
-cdef void _join_ring(StorageReference x, StorageReference other) noexcept:
-    """Put `x` into the storage of `other`, behind it."""
-    cdef PyObject* here = <PyObject*>other
-    if other.next_in_storage == NULL:
-        other.next_in_storage = other.previous_in_storage = here
-    x.previous_in_storage = here
-    x.next_in_storage = other.next_in_storage
-    (<StorageReference>x.next_in_storage).previous_in_storage = <PyObject*>x
-    other.next_in_storage = <PyObject*>x
-
-
-cdef void _leave_ring(StorageReference x) noexcept:
-    cdef PyObject* after = x.next_in_storage
-    cdef PyObject* before = x.previous_in_storage
-    x.next_in_storage = x.previous_in_storage = NULL
-    if after == before:
-        # Two were there: one is left, and needs no ring.
-        (<StorageReference>after).next_in_storage = (<StorageReference>after).previous_in_storage = NULL
-    else:
-        (<StorageReference>before).next_in_storage = after
-        (<StorageReference>after).previous_in_storage = before
-
-
-cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexcept:
-    taker.next_in_storage = giver.next_in_storage
-    taker.previous_in_storage = giver.previous_in_storage
-    giver.next_in_storage = giver.previous_in_storage = NULL
-    (<StorageReference>taker.previous_in_storage).next_in_storage = <PyObject*>taker
-    (<StorageReference>taker.next_in_storage).previous_in_storage = <PyObject*>taker
-
-
 # --- New tensors -----------------------------------------------------------------------------------------------
 
 
@@ -339,20 +161,11 @@ cdef inline TensorCore _new_tensor():
     return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>_tensor_type, (), NULL)
 
 
-cdef inline void _lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
-    """Let `x`, which holds no memory, be a sharer of `buffer`."""
-    Py_INCREF(buffer)
-    buffer.sharers += 1
-    buffer.member = <PyObject*>x
-    x.buffer = <PyObject*>buffer
-    x.array = array
-
-
 cpdef TensorCore wrap(cnp.ndarray array):
     """Return a new tensor over the new `array`, counted and registered with the current scope."""
     cdef Buffer buffer = new_buffer(array)
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, buffer)
+    lay(x, array, buffer)
     register_new(x)
     return x
 
@@ -361,7 +174,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
     """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
     cdef Buffer buffer = new_buffer(array)
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, buffer)
+    lay(x, array, buffer)
     register_unowned(x)
     return x
 
@@ -369,7 +182,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
 cpdef TensorCore wrap_share(Share share):
     """Return a new tensor with the values of `share`."""
     cdef TensorCore x = _new_tensor()
-    _lay(x, share.array, share.buffer)
+    lay(x, share.array, share.buffer)
     register_new(x)
     return x
 
@@ -377,7 +190,7 @@ cpdef TensorCore wrap_share(Share share):
 cpdef TensorCore wrap_share_unowned(Share share):
     """Return what ``wrap_share`` does, owned by no scope."""
     cdef TensorCore x = _new_tensor()
-    _lay(x, share.array, share.buffer)
+    lay(x, share.array, share.buffer)
     register_unowned(x)
     return x
 
@@ -401,19 +214,19 @@ def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
 cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
     cdef Buffer buffer = new_external(array, is_borrowed)
     cdef TensorCore x = _new_tensor()
-    _lay(x, array, buffer)
+    lay(x, array, buffer)
     register_new(x)
     return x
 
 
 def wrap_claim(TensorCore x not None) -> TensorCore:
     """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
-    return wrap_share(_claim_for_writing(x))
+    return wrap_share(claim_for_writing(x))
 
 
 def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
     """Return what ``wrap_claim`` does, owned by no scope."""
-    return wrap_share_unowned(_claim_for_writing(x))
+    return wrap_share_unowned(claim_for_writing(x))
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray out):
@@ -432,9 +245,9 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray out):
     y.buffer = x.buffer
     y.array = out
     y.history_group = x.history_group
-    _join_ring(y, x)
+    join_ring(y, x)
     if <Buffer>x.buffer is not buffer:
-        y.array = _same_place(out, buffer, <Buffer>x.buffer)
+        y.array = same_place(out, buffer, <Buffer>x.buffer)
     register_new(y)
     return y
 
@@ -448,358 +261,6 @@ def detached(TensorCore x not None) -> TensorCore:
     return y
 
 
-cdef cnp.ndarray _same_place(cnp.ndarray array, Buffer old, Buffer new):
-    """Return `array`, which lies over `old`, as it lies over `new`, of the same layout."""
-    return array_at(new.root, <char*>cnp.PyArray_DATA(array) - old.data, array)
-
-
-# --- Values ----------------------------------------------------------------------------------------------------
-
-
-cdef bint is_expanded(cnp.ndarray array) noexcept:
-    """Tell whether several elements are one place in memory."""
-    cdef int i
-    if cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_SIZE(array) == 0:
-        return False
-    for i in range(cnp.PyArray_NDIM(array)):
-        if cnp.PyArray_STRIDE(array, i) == 0 and cnp.PyArray_DIM(array, i) > 1:
-            return True
-    return False
-
-
-cdef Share claim_share(StorageReference x):
-    cdef Buffer buffer
-    if x.array is None:
-        x._raise_disposed()
-    buffer = <Buffer>x.buffer
-    if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
-        return share_of(copy_array(x.array))
-    return new_share(buffer, x.array)
-
-
-cdef Share _claim_for_writing(StorageReference x):
-    """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
-    if x.array is None:
-        x._raise_disposed()
-    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else claim_share(x)
-
-
-cdef cnp.ndarray _in_c_order(cnp.ndarray array):
-    """Return a copy with its elements one behind the other."""
-    cdef cnp.ndarray out = empty((<object>array).shape, (<object>array).dtype)
-    out[...] = array
-    return out
-
-
-def claim_shared(StorageReference x not None) -> Share:
-    """Return the values that `x` has now, as ``.array`` of what keeps them so."""
-    return claim_share(x)
-
-
-def claim(StorageReference x not None) -> cnp.ndarray:
-    """Return a read-only array with the values that `x` has now, whatever is written later.
-
-    O(1), unless outsiders look at the memory: then it is a copy.
-    """
-    return shared_array(claim_share(x))
-
-
-def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does for all of the memory under `x` and its views, not for its own elements alone.
-
-    In the layout of the block, or as bytes where it is a copy.
-    """
-    cdef Buffer buffer
-    cdef cnp.ndarray block
-    if x.array is None:
-        x._raise_disposed()
-    buffer = <Buffer>x.buffer
-    if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
-        block = empty((buffer.nbytes,), _uint8)
-        _copy_block(buffer, block)
-        return block
-    return shared_array(new_share(buffer, buffer.root))
-
-
-cpdef Share share_of(cnp.ndarray array):
-    """Count the new `array` as live for as long as the result lives."""
-    return new_share(new_buffer(array), array)
-
-
-def storage_share(StorageReference x not None) -> Share:
-    """Return a share of the buffer of `x` as it is."""
-    if x.array is None:
-        x._raise_disposed()
-    return new_share(<Buffer>x.buffer, x.array)
-
-
-def export(StorageReference x not None) -> cnp.ndarray:
-    """Return a new array over the memory of `x`, for outsiders: they and `x` see each other's writes.
-
-    It stays valid when `x` is disposed. An expanded view is read-only, as NumPy has it.
-    """
-    cdef Buffer buffer
-    while True:
-        if x.array is None:
-            x._raise_disposed()
-        buffer = <Buffer>x.buffer
-        if buffer.sharers == 1 or buffer.is_borrowed:
-            break
-        _separate(x)
-    return exported(buffer, x.array, cnp.PyArray_ISWRITEABLE(x.array) and not is_expanded(x.array))
-
-
-# --- Writes ----------------------------------------------------------------------------------------------------
-
-
-cdef Buffer begin_write(StorageReference x):
-    cdef Buffer buffer
-    while True:
-        if x.array is None:
-            x._raise_disposed()
-        if is_expanded(x.array):
-            raise RuntimeError(
-                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its elements are one place in "
-                "memory. Write to x.clone() instead, or to the tensor that was expanded"
-            )
-        buffer = <Buffer>x.buffer
-        if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(x.array):
-            buffer.writers += 1
-            buffer.epoch += 1
-            return buffer
-        _separate(x)
-
-
-cdef void end_write(Buffer buffer) noexcept:
-    buffer.writers -= 1
-
-
-cdef int _separate(StorageReference x) except -1:
-    """Copy the block for the storage of `x`; whoever else looked at it keeps the old one.
-
-    It may come to nothing, if the storage changes meanwhile: the caller looks again.
-    """
-    cdef Buffer old = <Buffer>x.buffer
-    cdef Buffer new
-    cdef uint64_t epoch = old.epoch
-    cdef cnp.ndarray array = x.array
-    cdef cnp.ndarray block
-    cdef PyObject* each = <PyObject*>x
-    cdef bint is_alone = x.next_in_storage == NULL
-    # Other threads run while bytes are copied.
-    if is_alone:
-        block = copy_array(array)
-    else:
-        block = empty((old.nbytes,), _uint8)
-        _copy_block(old, block)
-    new = new_buffer(block)
-    if x.array is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
-        return 0
-    # First all that may fail, then the exchange.
-    arrays = [block] if is_alone else _moved_arrays(x, old, new)
-    # To make arrays may run the collector, which may have ended some tensors of the ring.
-    if x.array is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
-        return 0
-    old.epoch += 1
-    for moved in arrays:
-        _exchange(each, <cnp.ndarray>moved, new)
-        each = (<StorageReference>each).next_in_storage
-    new.retain()
-    old.release()
-    return 0
-
-
-cdef list _moved_arrays(StorageReference x, Buffer old, Buffer new):
-    """Return the arrays of the ring of `x`, in its order, as they lie over `new`."""
-    cdef PyObject* each = <PyObject*>x
-    moved = []
-    while True:
-        moved.append(_same_place((<StorageReference>each).array, old, new))
-        each = (<StorageReference>each).next_in_storage
-        if each == <PyObject*>x or each == NULL:
-            return moved
-
-
-cdef Py_ssize_t _count_ring(StorageReference x) noexcept:
-    cdef Py_ssize_t count = 1
-    cdef PyObject* each = x.next_in_storage
-    while each != NULL and each != <PyObject*>x:
-        count += 1
-        each = (<StorageReference>each).next_in_storage
-    return count
-
-
-cdef void _exchange(PyObject* x, cnp.ndarray array, Buffer new) noexcept:
-    """Let `x` lie over `new`; without a reference to `x`, whose deallocation may have begun."""
-    cdef PyObject* before = (<StorageReference>x).buffer
-    if (<Buffer>before).member == x:
-        (<Buffer>before).member = NULL
-    new.member = x
-    Py_INCREF(new)
-    (<StorageReference>x).buffer = <PyObject*>new
-    (<StorageReference>x).array = array
-    Py_DECREF(<Buffer>before)
-
-
-cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
-    """Copy all elements of the root of `old` to the same offsets in `block`."""
-    cdef cnp.ndarray root = old.root
-    array_at(block, <char*>cnp.PyArray_DATA(root) - old.data, root)[...] = root
-    return 0
-
-
-@cython.final
-cdef class writing:
-    """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
-
-    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken while the
-    write is at work do not see it go on.
-    """
-
-    cdef StorageReference x
-    cdef Buffer buffer
-
-    def __init__(self, StorageReference x not None):
-        self.x = x
-
-    def __enter__(self) -> cnp.ndarray:
-        self.buffer = begin_write(self.x)
-        return self.x.array
-
-    def __exit__(self, *error):
-        cdef Buffer buffer = self.buffer
-        self.buffer = None
-        if buffer is not None:
-            end_write(buffer)
-
-    def __dealloc__(self):
-        # An interrupt may come between the entry and the block.
-        if self.buffer is not None:
-            end_write(self.buffer)
-
-
-@cython.final
-@cython.no_gc_clear  # A collector that took `buffers` would leave writes at work for good.
-cdef class writing_all:
-    """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
-
-    All memory that it takes is there before the block begins.
-    """
-
-    cdef list tensors
-    cdef list buffers
-
-    def __init__(self, tensors):
-        self.tensors = list(tensors)
-        self.buffers = []
-
-    def __enter__(self) -> list[cnp.ndarray]:
-        try:
-            for x in self.tensors:
-                self.buffers.append(begin_write(x))
-        except BaseException:
-            self._end()
-            raise
-        return [(<StorageReference>x).array for x in self.tensors]
-
-    def __exit__(self, *error):
-        self._end()
-
-    def __dealloc__(self):
-        self._end()
-
-    cdef void _end(self) noexcept:
-        cdef list buffers = self.buffers
-        self.buffers = None
-        if buffers is not None:
-            for buffer in buffers:
-                end_write(<Buffer>buffer)
-
-
-cdef bint _is_alone(StorageReference x) noexcept:
-    cdef PyObject* buffer = x.buffer
-    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
-
-
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
-    return _is_alone(x)
-
-
-def are_packed_and_alone(list tensors not None) -> bool:
-    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
-    cdef cnp.ndarray first = None
-    cdef StorageReference x
-    for x in tensors:
-        if x is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(x.array):
-            return False
-        if first is None:
-            first = x.array
-        elif not cnp.PyArray_EquivArrTypes(first, x.array):
-            return False
-    return True
-
-
-cdef bint is_unshared(StorageReference x) noexcept:
-    cdef cnp.ndarray array = x.array
-    cdef Buffer buffer
-    if array is None or x.next_in_storage != NULL:
-        return False
-    buffer = <Buffer>x.buffer
-    if buffer.sharers != 1 or buffer.exports > 0 or buffer.writers > 0 or buffer.is_borrowed:
-        return False
-    if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)):
-        return False
-    return cnp.PyArray_NBYTES(array) == buffer.nbytes and cnp.PyArray_ISWRITEABLE(array)
-
-
-# --- What is asked about storages ------------------------------------------------------------------------------
-
-
-def on_same_storage(StorageReference x not None) -> list[StorageReference]:
-    """Return `x` and the other tensors and handles on its storage."""
-    cdef PyObject* each = x.next_in_storage
-    found = [x]
-    while each != NULL and each != <PyObject*>x:
-        other = promoted(each)
-        if other is not None:
-            found.append(other)
-        each = (<StorageReference>each).next_in_storage
-    return found
-
-
-def members_of(Buffer buffer not None) -> list[StorageReference]:
-    """Return tensors and handles that look at `buffer`: those of one storage of perhaps several."""
-    cdef object x = None if buffer.member == NULL else promoted(buffer.member)
-    return [] if x is None else on_same_storage(x)
-
-
-def relatives(StorageReference x not None) -> list[StorageReference]:
-    """Return the others on the storage of `x` that share its gradient history."""
-    return [
-        each
-        for each in on_same_storage(x)
-        if each is not x and (<StorageReference>each).history_group == x.history_group
-    ]
-
-
-def history_group_of(StorageReference x not None) -> int:
-    """Return the number of the group with which `x` shares memory and gradient history."""
-    return x.history_group
-
-
-def join_storage(TensorCore x not None, TensorCore other not None, long group) -> None:
-    """Move `x` to the storage of `other`, over whose block its array lies."""
-    cdef Buffer buffer = other.buffer_or_null()
-    if buffer is None or not buffer.contains(x.array):
-        raise ValueError("a tensor joins a storage over whose memory its array lies")
-    x.let_go_of_memory()
-    Py_INCREF(buffer)
-    x.buffer = <PyObject*>buffer
-    x.history_group = group
-    _join_ring(x, other)
-
-
 # --- Donation --------------------------------------------------------------------------------------------------
 
 
@@ -809,34 +270,7 @@ def donate(TensorCore x not None) -> TensorCore:
     if x.array is None:
         x._raise_disposed()
     donated = _new_tensor()
-    _move(x, donated, "its memory was donated by donate()")
+    move_storage(x, donated, "its memory was donated by donate()")
     donated.is_donated = True
     hand_over_place(x, donated)
     return donated
-
-
-def _holders():
-    """Yield who holds each large buffer, but for memory of others."""
-    for buffer in listed_buffers():
-        if (<Buffer>buffer).is_external:
-            continue
-        names = {type(x).__name__ for x in members_of(buffer)}
-        if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
-            names.add("Tensor")
-        if (<Buffer>buffer).shares:
-            names.add("the graph")
-        root = (<Buffer>buffer).root
-        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
-        is_pinned = (<Buffer>buffer).sharers == 0
-        yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
-
-
-list_holders_by(_holders)
-
-
-cdef int64_t _overhead() noexcept nogil:
-    return _tensors_alive * sizeof_tensor
-
-
-cdef int64_t sizeof_tensor = TensorCore.__basicsize__ + 16
-report_overhead_by(_overhead)

@@ -15,7 +15,8 @@ import numpy as np
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, uint8
 from tensor._errors import shown
 from tensor.core.dims import Sizes
-from tensor.core.tensor import members_of, wrap_borrowed
+from tensor.core.storage import members_of
+from tensor.core.tensor import wrap_borrowed
 from tensor.creation.from_data import shape_of
 from tensor.memory.buffer import listed_buffers, owner_of
 from tensor.memory.external import External, call_off

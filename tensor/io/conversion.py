@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tensor._dtypes import Array
-from tensor.core.tensor import TensorCore, export
+from tensor.core.storage import export
+from tensor.core.tensor import TensorCore
 
 
 class Conversion(TensorCore):

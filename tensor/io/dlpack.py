@@ -8,7 +8,8 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor._errors import shown
-from tensor.core.tensor import TensorCore, export, wrap
+from tensor.core.storage import export
+from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import over_memory_of
 from tensor.memory.buffer import copy as copied
 

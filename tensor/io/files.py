@@ -13,7 +13,8 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import shown
-from tensor.core.tensor import TensorCore, claim, wrap, wrap_mapped
+from tensor.core.storage import claim
+from tensor.core.tensor import TensorCore, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array, require_supported
-from tensor.core.tensor import TensorCore, claim, export, wrap, writing
+from tensor.core.storage import claim, export, writing
+from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of

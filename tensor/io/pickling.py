@@ -19,16 +19,8 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
-from tensor.core.tensor import (
-    TensorCore,
-    claim,
-    claim_block,
-    on_same_storage,
-    view_of,
-    wrap,
-    wrap_claim,
-    wrap_claim_unowned,
-)
+from tensor.core.storage import claim, claim_block, on_same_storage
+from tensor.core.tensor import TensorCore, view_of, wrap, wrap_claim, wrap_claim_unowned
 from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 

@@ -27,7 +27,7 @@ _AT_MOST = 8
 class Threads:
     """How many threads work, and the workers among them."""
 
-    __slots__ = ("count", "starting", "queue", "workers")
+    __slots__ = ("count", "queue", "starting", "workers")
 
     def __init__(self) -> None:
         self.count = _default_count()

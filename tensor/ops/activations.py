@@ -43,7 +43,9 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     [-1.0, 2.0]
     """
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
-    return apply(rule, lambda a: _leaky_relu(_real("leaky_relu", a), negative_slope), (x,), slope=negative_slope)
+    return apply(
+        rule, lambda a: _leaky_relu(_real("leaky_relu", a), negative_slope), (x,), slope=negative_slope
+    )
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -138,7 +140,9 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
     x = _real("softplus", x)
     scaled = x if beta == 1 else x * beta
     out = special.softplus(scaled)
-    return out if beta == 1 and threshold >= _straight_from(x) else xp.where(scaled > threshold, x, out / beta)
+    return (
+        out if beta == 1 and threshold >= _straight_from(x) else xp.where(scaled > threshold, x, out / beta)
+    )
 
 
 def _straight_from(x: Array) -> float:

@@ -8,16 +8,8 @@ cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
-from tensor.core.tensor cimport (
-    StorageReference,
-    TensorCore,
-    begin_write,
-    claim_share,
-    end_write,
-    is_unshared,
-    view_of,
-    wrap,
-)
+from tensor.core.storage cimport StorageReference, begin_write, claim_share, end_write, is_unshared
+from tensor.core.tensor cimport TensorCore, view_of, wrap
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
@@ -28,7 +20,7 @@ from tensor.tape.recording cimport record, record_binary, record_unary, record_v
 import numpy as np
 
 from tensor._dtypes import require_supported
-from tensor.core.tensor import relatives
+from tensor.core.storage import relatives
 from tensor.kernels.splitting import dtype_of, least
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data

@@ -10,7 +10,8 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.tensor import TensorCore, claim, share_of
+from tensor.core.storage import claim, share_of
+from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share, owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, operand, over, overwrite

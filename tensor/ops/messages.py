@@ -12,7 +12,7 @@ from tensor.tape.nodes import Leaf
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensor.core.tensor import StorageReference
+    from tensor.core.storage import StorageReference
 
 # What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
 Operand = TensorCore | np.ndarray[Any, Any] | np.generic | complex

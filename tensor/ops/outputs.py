@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.tensor import TensorCore, claim, writing
+from tensor.core.storage import claim, writing
+from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign

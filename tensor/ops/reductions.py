@@ -9,7 +9,8 @@ import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
 from tensor.core.dims import dim_of, dims_of
-from tensor.core.tensor import claim, wrap
+from tensor.core.storage import claim
+from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
 from tensor.kernels.split_reductions import reduce_large
 from tensor.kernels.sums import add_up

@@ -4,7 +4,8 @@ from weakref import ref
 
 from tensor._dtypes import Array, Dtype
 from tensor._tensor import Tensor
-from tensor.core.tensor import StorageReference, TensorCore
+from tensor.core.storage import StorageReference
+from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.hooks import NodeHooks
 

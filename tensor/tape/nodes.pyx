@@ -4,7 +4,7 @@ cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 
-from tensor.core.tensor cimport StorageReference
+from tensor.core.storage cimport StorageReference
 from tensor.memory.allocator cimport report_overhead_by
 
 from weakref import ref

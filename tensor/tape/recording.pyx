@@ -3,7 +3,8 @@
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.tensor cimport TensorCore, claim_share, share_of, wrap
+from tensor.core.storage cimport claim_share, share_of
+from tensor.core.tensor cimport TensorCore, wrap
 from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
-from tensor.core.tensor import claim_shared, share_of
+from tensor.core.storage import claim_shared, share_of
 from tensor.memory.buffer import Share
 from tensor.tape.nodes import Deferred
 

@@ -1,0 +1,62 @@
+"""Storages, and how they are read and written. For `cimport`."""
+
+cimport numpy as cnp
+from cpython.ref cimport Py_INCREF, PyObject
+
+from scopes.core.disposable cimport Disposable
+from tensor.memory.buffer cimport Buffer, Share
+
+
+cdef class StorageReference(Disposable):
+    # The values, in the buffer; None once this is empty.
+    cdef cnp.ndarray array
+    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL once empty. Counted
+    # by hand: the collector, which clears fields of a cycle, must not take it before `__dealloc__` has let go of the share.
+    cdef PyObject* buffer
+    # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there are none.
+    # Raw: who goes leaves the ring first.
+    cdef PyObject* next_in_storage
+    cdef PyObject* previous_in_storage
+    # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
+    cdef public object _node
+    # Of leaves, and of tensors that retain theirs.
+    cdef object gradient
+    # Tensors on one storage share gradient history if their group is the same; `detach()` begins a new one.
+    cdef long history_group
+    # donate() was called: the next op may use the memory.
+    cdef bint is_donated
+    # Why it is empty, if it was neither disposed nor ended by its scope.
+    cdef str ending
+
+    cdef Buffer buffer_or_null(self)
+    cdef void let_go_of_memory(self) noexcept
+    cdef int forget_history(self) except -1
+
+
+# Let `x`, which holds no memory, be a sharer of `buffer`. Inline: each new tensor passes here.
+cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
+    Py_INCREF(buffer)
+    buffer.sharers += 1
+    buffer.member = <PyObject*>x
+    x.buffer = <PyObject*>buffer
+    x.array = array
+
+# Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about `giver`.
+cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
+# Put `x` into the storage of `other`, behind it.
+cdef void join_ring(StorageReference x, StorageReference other) noexcept
+# `array`, which lies over `old`, as it lies over `new`, of the same layout.
+cdef cnp.ndarray same_place(cnp.ndarray array, Buffer old, Buffer new)
+# The values that `x` has now, whatever is written later. O(1) unless outsiders look.
+cdef Share claim_share(StorageReference x)
+# The same, for a tensor of its own: each element needs a place of its own.
+cdef Share claim_for_writing(StorageReference x)
+# Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
+cdef Buffer begin_write(StorageReference x)
+cdef void end_write(Buffer buffer) noexcept
+# Whether `x` alone looks at its memory, all of it.
+cdef bint is_unshared(StorageReference x) noexcept
+# Whether several elements are one place in memory.
+cdef bint is_expanded(cnp.ndarray array) noexcept
+# Count the new `array` as live for as long as the result lives.
+cpdef Share share_of(cnp.ndarray array)
