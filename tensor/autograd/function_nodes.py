@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tensor.autograd.arrivals import Arrival
     from tensor.autograd.engine import Backward
     from tensor.autograd.function_context import Claim, FunctionCtx
-    from tensor.memory.buffer import Share
 
 # No rule saves anything here, and none derives.
 _PLAN = Rule("function", {}).plan(())
@@ -87,24 +86,21 @@ class Applied(Node):
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """Return new tensors over what is saved, with its history."""
         saved_by(self)  # or an error that says that they are freed
-        return tuple(
-            [
-                None if share is None else self._saved_tensor(share, source)
-                for share, source in zip(self.holds, self.sources, strict=True)
-            ]
-        )
-
-    def _saved_tensor(self, share: Share, source: int | Node | None) -> Tensor:
-        x = wrap_share(share)
-        x._node = self.output(source) if isinstance(source, int) else source
-        return x
+        found: list[Tensor | None] = []
+        for share, source in zip(self.holds, self.sources, strict=True):
+            x = None if share is None else wrap_share(share)
+            if x is not None:
+                x._node = self.output(source) if isinstance(source, int) else source
+            found.append(x)
+        return tuple(found)
 
     def step(self, arrival: Arrival, walk: Backward) -> None:
         """Pass on what the user's backward makes of the gradients of the outputs, and free what is saved."""
-        arrived: list[Arrival | None] = arrival.value
-        results = self._results(
-            self.function.backward(self.ctx, *[self._given(walk, *place) for place in enumerate(arrived)])
-        )
+        given: list[Tensor | None] = []
+        for place, arrived in enumerate(arrival.value):
+            given.append(self._given(walk, place, arrived))
+        results = self._results(self.function.backward(self.ctx, *given))
+        del given
         for i, after in enumerate(self.next):
             # Each is let go of before the next one.
             x, results[i] = results[i], None
