@@ -1,6 +1,7 @@
 """Tensors, and how they are made. For `cimport`."""
 
 cimport numpy as cnp
+from cpython.ref cimport PyObject
 
 from tensor.core.storage cimport StorageReference
 from tensor.memory.buffer cimport Share
@@ -12,6 +13,18 @@ cdef class TensorCore(StorageReference):
 
 cdef class Handle(StorageReference):
     pass
+
+
+cdef extern from "Python.h":
+    PyObject* type_of "(PyObject *)Py_TYPE"(object x)
+
+# The class of the tensors that operations make.
+cdef PyObject* tensor_type
+
+
+cdef inline bint is_tensor(object x):
+    """Tell whether `x` is a tensor: of that class at once, for it has some 30 bases to look through."""
+    return type_of(x) == tensor_type or isinstance(x, TensorCore)
 
 
 # A new tensor over a new array, counted and registered with the current scope.

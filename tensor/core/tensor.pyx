@@ -25,7 +25,7 @@ cdef extern from "Python.h":
 
 cdef str _MOVED = "its handle was moved by move_handle()"
 # The class of the tensors that operations make.
-cdef object _tensor_type = None
+cdef PyObject* tensor_type = NULL
 cdef long _last_group = 0
 
 
@@ -152,13 +152,14 @@ cdef class Handle(StorageReference):
 
 def use_tensor_type(kind: type) -> None:
     """Let operations make tensors of `kind` from now on."""
-    global _tensor_type
-    _tensor_type = kind
+    global tensor_type
+    Py_INCREF(kind)  # for good
+    tensor_type = <PyObject*>kind
 
 
 cdef inline TensorCore _new_tensor():
     # Tensor's own __new__ tells users what to write instead.
-    return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>_tensor_type, (), NULL)
+    return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>tensor_type, (), NULL)
 
 
 cpdef TensorCore wrap(cnp.ndarray array):

@@ -5,7 +5,7 @@ was made before is 30 ns, to set them and back 500. Code that runs in one sees n
 its caller, so kernels take arrays and give arrays.
 """
 
-from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
 from tensor.memory.allocator cimport enter_pool
 
@@ -19,9 +19,13 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-# Those that nobody is in: a context can be entered once at a time. As many are made as threads need at once.
-cdef list _silent = []
-cdef list _pooled = []
+# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads need
+# at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
+cdef enum:
+    MOST = 64
+
+cdef PyObject* _free[2][MOST]
+cdef int _count[2]
 
 
 def _hook() -> None:
@@ -37,15 +41,24 @@ cdef object _new_context(bint pooled):
 
 
 cdef object enter(bint pooled):
-    cdef list free = _pooled if pooled else _silent
-    context = free.pop() if free else _new_context(pooled)
+    cdef PyObject* found
+    if _count[pooled] > 0:
+        _count[pooled] -= 1
+        found = _free[pooled][_count[pooled]]
+        context = <object>found
+        Py_DECREF(context)  # the stack's reference
+    else:
+        context = _new_context(pooled)
     PyContext_Enter(context)
     return context
 
 
 cdef int leave(object context, bint pooled) except -1:
     PyContext_Exit(context)
-    (_pooled if pooled else _silent).append(context)
+    if _count[pooled] < MOST:
+        Py_INCREF(context)
+        _free[pooled][_count[pooled]] = <PyObject*>context
+        _count[pooled] += 1
     return 0
 
 

@@ -4,7 +4,7 @@ cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
 from tensor.core.storage cimport claim_share, share_of
-from tensor.core.tensor cimport TensorCore, wrap
+from tensor.core.tensor cimport TensorCore, is_tensor, wrap
 from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
@@ -29,7 +29,7 @@ cdef inline object recorder():
 
 
 cdef inline object _node_of(object x):
-    return (<TensorCore>x)._node if isinstance(x, TensorCore) else None
+    return (<TensorCore>x)._node if is_tensor(x) else None
 
 
 cdef inline bint _is_inexact(cnp.ndarray array):
@@ -39,7 +39,7 @@ cdef inline bint _is_inexact(cnp.ndarray array):
 cdef int _claimed(object x, object array, list saved, list holds) except -1:
     """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
     cdef Share share
-    if isinstance(x, TensorCore):
+    if is_tensor(x):
         share = claim_share(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
         share = share_of(copy_array(<cnp.ndarray>array))  # the user's own, who may write to it
