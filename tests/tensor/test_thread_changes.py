@@ -25,7 +25,7 @@ SIZES = [1, 10, 3_000, 140_000]  # of float64; the largest comes from the pool
 
 
 class Changer:
-    """One thread, which changes what all share: no lock guards it, so any step may find a tensor or scope ended."""
+    """One thread. No lock guards what it shares with others: any step may find a tensor or a scope ended."""
 
     def __init__(self, me: int, tensors: list[Tensor], open_scopes: list[DisposeScope]) -> None:
         self.random = random.Random(me)
@@ -42,7 +42,14 @@ class Changer:
         steps: list[Callable[[], None]] = [
             *[self.make, self.write, self.add, self.copy, self.look, self.view, self.read] * 3,
             *[self.dispose, self.attach, self.detach, self.move, self.move_many, self.parameter] * 2,
-            *[self.end_a_scope, self.empty_a_scope, self.donate, self.move_handle, self.export, self.backward],
+            *[
+                self.end_a_scope,
+                self.empty_a_scope,
+                self.donate,
+                self.move_handle,
+                self.export,
+                self.backward,
+            ],
         ]
         while time.monotonic() < until and not self.failures:
             step = self.random.choice(steps)
@@ -189,7 +196,9 @@ def test_sixteen_threads_that_change_the_same_tensors_and_scopes_leave_all_whole
     changers = [Changer(me, tensors, open_scopes) for me in range(THREADS)]
     until = time.monotonic() + seconds
     with scopes.track() if is_tracked else nullcontext():
-        run_at_once((threading.Thread(target=each.run, args=(until,)) for each in changers), switch_after=1e-6)
+        run_at_once(
+            (threading.Thread(target=each.run, args=(until,)) for each in changers), switch_after=1e-6
+        )
     assert {failure for each in changers for failure in each.failures} == set()
     assert len(sum([each.done for each in changers], Counter())) == 19
     gc.collect()
