@@ -45,8 +45,6 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
-# `array`, which lies over `old`, as it lies over `new`, of the same layout.
-cdef cnp.ndarray same_place(cnp.ndarray array, Buffer old, Buffer new)
 # The values that `x` has now, whatever is written later. O(1) unless outsiders look.
 cdef Share claim_share(StorageReference x)
 # The same, for a tensor of its own: each element needs a place of its own.

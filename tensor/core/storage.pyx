@@ -338,7 +338,7 @@ cdef int _separate(StorageReference x) except -1:
     return 0
 
 
-cdef cnp.ndarray same_place(cnp.ndarray array, Buffer old, Buffer new):
+cdef cnp.ndarray _same_place(cnp.ndarray array, Buffer old, Buffer new):
     """Return `array`, which lies over `old`, as it lies over `new`, of the same layout."""
     return array_at(new.root, <char*>cnp.PyArray_DATA(array) - old.data, array)
 
@@ -348,7 +348,7 @@ cdef list _moved_arrays(StorageReference x, Buffer old, Buffer new):
     cdef PyObject* each = <PyObject*>x
     moved = []
     while True:
-        moved.append(same_place((<StorageReference>each).array, old, new))
+        moved.append(_same_place((<StorageReference>each).array, old, new))
         each = (<StorageReference>each).next_in_storage
         if each == <PyObject*>x or each == NULL:
             return moved

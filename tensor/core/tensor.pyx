@@ -10,9 +10,9 @@ from tensor.core.storage cimport (
     join_ring,
     lay,
     move_storage,
-    same_place,
 )
-from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_external
+from tensor.memory.buffer cimport Buffer, Share, array_at, new_buffer, new_external, root_of
+from tensor.memory.buffer cimport copy as copy_array
 
 from scopes.lowlevel import ending_by, note_created, note_ended, record_of
 from tensor._errors import TensorDisposedError
@@ -230,33 +230,48 @@ def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
     return wrap_share_unowned(claim_for_writing(x))
 
 
-cpdef TensorCore view_of(TensorCore x, cnp.ndarray out):
-    """Return a tensor over `out`, which NumPy found in the array of `x`: a view of it, or a copy that NumPy needed."""
-    cdef TensorCore y
+cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
+    """Return a tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed."""
+    cdef TensorCore y = _new_tensor()
+    cdef cnp.ndarray now
     cdef Buffer buffer
-    if x.array is None:
+    while x.array is not array:
+        now = x.array
+        if now is None:
+            x._raise_disposed()
+        # While NumPy looked, another thread's write moved `x` to memory of its own.
+        out = _found_again(now, array, out)
+        array = now
+    if array is None:
         x._raise_disposed()
     buffer = <Buffer>x.buffer
     if not buffer.contains(out):
         return wrap(out)
-    y = _new_tensor()
-    if x.array is None:  # making an object may have run the collector, and that anything
-        x._raise_disposed()
-    Py_INCREF(<Buffer>x.buffer)
+    Py_INCREF(buffer)
     y.buffer = x.buffer
     y.array = out
     y.history_group = x.history_group
     join_ring(y, x)
-    if <Buffer>x.buffer is not buffer:
-        y.array = same_place(out, buffer, <Buffer>x.buffer)
     register_new(y)
     return y
+
+
+cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray out):
+    """Return in `array` what `out` is in `before`, from where a write has moved it."""
+    cdef cnp.ndarray root = root_of(array)
+    cdef Py_ssize_t offset
+    if root_of(out) is not root_of(before):
+        return out  # a copy that NumPy needed
+    if (<object>array).strides != (<object>before).strides:
+        return copy_array(out)  # moved without the gaps between its elements: no place is that of `out`
+    offset = <char*>cnp.PyArray_DATA(out) - <char*>cnp.PyArray_DATA(before)
+    return array_at(root, <char*>cnp.PyArray_DATA(array) - <char*>cnp.PyArray_DATA(root) + offset, out)
 
 
 def detached(TensorCore x not None) -> TensorCore:
     """Return a new leaf on the storage of `x`, with a history of its own."""
     global _last_group
-    cdef TensorCore y = view_of(x, x.array)
+    cdef TensorCore y = view_of(x, x.array, x.array)
     _last_group += 1
     y.history_group = _last_group
     return y

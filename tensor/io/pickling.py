@@ -148,7 +148,7 @@ def _rebuilt_view(
     array: Array = np.ndarray(sizes, dtype, memory, offset, steps)
     _require_flag(array, requires_grad)
     others = [x for x in [found() for found in block.tensors] if x is not None and not x.is_invalid]
-    x = view_of(others[0], array) if others else wrap(array)
+    x = view_of(others[0], others[0]._array, array) if others else wrap(array)
     block.tensors.append(ref(x))
     return _leaf(x, requires_grad)
 

@@ -251,7 +251,7 @@ cdef str _USED = "the op that it was donated to has used it"
 
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     """Return a tensor over `out`, which lies in the buffer of `donor`, and leave `donor` empty."""
-    cdef TensorCore y = view_of(donor, out)
+    cdef TensorCore y = view_of(donor, donor.array, out)
     if node is not None:
         if node.plan.saves_out:
             node.save_output(out, new_share(<Buffer>y.buffer, out))
@@ -341,11 +341,11 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
         failure = explain(rule.name, error, [array])
     if failure is not None:
         raise failure
-    return over(x, out, rule, tuple(parameters.values()))
+    return over(x, array, out, rule, tuple(parameters.values()))
 
 
-cpdef TensorCore over(TensorCore x, cnp.ndarray out, Rule rule, tuple saved=()):
-    """Return a tensor over `out`, found in the array of `x`: a view of it, or a copy that NumPy needed.
+cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=()):
+    """Return a tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed.
 
     `rule` derives it, None where nothing shall, and asks for what is `saved`, none of which is an array.
     """
@@ -353,10 +353,10 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray out, Rule rule, tuple saved=()):
     cdef TensorCore y
     if x._node is not None and rule is not None:
         node = record_view(rule, x, out, saved)
-    if x.array is not None and cnp.PyArray_ISWRITEABLE(x.array) and not cnp.PyArray_ISWRITEABLE(out):
+    if cnp.PyArray_ISWRITEABLE(array) and not cnp.PyArray_ISWRITEABLE(out):
         # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`begin_write`).
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
-    y = view_of(x, out)
+    y = view_of(x, array, out)
     y._node = node
     return y
 

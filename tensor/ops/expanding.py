@@ -65,7 +65,7 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
         if flags.writeable:
             # NumPy marks it read-only, and would its rows too; here the strides decide (`writable`).
             out.flags.writeable = True
-    return over(x, out, _BROADCAST_TO)
+    return over(x, array, out, _BROADCAST_TO)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

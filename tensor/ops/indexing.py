@@ -65,7 +65,7 @@ class Indexing(TensorCore):
             out = array[where]
         except IndexError as error:
             raise _explained(error, array.shape) from None
-        return over(self, out, _GETITEM, (where,))
+        return over(self, array, out, _GETITEM, (where,))
 
     def __setitem__(self, key: object, value: object) -> None:
         """Write `value`, broadcast, to the elements that `key` names. Gradients flow to `value`.

@@ -142,7 +142,7 @@ def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tenso
     parts = []
     for i in indices:
         key = (*before, i, ...)
-        parts.append(over(x, array[key], _GETITEM, (key,)))
+        parts.append(over(x, array, array[key], _GETITEM, (key,)))
     return tuple(parts)
 
 

@@ -144,7 +144,7 @@ cdef class Operators(TensorCore):
         if type(key) is int and cnp.PyArray_NDIM(array) > 1:
             if not -cnp.PyArray_DIM(array, 0) <= key < cnp.PyArray_DIM(array, 0):
                 return self._index(key)  # which explains
-            return over(self, array[key], _GETITEM, ((key, ...),) if self._node is not None else ())
+            return over(self, array, array[key], _GETITEM, ((key, ...),) if self._node is not None else ())
         if cnp.PyArray_NDIM(array) == 0:
             return self._index(key)
         try:
@@ -152,7 +152,7 @@ cdef class Operators(TensorCore):
             out = array[key, ...]
         except IndexError:
             return self._index(key)
-        return over(self, out, _GETITEM, ((key, ...),) if self._node is not None else ())
+        return over(self, array, out, _GETITEM, ((key, ...),) if self._node is not None else ())
 
 
 cdef inline bint _is_plain(slice key):

@@ -52,7 +52,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     x = as_tensor(x)
     if not copy:
         return reshaped(x, (shape,), copy)
-    sizes = sizes_for(x, (shape,))
+    sizes = sizes_for(x.shape, (shape,))
     return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,))
 
 
@@ -77,7 +77,7 @@ def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
         raise ValueError(
             f"permute takes each of the {array.ndim} dimensions of shape {array.shape} once, not {axes}"
         )
-    return over(x, array.transpose(order), _PERMUTE_DIMS, (order,))
+    return over(x, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -266,7 +266,7 @@ class Shapes(TensorCore):
             self._raise_disposed()
         ndim = array.ndim
         order = exchange(ndim, dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim))
-        return over(self, array.transpose(order), _PERMUTE_DIMS, (order,))
+        return over(self, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
     swapaxes = swapdims = transpose
 
@@ -299,7 +299,7 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array.T, _PERMUTE_DIMS, _REVERSED[array.ndim])
+        return over(self, array, array.T, _PERMUTE_DIMS, _REVERSED[array.ndim])
 
     @property
     def mT(self) -> Tensor:  # noqa: N802 - the name that users know
@@ -348,7 +348,7 @@ class Shapes(TensorCore):
             out = array.squeeze(tuple([i for i in dims_of("squeeze", dim, len(shape)) if shape[i] == 1]))
         if out is array:
             out = array.view()
-        return over(self, out, _SQUEEZE)
+        return over(self, array, out, _SQUEEZE)
 
     def unsqueeze(self, dim: int) -> Tensor:
         """Return a view with a new dimension of size 1 at place `dim`.
@@ -362,7 +362,7 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array[_BEFORE_ONE[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS)
+        return over(self, array, array[_BEFORE_ONE[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS)
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.

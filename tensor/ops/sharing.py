@@ -38,7 +38,7 @@ class Sharing(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array, _ALIAS)
+        return over(self, array, array, _ALIAS)
 
     def clone(self) -> Tensor:
         """Return a tensor with the same values and storage of its own. O(1): the first write copies.

@@ -41,7 +41,7 @@ def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Ten
             if out.shape != given and -1 not in given:
                 out = array
     if out is array:
-        sizes = sizes_for(x, shape)
+        sizes = sizes_for(array.shape, shape)
         out = run_kernel(array.reshape, sizes)
     if copy is False and not is_view(out, array):
         strides = tuple([n // array.itemsize for n in array.strides])
@@ -50,10 +50,9 @@ def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Ten
             "elements do not lie in that order. Use x.reshape(...), which copies where it must, or "
             "x.contiguous() before"
         )
-    return over(x, out, _RESHAPE)
+    return over(x, array, out, _RESHAPE)
 
 
-def sizes_for(x: TensorCore, shape: tuple[object, ...]) -> tuple[int, ...]:
+def sizes_for(before: tuple[int, ...], shape: tuple[object, ...]) -> tuple[int, ...]:
     """Return the sizes of ``f(2, 3)`` or ``f((2, 3))``, -1 filled in."""
-    before = x._array.shape  # type: ignore[union-attr]  # callers have seen it
     return fill_in("reshape", sizes_of("reshape", shape), prod(before), before)

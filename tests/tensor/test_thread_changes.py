@@ -18,6 +18,8 @@ import scopes
 import tensor
 from scopes import DisposeScope, ScopeDisposedError, TensorDisposedError, new_dispose_scope
 from tensor import Tensor, memory
+from tensor.ops.dispatch import view as view_by
+from tensor.tape.rules import RULES
 from tests.threads import run_at_once
 
 THREADS = 16
@@ -219,3 +221,20 @@ def test_sixteen_threads_that_change_the_same_tensors_and_scopes_leave_all_whole
     change = memory.statistics() - before
     assert (change.bytes_live, change.bytes_pinned, change.bytes_external) == (0, 0, 0)
     assert change.bytes_allocated == change.bytes_freed > 0
+
+
+def test_a_view_taken_while_a_write_moves_its_tensor_is_on_the_new_memory_and_a_clone_keeps_the_old() -> None:
+    x = tensor.zeros((4, 3))
+    clone = x.clone()
+
+    def find(array):
+        out = array[1:]
+        x.fill_(1)  # as another thread may, in between: the clone keeps this array's memory
+        return out
+
+    view = view_by(RULES["getitem"], find, x)
+    view.fill_(2)
+    assert clone.tolist() == [[0] * 3] * 4
+    assert x.tolist() == [[1] * 3] + [[2] * 3] * 3
+    x[3] = 5
+    assert view.tolist() == [[2] * 3, [2] * 3, [5] * 3]
