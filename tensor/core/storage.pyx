@@ -72,7 +72,8 @@ cdef class StorageReference(Disposable):
         Py_DECREF(<Buffer>held)
 
     cdef int release(self) except -1:
-        cdef cnp.ndarray array = self.array
+        # The array goes last, when this is empty altogether: it may call what users gave as `on_release`.
+        cdef cnp.ndarray _last = self.array
         self.array = None
         self.let_go_of_memory()
         if self.is_donated:
@@ -97,6 +98,12 @@ cdef class StorageReference(Disposable):
 
     @property
     def _array(self):
+        return self.array
+
+    def _live_array(self):
+        """Return the array; TensorDisposedError when this is empty."""
+        if self.array is None:
+            self._raise_disposed()
         return self.array
 
     @property

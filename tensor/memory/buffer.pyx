@@ -12,7 +12,7 @@ So of ``sharers > 1`` and ``exports > 0 or writers > 0`` at most one holds.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport PyObject
 
 from tensor.memory cimport allocator
 from tensor.memory.allocator cimport count_small, is_counted, pin, uncount_small

@@ -4,17 +4,16 @@
 memory, ``overwrite`` those that write in place.
 """
 
-cimport cython
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport StorageReference, begin_write, claim_share, end_write, is_unshared
-from tensor.core.tensor cimport TensorCore, is_tensor, view_of, wrap
+from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
-from tensor.tape.nodes cimport Leaf, Node, Plan, Rule
+from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
 import numpy as np
@@ -48,7 +47,6 @@ function_of = {}
 
 
 cdef inline object _operand(object x):
-    cdef object kind
     if is_tensor(x):
         if (<TensorCore>x).array is None:
             (<TensorCore>x)._raise_disposed()

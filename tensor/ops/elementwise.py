@@ -39,7 +39,7 @@ def _example(call: str, result: str) -> str:
 
 
 def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what runs `kernel` on several threads, and let NumPy's function of that name on tensors be ours."""
+    """Return what runs `kernel` on several threads, if it is a ufunc."""
     return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
 
 

@@ -20,7 +20,7 @@ cdef extern from "Python.h":
 cdef object _grad_enabled = grad_enabled
 
 
-cdef inline object recorder():
+cdef object recorder():
     cdef PyObject* found = NULL
     PyContextVar_Get(_grad_enabled, NULL, &found)
     answer = <object>found
