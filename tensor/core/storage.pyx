@@ -1,11 +1,13 @@
 """Storages: buffers as tensors see them, how they are shared, read, written and moved.
 
-A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They stand in a
-ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the same buffer: the first
-write to one of them copies the block for its own ring (`begin_write`), as `tensor.memory.buffer` tells.
+A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They
+stand in a ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the
+same buffer: the first write to one of them copies the block for its own ring (`begin_write`), as
+`tensor.memory.buffer` tells.
 
-Each change of state here is one step: under the GIL no other thread comes between two lines that call no Python code.
-Where memory is copied in between, which lets other threads run, what was read before is looked at again after.
+Each change of state here is one step: under the GIL no other thread comes between two lines that call no
+Python code. Where memory is copied in between, which lets other threads run, what was read before is looked
+at again after.
 """
 
 cimport cython
@@ -161,7 +163,7 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     return 0
 
 
-# --- Rings -----------------------------------------------------------------------------------------------------
+# --- Rings --------------------------------------------------------------------------------------------------
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
@@ -195,7 +197,7 @@ cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexc
     (<StorageReference>taker.next_in_storage).previous_in_storage = <PyObject*>taker
 
 
-# --- Values ----------------------------------------------------------------------------------------------------
+# --- Values -------------------------------------------------------------------------------------------------
 
 
 cdef bint is_expanded(cnp.ndarray array) noexcept:
@@ -247,7 +249,7 @@ def claim(StorageReference x not None) -> cnp.ndarray:
 
 
 def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does for all of the memory under `x` and its views, not for its own elements alone.
+    """Return what ``claim`` does, for all of the memory under `x` and its views.
 
     In the layout of the block, or as bytes where it is a copy.
     """
@@ -284,7 +286,7 @@ def export(StorageReference x not None) -> cnp.ndarray:
     return exported(buffer, x.array, cnp.PyArray_ISWRITEABLE(x.array) and not is_expanded(x.array))
 
 
-# --- Writes ----------------------------------------------------------------------------------------------------
+# --- Writes -------------------------------------------------------------------------------------------------
 
 
 cdef Buffer begin_write(StorageReference x):
@@ -294,8 +296,9 @@ cdef Buffer begin_write(StorageReference x):
             x._raise_disposed()
         if is_expanded(x.array):
             raise RuntimeError(
-                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its elements are one place in "
-                "memory. Write to x.clone() instead, or to the tensor that was expanded"
+                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its "
+                "elements are one place in memory. Write to x.clone() instead, or to the tensor that was "
+                "expanded"
             )
         buffer = <Buffer>x.buffer
         if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(x.array):
@@ -392,8 +395,8 @@ cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
 cdef class writing:
     """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
 
-    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken while the
-    write is at work do not see it go on.
+    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken
+    while the write is at work do not see it go on.
     """
 
     cdef StorageReference x
@@ -493,7 +496,7 @@ cdef bint is_unshared(StorageReference x) noexcept:
     return cnp.PyArray_NBYTES(array) == buffer.nbytes and cnp.PyArray_ISWRITEABLE(array)
 
 
-# --- What is asked about storages ------------------------------------------------------------------------------
+# --- What is asked about storages ---------------------------------------------------------------------------
 
 
 def on_same_storage(StorageReference x not None) -> list[StorageReference]:

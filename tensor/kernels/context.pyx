@@ -1,8 +1,8 @@
-"""Where kernels run: in contexts (`contextvars`) of their own, with NumPy's warnings off and our allocator on.
+"""Where kernels run: in contexts (`contextvars`) of their own: NumPy's warnings off, our allocator on.
 
-Both are settings of the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). To enter a context that
-was made before is 30 ns, to set them and back 500. Code that runs in one sees no dispose scope and no recording mode of
-its caller, so kernels take arrays and give arrays.
+Both are settings of the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). To enter a
+context that was made before is 30 ns, to set them and back 500. Code that runs in one sees no dispose scope
+and no recording mode of its caller, so kernels take arrays and give arrays.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -83,7 +83,7 @@ def run_kernel(kernel, /, *arguments, **options):
 
 
 cdef class in_kernels:
-    """Let the block run where kernels run: ``with in_kernels(): ...``, without ``yield`` or ``await`` inside."""
+    """Let the block run where kernels run: ``with in_kernels(): ...``, no ``yield`` or ``await`` inside."""
 
     cdef object _context
 
