@@ -19,8 +19,8 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads need
-# at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
+# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads
+# need at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
 cdef enum:
     MOST = 64
 

@@ -1,5 +1,6 @@
 """Python's operators on tensors: elementwise, with NumPy's promotion and broadcasting; and ``x[key]``."""
 
+cimport cython
 cimport numpy as cnp
 
 from tensor.core.tensor cimport TensorCore
