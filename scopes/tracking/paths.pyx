@@ -35,12 +35,12 @@ cdef class Place:
         key = UNNAMED if name is None else name
         return self.inner.get(key) or self.inner.setdefault(key, Place((*self.path, key), self))
 
-    def count_created(self):
+    cdef void count_created(self) noexcept:
         """Count one that was created here."""
         self.created += 1
         self.alive += 1
 
-    def count_ended(self):
+    cdef void count_ended(self) noexcept:
         """Count one less alive."""
         self.alive -= 1
 
@@ -49,7 +49,7 @@ cdef class Place:
         self.rounds += 1
         self.nanoseconds += nanoseconds
 
-    def charge(self, long long nbytes):
+    cdef void charge(self, long long nbytes) noexcept:
         """Count the new buffer of so many bytes, here and in all places around."""
         cdef Place at = self
         while at is not None:
@@ -59,12 +59,43 @@ cdef class Place:
                 at.bytes_peak = at.bytes_alive
             at = at.outer
 
-    def discharge(self, long long nbytes):
+    cdef void discharge(self, long long nbytes) noexcept:
         """Count the buffer no more."""
         cdef Place at = self
         while at is not None:
             at.bytes_alive -= nbytes
             at = at.outer
+
+
+def hold_memory(record not None, dict records not None):
+    """Count the new `record` as alive, and its memory, by the first record of it in `records`. One step.
+
+    `records` has each buffer's first record by what tells that from other memory.
+    """
+    cdef Place place = record.place
+    place.count_created()
+    first = records.setdefault(record.buffer, record)
+    if first is not record:
+        if first.nbytes == record.nbytes:
+            record.first = first
+            first.shares += 1
+            return
+        # Other memory at the same address: a write has parted the first one from what it shared.
+        records[record.buffer] = record
+    place.charge(record.nbytes)
+
+
+def let_go_of_memory(record not None, dict records not None):
+    """Count `record` as alive no more, and its memory unless others share it. One step."""
+    cdef Place place = record.place
+    first = record.first or record
+    place.count_ended()
+    first.shares -= 1
+    if first.shares == 0:
+        if records.get(first.buffer) is first:
+            del records[first.buffer]
+        place = first.place
+        place.discharge(first.nbytes)
 
 
 def place_of(MemberList scope, Place root not None):

@@ -7,7 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.tracking.paths import Place, place_of
+from scopes.tracking.paths import Place, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
@@ -146,20 +146,11 @@ class Tracker:
             place = self.place_by_scope[id(scope)] = place_of(scope, self.root)
         record.place = place
         record.closings = self.closings
-        place.count_created()
         record.buffer = buffer
         record.nbytes = nbytes
         record.first = None
         record.shares = 1
-        first = self._buffers.setdefault(buffer, record)
-        if first is record:
-            place.charge(nbytes)
-        elif first.nbytes == nbytes:
-            record.first = first
-            first.shares += 1
-        else:  # other memory at the same address: a write has parted the first one from what it shared
-            self._buffers[buffer] = record
-            place.charge(nbytes)
+        hold_memory(record, self._buffers)
         record.created_at = time.perf_counter_ns()
         record.thread = get_ident()
         record.ended = None
@@ -176,7 +167,7 @@ class Tracker:
             return
         record.ended = how
         record.ended_at = site_here(self.depth)
-        self._let_go(record)
+        let_go_of_memory(record, self._buffers)
         for listener in self.listeners:
             listener.ended(record, how)
 
@@ -185,19 +176,9 @@ class Tracker:
         if self.records.get(key) is record:
             del self.records[key]
         if record.ended is None:
-            self._let_go(record)
+            let_go_of_memory(record, self._buffers)
             for listener in self.listeners:
                 listener.ended(record, LAST_REFERENCE)
-
-    def _let_go(self, record: Record) -> None:
-        """Count `record` as alive no more, and its memory unless others share it."""
-        record.place.count_ended()
-        first = record.first or record
-        left = first.shares = first.shares - 1
-        if left == 0:
-            if self._buffers.get(first.buffer) is first:
-                del self._buffers[first.buffer]
-            first.place.discharge(first.nbytes)
 
     def opened(self, scope: DisposeScope) -> None:
         """Note that a scope was opened."""

@@ -96,7 +96,8 @@ cdef class StorageReference(Disposable):
     @property
     def is_invalid(self) -> bool:
         """Whether this is empty: disposed, or its claim moved elsewhere."""
-        return self.array is None
+        # Who disposes on another thread may have counted it, and not yet let go of the memory.
+        return self.array is None or self.counters is None
 
     @property
     def _array(self):
@@ -138,7 +139,7 @@ cdef class StorageReference(Disposable):
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
     """Let `taker`, which is new, have all that `giver` holds, and its count."""
     cdef object node = giver._node
-    if giver.array is None:
+    if giver.array is None or giver.counters is None:  # disposed, perhaps on another thread that has yet to release it
         giver._raise_disposed()
     taker.array = giver.array
     giver.array = None
@@ -437,13 +438,16 @@ cdef class writing_all:
         self.buffers = []
 
     def __enter__(self) -> list[cnp.ndarray]:
+        cdef list arrays = []
         try:
             for x in self.tensors:
                 self.buffers.append(begin_write(x))
+                # Read at once: while room is made for the others, another thread may dispose this one.
+                arrays.append((<StorageReference>x).array)
         except BaseException:
             self._end()
             raise
-        return [(<StorageReference>x).array for x in self.tensors]
+        return arrays
 
     def __exit__(self, *error):
         self._end()

@@ -375,6 +375,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     """
     cdef Node node = None
     cdef Buffer buffer
+    cdef cnp.ndarray array
     others = []
     for other in inputs:
         if isinstance(other, TensorCore):
@@ -387,9 +388,10 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
     buffer = begin_write(x)
+    array = x.array  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
-        write(x.array)
+        write(array)
     finally:
         leave(context, True)
         end_write(buffer)
@@ -411,9 +413,10 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
 def write_plainly(TensorCore x not None, write) -> None:
     """Let `write` change the array of `x` in place, without history."""
     cdef Buffer buffer = begin_write(x)
+    cdef cnp.ndarray array = x.array  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
-        write(x.array)
+        write(array)
     finally:
         leave(context, True)
         end_write(buffer)
