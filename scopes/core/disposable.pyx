@@ -482,10 +482,6 @@ cdef class Disposable:
         """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`."""
         return (self._footprint(),)
 
-    def _hand_over_count(self, Disposable taker not None):
-        """Let `taker`, which was never registered, count on for this. No counter moves."""
-        hand_over_count(self, taker)
-
     def dispose(self):
         """Give back what is held, at once; a second call does nothing.
 

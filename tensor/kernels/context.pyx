@@ -68,7 +68,7 @@ def run_kernel(kernel, /, *arguments, **options):
     Raises
     ------
     OutOfMemoryError
-        If there is no memory for a result, in place of NumPy's own ``MemoryError``.
+        If there is no memory for a result, instead of NumPy's own ``MemoryError``.
     """
     context = enter(True)
     try:

@@ -1,4 +1,4 @@
-"""Masks that select: elements that are kept, and zeros in place of the others, also of infinities and nan.
+"""Masks that select: elements that are kept, and zeros instead of the others, also of infinities and nan.
 
 A product with the mask would make nan of them, ``np.where`` takes twice to ten times as long.
 """
