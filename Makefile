@@ -47,7 +47,7 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/cython-lint $(PACKAGES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)
 

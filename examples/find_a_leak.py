@@ -100,7 +100,7 @@ def train_leaking(data: Data, notes: Notes) -> None:
 
 
 def train_cured(data: Data, notes: Notes) -> None:
-    """Train; numbers are kept in place of tensors, and one optimizer."""
+    """Train; numbers are kept instead of tensors, and one optimizer."""
     model, criterion = new_model(), nn.CrossEntropyLoss()
     optimizer = nn.optim.Adam(model.parameters(), lr=0.01)  # cure 3: made once
     for epoch in range(EPOCHS):
@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> Result | None:
     print(f"\nWhich lines created what is alive?\n{report}")
     for kept in (leaking.losses, leaking.activations, leaking.schedules):
         kept.clear()  # the last references to those tensors
-    print("\nNumbers kept in place of tensors, and one optimizer:")
+    print("\nNumbers kept instead of tensors, and one optimizer:")
     cured, report_of_cured = watch(train_cured, data)
     growing = sum(row.is_growing for row in report_of_cured.rows)
     print(

@@ -70,7 +70,7 @@ def clip_grad_norm_(
     [0.6, 0.8]
     """
     grads = _gradients_of(parameters)
-    norms = [float(np.linalg.norm(g._array.ravel(), norm_type)) for g in grads]
+    norms = [float(np.linalg.norm(g._live_array().ravel(), norm_type)) for g in grads]
     total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
@@ -82,7 +82,7 @@ def clip_grad_norm_(
         for g in grads:
             with writing(g) as array:
                 np.multiply(array, factor, out=array)
-    dtype = grads[0]._array.dtype if grads else np.dtype(np.float32)
+    dtype = grads[0]._live_array().dtype if grads else np.dtype(np.float32)
     norm = np.asarray(total, np.zeros(1, dtype).real.dtype)
     return wrap(norm)
 

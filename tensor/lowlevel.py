@@ -1,8 +1,8 @@
 """For libraries that build on tensors: what ``nn`` itself stands on.
 
-Arrays in and out of tensors (``claim``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own (``apply``,
-``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with them. Read the
-array from ``claim``; write to the one of ``with writing(x) as array:``, and let go of it.
+Arrays in and out of tensors (``claim``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
+(``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
+them. Read the array from ``claim``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported

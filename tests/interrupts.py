@@ -11,7 +11,7 @@ class Interrupt(BaseException):
 
 
 def interrupted_at(event: int, run: Callable[[], object], error: type[BaseException] = Interrupt) -> bool:
-    """Raise `error` in `run` where the interpreter looks for signals: entering a function, leaving one of C."""
+    """Raise `error` in `run` where the interpreter looks for signals: at calls, and at returns from C."""
     seen = 0
 
     def look(frame: object, kind: str, argument: object) -> None:

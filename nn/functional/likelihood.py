@@ -248,7 +248,7 @@ def _slope_and_losses(
 
 def _largest(x: Array) -> Array:
     """Return the largest of each row, as a column."""
-    # Of short rows column by column: 2 us in place of 3.7 for 64 of 10, 8 in place of 41 for 1,000 of 10.
+    # Of short rows column by column: 2 us instead of 3.7 for 64 of 10, 8 instead of 41 for 1,000 of 10.
     if x.shape[1] <= 32:
         x = x.T.copy().T
     return np.asarray(np.maximum.reduce(x, axis=1, keepdims=True))
@@ -256,7 +256,7 @@ def _largest(x: Array) -> Array:
 
 def _sums(x: Any, count: int) -> Any:
     """Return the sum of each row of `count` elements, or of one row."""
-    # 0.5 us in place of 1.8 for 64 of 10; of long rows NumPy's is the more exact.
+    # 0.5 us instead of 1.8 for 64 of 10; of long rows NumPy's is the more exact.
     if count <= 1024:
         return x.dot(_ones(count, x.dtype))
     return np.add.reduce(x, axis=-1)

@@ -49,9 +49,9 @@ class Conversion(Traversal):
             raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
         held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
         # All memory is there before the first tensor changes.
-        arrays = [run_kernel(_converted, x._array, wanted) for x in held]
+        arrays = [run_kernel(_converted, x._live_array(), wanted) for x in held]
         grads = [
-            None if grad is None else run_kernel(_converted, grad._array, wanted)
+            None if grad is None else run_kernel(_converted, grad._live_array(), wanted)
             for grad in map(gradient_of, held)
         ]
         for x, array, grad in zip(held, arrays, grads, strict=True):
@@ -93,8 +93,7 @@ class Conversion(Traversal):
 
 
 def _needs(x: TensorCore, wanted: Dtype) -> bool:
-    x._raise_if_disposed()
-    found = x._array.dtype
+    found = x._live_array().dtype
     return is_inexact(found) and found != wanted
 
 

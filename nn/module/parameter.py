@@ -116,10 +116,7 @@ def _require_data(data: object, requires_grad: bool) -> None:
         raise TypeError(
             f"Parameter() takes a tensor, not {type(data).__name__}: write nn.Parameter(tensor.tensor(data))"
         )
-    node, array = data._node, data._array
-    if array is None:
-        data._raise_disposed()
-    dtype = array.dtype
+    node, dtype = data._node, data._live_array().dtype
     if node is not None and not isinstance(node, Leaf):
         raise RuntimeError(
             f"a Parameter is a leaf, and this tensor was computed by {node.name()} from tensors that "

@@ -88,6 +88,6 @@ cdef bint _is_array(x):
 
 cdef int _refuse(x) except -1:
     raise TypeError(
-        f"a {type(x).__name__} gives its items once, so that a scope would use it up by looking for disposables: "
+        f"a {type(x).__name__} gives its items once, so that looking for disposables would use it up: "
         "write list(...) around it, keep the list, and pass that"
     )

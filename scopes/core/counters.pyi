@@ -1,5 +1,6 @@
-from typing import NoReturn
+from typing import NoReturn, final
 
+@final
 class Counters:
     """The figures of one type and one creating thread."""
 

@@ -1,8 +1,8 @@
 # cython: language_level=3, auto_pickle=False
 """Exact figures: what was created, disposed, attached and detached, by type and creating thread.
 
-Each pair of a type and a thread has one block of atomic counters, which its objects hold from birth to death. So
-counting takes no lock, and a finalizer may count on any thread at any moment.
+Each pair of a type and a thread has one block of atomic counters, which its objects hold from birth to death.
+So counting takes no lock, and a finalizer may count on any thread at any moment.
 """
 
 cimport cython
@@ -19,8 +19,8 @@ cdef extern from *:
 
     namespace {
 
-    // One for each thread that ever counted. Unlike a thread's ident it is never used again: its address lives
-    // as long as the thread, a block or a view refers to it.
+    // One for each thread that ever counted. Unlike a thread's ident it is never used again: its address
+    // lives as long as the thread, a block or a view refers to it.
     struct thread_entry {
         std::atomic<std::int64_t> shares{1};
         // Views that somebody holds; while there are any, the thread's blocks are kept apart.
@@ -46,7 +46,8 @@ cdef extern from *:
     };
     thread_local last_used last{nullptr, nullptr, 0};
 
-    // This thread's blocks by type; borrowed from the list of all blocks, which keeps those of living threads.
+    // This thread's blocks by type; borrowed from the list of all blocks, which keeps those of living
+    // threads.
     struct thread_blocks {
         thread_entry* entry = new thread_entry;
         std::uint64_t of_generation = 0;
@@ -165,7 +166,7 @@ cdef Counters _find(type kind):
 
 
 cdef int _retire() except -1:
-    """Add up the blocks of threads that have ended and whose objects are all gone: nobody counts there again."""
+    """Add up the blocks of ended threads whose objects are all gone: nobody counts there again."""
     global _retire_at
     cdef Py_ssize_t i = 0
     cdef Counters block, total
@@ -248,12 +249,12 @@ def total(kind, CountingThread thread):
 
 
 def block_count():
-    """Return how many blocks are summed up: those of threads that ended with all their objects count as one."""
+    """Return how many blocks are summed up; those of ended threads are one."""
     return len(_blocks)
 
 
 def reset():
-    """Count in new blocks from now on. What was created before goes on counting in old ones, which nobody reads."""
+    """Count in new blocks from now on. What was created before counts in old ones, which nobody reads."""
     global _blocks
     begin_generation()
     _blocks = []

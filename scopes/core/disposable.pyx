@@ -6,13 +6,13 @@ entering, leaving and moving take constant time and no memory. Two rules keep th
 
 - A member leaves the list in ``__dealloc__``, before its memory goes.
 - A pointer from the list becomes a reference through ``promoted()`` alone, which leaves those alone whose
-  deallocation has begun: before ``__dealloc__`` of the base runs, finalizers of a subclass's slots and of other
-  objects in a chain of deallocations may run any code, and find the list as it was.
+  deallocation has begun: before ``__dealloc__`` of the base runs, finalizers of a subclass's slots and of
+  other objects in a chain of deallocations may run any code, and find the list as it was.
 
-Every change of state (entering, leaving, moving, counting) stands in one stretch of C code that runs no Python
-code, between the last look at the state and its change. The GIL makes that one step. On a free-threaded interpreter,
-for which these modules do not declare themselves ready, one lock does: `step_lock`; one for all, since a move
-changes two lists and a member.
+Every change of state (entering, leaving, moving, counting) stands in one stretch of C code that runs no
+Python code, between the last look at the state and its change. The GIL makes that one step. On a
+free-threaded interpreter, for which these modules do not declare themselves ready, one lock does:
+`step_lock`; one for all, since a move changes two lists and a member.
 """
 
 cimport cython
@@ -113,7 +113,7 @@ cdef int _tell_ended(Disposable x, MemberList scope) except -1:
 
 
 def ending_by(scope):
-    """Return how something ended that `scope` disposed at its end; None stands for a call of ``dispose()``."""
+    """Return how something ended that `scope` disposed at its end; None: by ``dispose()``."""
     if scope is None:
         return "it was disposed by dispose()"
     return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
@@ -165,9 +165,9 @@ cdef Disposable promoted(PyObject* x):
 
 
 cdef MemberList outer_of(MemberList scope):
-    """Return the nearest scope outward that has not ended. It forgets those between, which may run Python code."""
-    # Held to the end, as everywhere: the last reference to a scope may run Python code, and a field is not set
-    # before it has dropped what it held.
+    """Return the nearest scope outward that has not ended. Forgetting those between may run code."""
+    # Held to the end, as everywhere: the last reference to a scope may run Python code, and a field is not
+    # set before it has dropped what it held.
     cdef MemberList _before = scope.outer
     cdef MemberList outer = scope.outer
     while outer is not None and not outer.members.is_open:
@@ -365,7 +365,8 @@ cdef int dispose_one(Disposable x) except -1:
         x.counters = None
         _count_disposed(counters, was_in)
     try:
-        # Before the release: on another thread, new memory may come to the address of what this one gives back.
+        # Before the release: on another thread, new memory may come to the address of what this one gives
+        # back.
         if _observer is not None:
             _tell_ended(x, scope if by_its_end else None)
     finally:
@@ -381,19 +382,19 @@ cdef int _raise_unregistered(Disposable x) except -1:
     )
 
 
-# The collector must not take `scope` away while this is linked there: it would break no cycle (a scope does not
-# hold its members), and could end the list before `__dealloc__` leaves it.
+# The collector must not take `scope` away while this is linked there: it would break no cycle (a scope does
+# not hold its members), and could end the list before `__dealloc__` leaves it.
 @cython.no_gc_clear
 cdef class Disposable:
     """Base of objects that a scope owns without keeping them alive, and that statistics count.
 
-    Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as the
-    last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes the
-    object. What has gone with its last reference is counted as finalized and ``_release`` is not called, for its
-    attributes go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
+    Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as
+    the last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes
+    the object. What has gone with its last reference is counted as finalized and ``_release`` is not called,
+    for its attributes go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
 
-    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``: attached
-    by hand, it is held by its scope, which calls that at its end.
+    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``:
+    attached by hand, it is held by its scope, which calls that at its end.
 
     Examples
     --------
@@ -469,8 +470,8 @@ cdef class Disposable:
             _raise_unregistered(self)
         ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
         raise TensorDisposedError(
-            f"this {type(self).__name__} is empty: {ending_by(ended)}. Dispose it after its last use, or move it "
-            "out before its scope ends: scope.move_to_outer(x), scope.detach(x)"
+            f"this {type(self).__name__} is empty: {ending_by(ended)}. Dispose it after its last use, "
+            "or move it out before its scope ends: scope.move_to_outer(x), scope.detach(x)"
         )
 
     def _footprint(self):
@@ -480,10 +481,6 @@ cdef class Disposable:
     def _keeps(self, seen):
         """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`."""
         return (self._footprint(),)
-
-    def _hand_over_count(self, Disposable taker not None):
-        """Let `taker`, which was never registered, count on for this. No counter moves."""
-        hand_over_count(self, taker)
 
     def dispose(self):
         """Give back what is held, at once; a second call does nothing.

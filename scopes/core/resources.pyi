@@ -1,6 +1,9 @@
+from typing import final
+
 from scopes.core.disposable import Disposable
 from scopes.core.scope import DisposeScope
 
+@final
 class Held(Disposable): ...
 
 def may_be_owned(x: object) -> bool: ...

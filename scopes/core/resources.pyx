@@ -23,8 +23,8 @@ cdef unordered_map[size_t, PyObject*] _held_by_address
 cdef class Held(Disposable):
     """Stands in a scope for a resource that is no `Disposable`, and keeps it alive.
 
-    The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go at once.
-    It is not counted by itself.
+    The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go
+    at once. It is not counted by itself.
     """
 
     def __dealloc__(self):
@@ -122,7 +122,7 @@ def owner_of(x):
 
 
 cdef int raise_all(list errors, when) except -1:
-    """Raise `errors` as one group; an interrupt among them arrives as itself, with the others as its cause."""
+    """Raise `errors` as one group; an interrupt among them as itself, with the others as its cause."""
     interrupt = None
     for error in errors:
         if not isinstance(error, Exception):
@@ -142,7 +142,7 @@ cdef int raise_all(list errors, when) except -1:
 
 
 def dispose_each(list items):
-    """Dispose `items`, the last first, and empty the list. What single ones raise comes at the end, as one group."""
+    """Dispose `items`, the last first, and empty the list. What some raise comes at the end, as one group."""
     cdef list errors = []
     cdef Held held
     while items:

@@ -11,8 +11,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from scopes.core.containers cimport find
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport (
-    Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed, link_newest,
-    list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
+    Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
+    link_newest, list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.resources cimport Held, held_of, member_for, new_held, raise_all, remember, resource_of
@@ -23,7 +23,7 @@ from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
 NO_COPY = (
-    "{} can't be copied or pickled: a copy would own and dispose the same disposables a second time. Open another "
+    "{} can't be copied or pickled: a copy would dispose the same disposables a second time. Open another "
     "scope with new_dispose_scope(), or copy what the scope owns"
 )
 
@@ -301,7 +301,7 @@ cdef class DisposeScope(MemberList):
         return xs[0] if len(xs) == 1 else xs
 
     cdef int take_over(self, list members, list counters) except -1:
-        """Own `members` from now on, all of them or none; count them as attached, unless `counters` is None."""
+        """Own `members` from now on, all or none; count them as attached, unless `counters` is None."""
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter

@@ -1,8 +1,9 @@
 """Gradients on their way through the graph, and who else looks at their memory.
 
-A gradient may be written over, or handed out without a copy, if it is owned: a derivative has just made it, and it has
-gone one way since. That ends where a second party may look: two inputs of one op that get the same array, a user who
-gave it or a hook that saw it. These share the memory by a `Share`, whose count tells when they are gone.
+A gradient may be written over, or handed out without a copy, if it is owned: a derivative has just made it,
+and it has gone one way since. That ends where a second party may look: two inputs of one op that get the same
+array, a user who gave it or a hook that saw it. These share the memory by a `Share`, whose count tells when
+they are gone.
 """
 
 cimport cython

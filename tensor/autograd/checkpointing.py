@@ -67,7 +67,7 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     >>> import tensor
     >>> from tensor import autograd
     >>> x = tensor.ones((1000,), requires_grad=True)
-    >>> y = autograd.checkpoint(lambda x: (x * 0).cos().exp(), x)  # saves x, in place of three results
+    >>> y = autograd.checkpoint(lambda x: (x * 0).cos().exp(), x)  # saves x, instead of three results
     >>> y.sum().backward()
     >>> x.grad.abs().sum().item()
     0.0
@@ -163,7 +163,7 @@ class Segment(Deferred):
             )
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
-        """Let others wait for the values in place of those nodes that they are given for."""
+        """Let others wait for the values instead of those nodes that they are given for."""
         nodes = [waiting() for waiting in self.nodes]
         self.nodes = [
             waiting if node is None else others.get(node, waiting)
@@ -178,7 +178,7 @@ class Segment(Deferred):
 def _difference(before: list[Any], now: list[Any]) -> str:
     for i, (rule, other) in enumerate(zip(before, now, strict=False)):
         if rule is not other:
-            return f"{other.name!r} in place of {rule.name!r} as number {i}"
+            return f"{other.name!r} instead of {rule.name!r} as number {i}"
     return f"{len(now)}"
 
 

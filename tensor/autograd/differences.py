@@ -77,7 +77,7 @@ class Comparison:
 
     def _require_inputs(self) -> None:
         for name, x in self.by:
-            if _shares_with_itself(_array_of(x)):
+            if _shares_with_itself(x._live_array()):
                 raise ValueError(
                     f"{self.name}: elements of {name} share memory: none can be moved alone. Pass its clone()"
                 )
@@ -86,7 +86,7 @@ class Comparison:
         for (first, x), (second, y) in combinations(self.tensors, 2):
             if x is y or not (x.requires_grad or y.requires_grad):
                 continue
-            if np.shares_memory(_array_of(x), _array_of(y)):
+            if np.shares_memory(x._live_array(), y._live_array()):
                 raise ValueError(
                     f"{self.name}: {first} and {second} share memory: none can be moved alone. Clone one"
                 )
@@ -202,12 +202,6 @@ class Comparison:
 
 def is_tensor(x: object) -> TypeGuard[Tensor]:
     return isinstance(x, TensorCore)
-
-
-def _array_of(x: Tensor) -> Array:
-    x._raise_if_disposed()
-    array: Array = x._array
-    return array
 
 
 def _write(x: Tensor, place: tuple[int, ...], value: Any) -> None:

@@ -1,11 +1,13 @@
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensor._tensor import Tensor
 from tensor.autograd.arrivals import Arrival
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.nodes import Node
+
+if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+    from tensor._tensor import Tensor
 
 SECOND_BACKWARD: str
 

@@ -1,8 +1,9 @@
 """Backward: walk the tape from the outputs to the leaves, each node once, without recursion.
 
-Gradients on their way are arrays (`tensor.autograd.arrivals`), or tensors where what backward does is recorded
-(`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`). A user's code
-(hooks, functions of their own, checkpoints) runs outside of them, in the caller's scope, with recording switched off.
+Gradients on their way are arrays (`tensor.autograd.arrivals`), or tensors where what backward does is
+recorded (`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`).
+A user's code (hooks, functions of their own, checkpoints) runs outside of them, in the caller's scope, with
+recording switched off.
 """
 
 cimport numpy as cnp
@@ -50,7 +51,7 @@ cdef enum:
     _MOST = 13
 
 SECOND_BACKWARD = (
-    "backward through a graph whose saved values are already freed: they go as backward uses them. Call the first "
+    "backward through a graph whose saved values are already freed: they go as they are used. Call the first "
     "backward with retain_graph=True, or compute the output anew"
 )
 
@@ -106,7 +107,7 @@ cdef class Backward:
         self.found = []
 
     def run(self, list roots not None) -> None:
-        """Walk from `roots`: pairs of a node and its gradient, an array with the `Share` that keeps it, or a tensor.
+        """Walk from `roots`: pairs of a node and its gradient, a tensor, or an array with its `Share`.
 
         An error on the way leaves the ``grad`` of each leaf as it was.
         """
@@ -185,7 +186,8 @@ cdef class Backward:
                 if beyond.users > 0:
                     continue
                 if self.only is None and type(after) is Leaf and after.hooks is None:
-                    if beyond.value is not None:  # what the loop would do: a small network has as many leaves as ops
+                    # What the loop would do: a small network has as many leaves as ops.
+                    if beyond.value is not None:
                         self.found.append(beyond)
                 else:
                     ready.append(beyond)
@@ -257,7 +259,7 @@ cdef class Backward:
             raise
         return 0
 
-    # --- Kernel contexts, and what runs outside --------------------------------------------------------------
+    # --- Kernel contexts, and what runs outside -------------------------------------------------------------
 
     cdef int enter_kernels(self, bint pooled) except -1:
         """Be in a kernel context; `pooled` if something large may be made there."""
@@ -277,7 +279,7 @@ cdef class Backward:
         return 0
 
     cdef object _outside(self, function, one, two):
-        """Return ``function(one, two)``, a user's code, run in the caller's context; nothing it does is recorded."""
+        """Return ``function(one, two)``, a user's code, in the caller's context; nothing is recorded."""
         self.leave_kernels()
         before = recorder()
         is_switched = not self.is_recorded and before is not False
@@ -292,7 +294,7 @@ cdef class Backward:
             if is_switched:
                 set_recording(before)
 
-    # --- One node --------------------------------------------------------------------------------------------
+    # --- One node -------------------------------------------------------------------------------------------
 
     cpdef object step(self, Node node, Arrival arrival):
         """Pass the gradient of the op's output on to its inputs, and free what the op has saved."""
@@ -347,7 +349,7 @@ cdef class Backward:
         self, Node after, cnp.ndarray out, Arrival of, cnp.ndarray root, bint is_sole, tuple saved, Node node,
         Py_ssize_t i,
     ) except -1:
-        """Let `after` have `out`, which the op of `node` has made of the gradient `of` it, whose root is `root`."""
+        """Let `after` have `out`, which the op of `node` made of its gradient `of`, of root `root`."""
         cdef cnp.ndarray own = root_of(out)
         cdef Share share = None
         cdef bint is_owned = _is_writable(out)
@@ -383,7 +385,7 @@ cdef class Backward:
         return 0
 
     def add(self, Node to not None, TensorCore x not None, Node node not None, Py_ssize_t i) -> None:
-        """Add the values of `x`, which the op of `node` has for its input `i`, to what has come in for `to`."""
+        """Add the values of `x`, the gradient of input `i` of `node`, to what has come in for `to`."""
         cdef cnp.ndarray out
         cdef Share share
         if self.is_recorded:
@@ -452,7 +454,7 @@ cdef class Backward:
         arrival.is_owned = False
         return 0
 
-    # --- Leaves ----------------------------------------------------------------------------------------------
+    # --- Leaves ---------------------------------------------------------------------------------------------
 
     cdef int _gather_now(self, Node node, Arrival arrival) except -1:
         """Give a leaf its gradient before all others have theirs, for hooks that wait for it."""

@@ -204,8 +204,8 @@ def _is_differentiable(call: Call, x: object) -> bool:
     return (
         call.is_recorded
         and isinstance(x, TensorCore)
-        and not x.is_invalid
-        and is_inexact(x._array.dtype)
+        and (array := x._array) is not None
+        and is_inexact(array.dtype)
         and not holds(call.non_differentiable, x)
     )
 

@@ -30,9 +30,9 @@ class Claim(NamedTuple):
 
     def is_current(self) -> bool:
         """Tell whether the tensor still has these values: it was not written to since."""
-        if self.x.is_invalid:
-            return False
         array = self.x._array
+        if array is None:
+            return False
         # Values that an array outside may change are copied at once.
         return array is self.share.array or np.array_equal(array, self.share.array, equal_nan=True)
 
@@ -85,7 +85,8 @@ class Call:
 
     def require_writable(self, x: TensorCore, others: Sequence[Any]) -> None:
         """Raise when a history for `x`, written in place, would leave another untrue."""
-        if self.is_recorded and not x.is_invalid and is_inexact(x._array.dtype):
+        array = x._array
+        if self.is_recorded and array is not None and is_inexact(array.dtype):
             require_writable_history(f"{self.name}: mark_dirty", x, others)
 
 

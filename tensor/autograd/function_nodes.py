@@ -146,8 +146,7 @@ class Applied(Node):
             raise TypeError(
                 f"{self._gradient_of(i)} is a tensor, and the argument was none: return None for it"
             )
-        x._raise_if_disposed()
-        after, array = self.next[i], x._array
+        after, array = self.next[i], x._live_array()
         if after is None or array.shape == after.shape:
             return
         try:

@@ -52,7 +52,7 @@ def gradcheck(
     atol, rtol
         A gradient may differ from the differences by ``atol + rtol * abs(differences)``.
     raise_exception
-        Without it False is returned in place of a `GradcheckError`.
+        Without it False is returned instead of a `GradcheckError`.
 
     Raises
     ------

@@ -281,7 +281,7 @@ def grad(
     create_graph
         Record backward itself: the derivatives have history, and can be derived again.
     allow_unused
-        Return None for an input that no output depends on, in place of an error.
+        Return None for an input that no output depends on, instead of an error.
 
     Returns
     -------

@@ -1,7 +1,8 @@
 """The gradients of leaves: all are added to in one step, or on an error none.
 
-What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock: under the
-GIL no thread comes between. What another has changed while that was prepared is found, and prepared anew.
+What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock:
+under the GIL no thread comes between. What another has changed while that was prepared is found, and prepared
+anew.
 """
 
 cimport cython
@@ -128,7 +129,7 @@ cdef TensorCore _sum(TensorCore before, Arrival arrival):
 
 
 cdef bint _commit(list targets):
-    """Let all leaves have their gradients; if one has changed since `_prepare`, change nothing and return False."""
+    """Let all leaves have their gradients; if one has changed since `_prepare`, none has, and it is False."""
     cdef _Target target
     for target in targets:
         if not target.is_as_prepared():
@@ -242,7 +243,8 @@ cdef void _add_in_place(cnp.ndarray to, cnp.ndarray by) noexcept:
 
 
 cdef void _add_rows(
-    char* to, char* by, int ndim, cnp.npy_intp* sizes, cnp.npy_intp* to_steps, cnp.npy_intp* by_steps, _Kind kind,
+    char* to, char* by, int ndim, cnp.npy_intp* sizes, cnp.npy_intp* to_steps, cnp.npy_intp* by_steps,
+    _Kind kind,
     bint is_complex,
 ) noexcept:
     cdef cnp.npy_intp _, step

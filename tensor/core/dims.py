@@ -84,7 +84,7 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
     return sizes
 
 
-# Some hundred answers: 100 ns in place of 1,000. All numbers are plain integers: others would be kept alive,
+# Some hundred answers: 100 ns instead of 1,000. All numbers are plain integers: others would be kept alive,
 # and a tensor among them may change.
 @lru_cache(512)
 def order_of(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...] | None:

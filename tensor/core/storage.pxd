@@ -10,11 +10,12 @@ from tensor.memory.buffer cimport Buffer, Share
 cdef class StorageReference(Disposable):
     # The values, in the buffer; None once this is empty.
     cdef cnp.ndarray array
-    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL once empty. Counted
-    # by hand: the collector, which clears fields of a cycle, must not take it before `__dealloc__` has let go of the share.
+    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL once
+    # empty. Counted by hand: the collector, which clears fields of a cycle, must not take it before
+    # `__dealloc__` has let go of the share.
     cdef PyObject* buffer
-    # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there are none.
-    # Raw: who goes leaves the ring first.
+    # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there
+    # are none. Raw: who goes leaves the ring first.
     cdef PyObject* next_in_storage
     cdef PyObject* previous_in_storage
     # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
@@ -41,7 +42,8 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
     x.buffer = <PyObject*>buffer
     x.array = array
 
-# Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about `giver`.
+# Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about
+# `giver`.
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept

@@ -1,11 +1,13 @@
 """Storages: buffers as tensors see them, how they are shared, read, written and moved.
 
-A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They stand in a
-ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the same buffer: the first
-write to one of them copies the block for its own ring (`begin_write`), as `tensor.memory.buffer` tells.
+A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They
+stand in a ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the
+same buffer: the first write to one of them copies the block for its own ring (`begin_write`), as
+`tensor.memory.buffer` tells.
 
-Each change of state here is one step: under the GIL no other thread comes between two lines that call no Python code.
-Where memory is copied in between, which lets other threads run, what was read before is looked at again after.
+Each change of state here is one step: under the GIL no other thread comes between two lines that call no
+Python code. Where memory is copied in between, which lets other threads run, what was read before is looked
+at again after.
 """
 
 cimport cython
@@ -72,7 +74,8 @@ cdef class StorageReference(Disposable):
         Py_DECREF(<Buffer>held)
 
     cdef int release(self) except -1:
-        cdef cnp.ndarray array = self.array
+        # The array goes last, when this is empty altogether: it may call what users gave as `on_release`.
+        cdef cnp.ndarray _last = self.array
         self.array = None
         self.let_go_of_memory()
         if self.is_donated:
@@ -98,6 +101,12 @@ cdef class StorageReference(Disposable):
 
     @property
     def _array(self):
+        return self.array
+
+    def _live_array(self):
+        """Return the array; TensorDisposedError when this is empty."""
+        if self.array is None:
+            self._raise_disposed()
         return self.array
 
     @property
@@ -130,7 +139,8 @@ cdef class StorageReference(Disposable):
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
     """Let `taker`, which is new, have all that `giver` holds, and its count."""
     cdef object node = giver._node
-    if giver.array is None or giver.counters is None:  # disposed, perhaps on another thread that has yet to release it
+    # One that is counted as disposed may be there still: another thread has yet to release it.
+    if giver.array is None or giver.counters is None:
         giver._raise_disposed()
     taker.array = giver.array
     giver.array = None
@@ -155,7 +165,7 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     return 0
 
 
-# --- Rings -----------------------------------------------------------------------------------------------------
+# --- Rings --------------------------------------------------------------------------------------------------
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
@@ -189,7 +199,7 @@ cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexc
     (<StorageReference>taker.next_in_storage).previous_in_storage = <PyObject*>taker
 
 
-# --- Values ----------------------------------------------------------------------------------------------------
+# --- Values -------------------------------------------------------------------------------------------------
 
 
 cdef bint is_expanded(cnp.ndarray array) noexcept:
@@ -241,7 +251,7 @@ def claim(StorageReference x not None) -> cnp.ndarray:
 
 
 def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does for all of the memory under `x` and its views, not for its own elements alone.
+    """Return what ``claim`` does, for all of the memory under `x` and its views.
 
     In the layout of the block, or as bytes where it is a copy.
     """
@@ -278,7 +288,7 @@ def export(StorageReference x not None) -> cnp.ndarray:
     return exported(buffer, x.array, cnp.PyArray_ISWRITEABLE(x.array) and not is_expanded(x.array))
 
 
-# --- Writes ----------------------------------------------------------------------------------------------------
+# --- Writes -------------------------------------------------------------------------------------------------
 
 
 cdef Buffer begin_write(StorageReference x):
@@ -288,8 +298,9 @@ cdef Buffer begin_write(StorageReference x):
             x._raise_disposed()
         if is_expanded(x.array):
             raise RuntimeError(
-                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its elements are one place in "
-                "memory. Write to x.clone() instead, or to the tensor that was expanded"
+                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its "
+                "elements are one place in memory. Write to x.clone() instead, or to the tensor that was "
+                "expanded"
             )
         buffer = <Buffer>x.buffer
         if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(x.array):
@@ -386,8 +397,8 @@ cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
 cdef class writing:
     """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
 
-    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken while the
-    write is at work do not see it go on.
+    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken
+    while the write is at work do not see it go on.
     """
 
     cdef StorageReference x
@@ -490,7 +501,7 @@ cdef bint is_unshared(StorageReference x) noexcept:
     return cnp.PyArray_NBYTES(array) == buffer.nbytes and cnp.PyArray_ISWRITEABLE(array)
 
 
-# --- What is asked about storages ------------------------------------------------------------------------------
+# --- What is asked about storages ---------------------------------------------------------------------------
 
 
 def on_same_storage(StorageReference x not None) -> list[StorageReference]:

@@ -34,5 +34,6 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array)
 # A new tensor with the values of `share`.
 cpdef TensorCore wrap_share(Share share)
 cpdef TensorCore wrap_share_unowned(Share share)
-# A new tensor over `out`, found by NumPy in `array`, that of `x`: on the same storage, or a copy that NumPy needed.
+# A new tensor over `out`, found by NumPy in `array`, that of `x`: on the same storage, or a copy that NumPy
+# needed.
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out)

@@ -46,8 +46,8 @@ cdef class TensorCore(StorageReference):
     def move_handle(self) -> Handle:
         """Return the tensor's claim on its memory as a `Handle`, and leave the tensor empty.
 
-        Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its scope until
-        something takes it (``DisposeScope.replace_with``).
+        Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its
+        scope until something takes it (``DisposeScope.replace_with``).
 
         Examples
         --------
@@ -107,8 +107,8 @@ cdef class TensorCore(StorageReference):
         elif scope is not None:
             why = ending_by(scope)
             cure = (
-                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
-                "function decorated with @disposing"
+                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it "
+                "from a function decorated with @disposing"
             )
         else:
             why = "it was disposed by dispose()"
@@ -143,11 +143,12 @@ cdef class Handle(StorageReference):
 
     def _raise_disposed(self):
         raise TensorDisposedError(
-            "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with x.move_handle()"
+            "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with "
+            "x.move_handle()"
         )
 
 
-# --- New tensors -----------------------------------------------------------------------------------------------
+# --- New tensors --------------------------------------------------------------------------------------------
 
 
 def use_tensor_type(kind: type) -> None:
@@ -197,7 +198,7 @@ cpdef TensorCore wrap_share_unowned(Share share):
 
 
 def wrap_borrowed(cnp.ndarray array not None) -> TensorCore:
-    """Return a tensor over `array`, in somebody else's memory: writes go through, and values are never shared.
+    """Return a tensor over `array`, in somebody else's memory: writes go through; values are never shared.
 
     The root of `array` has an `External` as its base.
     """
@@ -231,7 +232,7 @@ def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
-    """Return a tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed."""
+    """Return a tensor over `out`, which NumPy found in `array`, that of `x`: a view, or a copy."""
     cdef TensorCore y = _new_tensor()
     cdef cnp.ndarray now
     cdef Buffer buffer
@@ -277,7 +278,7 @@ def detached(TensorCore x not None) -> TensorCore:
     return y
 
 
-# --- Donation --------------------------------------------------------------------------------------------------
+# --- Donation -----------------------------------------------------------------------------------------------
 
 
 def donate(TensorCore x not None) -> TensorCore:

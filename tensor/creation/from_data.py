@@ -32,7 +32,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
         A number, nested lists of numbers, an array, or a tensor. Python floats give float32, integers
         int64; arrays keep their dtype.
     dtype
-        The dtype of the result, in place of the one found.
+        The dtype of the result, instead of the one found.
     requires_grad
         Whether operations on the result are recorded for ``backward``.
 

@@ -113,7 +113,7 @@ class Conversion(TensorCore):
         return array.item()
 
     def _raise_not_one(self, use: str, hint: str = "") -> NoReturn:
-        shape = self._array.shape
+        shape = self._live_array().shape
         raise ValueError(
             f"{use} takes a tensor of one element, not of shape {shape}: pick one (x[0]) or reduce the "
             f"tensor (x.sum()){hint}; x.tolist() gives all of them"

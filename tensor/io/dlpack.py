@@ -81,7 +81,7 @@ class Exchange(TensorCore):
             )
         if copy:
             # What is copied at once is not lent: clones stay lazy.
-            return self._array.__dlpack__(max_version=max_version, copy=True)
+            return self._live_array().__dlpack__(max_version=max_version, copy=True)
         self._require_no_backward_strides()
         return export(self).__dlpack__(max_version=max_version, copy=copy)
 
@@ -119,7 +119,7 @@ class Exchange(TensorCore):
         return memoryview(cast("Buffer", export(self)))
 
     def _require_no_backward_strides(self) -> None:
-        array = self._array
+        array = self._live_array()
         if array.size and any(s < 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             # PyTorch 2.13 ends the process over one instead of raising.
             steps = tuple(s // array.itemsize for s in array.strides)

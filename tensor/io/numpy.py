@@ -105,7 +105,7 @@ def _values(x: Any) -> Any:
 
 
 def _plain_arguments(x: Any) -> Any:
-    """Return `x` with arrays in place of tensors, in nested lists, tuples and dicts too."""
+    """Return `x` with arrays instead of tensors, in nested lists, tuples and dicts too."""
     if isinstance(x, TensorCore):
         return np.asarray(x)
     if isinstance(x, (list, tuple)):

@@ -127,7 +127,7 @@ class Printing(TensorCore):
 
     def __format__(self, spec: str) -> str:
         array = self._array
-        if not self.is_invalid and array.size == 1 and (spec or (array.ndim == 0 and self._node is None)):
+        if array is not None and array.size == 1 and (spec or (array.ndim == 0 and self._node is None)):
             return format(array.item(), spec)
         try:
             return format(repr(self), spec)

@@ -1,8 +1,8 @@
 """For kernels of one's own: NumPy's functions, whose large results lie in the memory pool.
 
-Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing of
-overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as derivatives
-see it. ``in_pieces`` computes on several threads.
+Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing
+of overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as
+derivatives see it. ``in_pieces`` computes on several threads.
 """
 
 from tensor.kernels.context import in_kernels, run_kernel

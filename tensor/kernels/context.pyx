@@ -1,8 +1,8 @@
-"""Where kernels run: in contexts (`contextvars`) of their own, with NumPy's warnings off and our allocator on.
+"""Where kernels run: in contexts (`contextvars`) of their own: NumPy's warnings off, our allocator on.
 
-Both are settings of the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). To enter a context that
-was made before is 30 ns, to set them and back 500. Code that runs in one sees no dispose scope and no recording mode of
-its caller, so kernels take arrays and give arrays.
+Both are settings of the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). To enter a
+context that was made before is 30 ns, to set them and back 500. Code that runs in one sees no dispose scope
+and no recording mode of its caller, so kernels take arrays and give arrays.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -19,8 +19,8 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads need
-# at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
+# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads
+# need at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
 cdef enum:
     MOST = 64
 
@@ -68,7 +68,7 @@ def run_kernel(kernel, /, *arguments, **options):
     Raises
     ------
     OutOfMemoryError
-        If there is no memory for a result, in place of NumPy's own ``MemoryError``.
+        If there is no memory for a result, instead of NumPy's own ``MemoryError``.
     """
     context = enter(True)
     try:
@@ -83,7 +83,7 @@ def run_kernel(kernel, /, *arguments, **options):
 
 
 cdef class in_kernels:
-    """Let the block run where kernels run: ``with in_kernels(): ...``, without ``yield`` or ``await`` inside."""
+    """Let the block run where kernels run: ``with in_kernels(): ...``, no ``yield`` or ``await`` inside."""
 
     cdef object _context
 

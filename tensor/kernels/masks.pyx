@@ -1,4 +1,4 @@
-"""Masks that select: elements that are kept, and zeros in place of the others, also of infinities and nan.
+"""Masks that select: elements that are kept, and zeros instead of the others, also of infinities and nan.
 
 A product with the mask would make nan of them, ``np.where`` takes twice to ten times as long.
 """
@@ -44,12 +44,14 @@ cdef extern from *:
         }
         for (npy_intp i = 0; i < n; i++)
             *(T *)(args[2] + i * steps[2]) =
-                is_nonzero(*(const By *)(args[1] + i * steps[1])) ? *(const T *)(args[0] + i * steps[0]) : zero;
+                is_nonzero(*(const By *)(args[1] + i * steps[1]))
+                ? *(const T *)(args[0] + i * steps[0]) : zero;
     }
 
     static PyUFuncGenericFunction nonzero_loops[] = {
         keep_loop<half_bits, half_bits>, keep_loop<float, float>, keep_loop<double, double>,
-        keep_loop<std::complex<float>, std::complex<float>>, keep_loop<std::complex<double>, std::complex<double>>};
+        keep_loop<std::complex<float>, std::complex<float>>,
+        keep_loop<std::complex<double>, std::complex<double>>};
     static PyUFuncGenericFunction true_loops[] = {
         keep_loop<half_bits, npy_bool>, keep_loop<float, npy_bool>, keep_loop<double, npy_bool>,
         keep_loop<std::complex<float>, npy_bool>, keep_loop<std::complex<double>, npy_bool>};
@@ -67,7 +69,7 @@ cdef extern from *:
     char* nonzero_types
     char* true_types
 
-cdef const char* _doc_of_nonzero = b"""Return `x` where `by`, of its dtype, is not 0, else 0: floating and complex.
+cdef const char* _doc_of_nonzero = b"""Return `x` where `by`, of its dtype, is not 0, else 0: any inexact.
 
 A ufunc. nan counts as not 0.
 
@@ -76,7 +78,7 @@ A ufunc. nan counts as not 0.
 [0.0, 0.0, 3.0]
 """
 
-cdef const char* _doc_of_true = b"""Return `x` where `mask`, of bools, is true, else 0: floats and complex numbers.
+cdef const char* _doc_of_true = b"""Return `x` where `mask`, of bools, is true, else 0: any inexact.
 
 A ufunc.
 

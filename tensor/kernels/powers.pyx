@@ -1,7 +1,8 @@
 # cython: cdivision=True
 """Integer powers of floats, by products.
 
-``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than one.
+``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than
+one.
 """
 
 from libc.math cimport INFINITY, fabs
@@ -20,8 +21,8 @@ cdef extern from "<fenv.h>" nogil:
 cdef enum:
     MOST = 64
 
-# So many elements at a time, in arrays on the stack: all loops below run over the first-level cache, and each is
-# simple enough for the compiler to vectorise.
+# So many elements at a time, in arrays on the stack: all loops below run over the first-level cache, and each
+# is simple enough for the compiler to vectorise.
 cdef enum:
     BLOCK = 256
 
@@ -219,10 +220,10 @@ cdef const char* doc = b"""Return `x` to the integer power `n`: float32 and floa
 
 A ufunc: operands broadcast, and `out`, `where` and operands that overlap are NumPy's. It never warns.
 
-With one exponent for all, x**2 and x**3 are ``x * x`` and ``x * x * x`` to the bit (the cube's error is below 1.5 ulp).
-For other exponents from -64 to 64 the error is at most 0.51 ulp for float32 and 1 ulp for float64, 1.5 ulp where the
-result is subnormal. What is beyond the range becomes 0 or infinity, x**0 is 1 for every x, and nan, infinities and signed
-zeros are as in IEEE 754 (``pown``).
+With one exponent for all, x**2 and x**3 are ``x * x`` and ``x * x * x`` to the bit (the cube's error is below
+1.5 ulp). For other exponents from -64 to 64 the error is at most 0.51 ulp for float32 and 1 ulp for float64,
+1.5 ulp where the result is subnormal. What is beyond the range becomes 0 or infinity, x**0 is 1 for every x,
+and nan, infinities and signed zeros are as in IEEE 754 (``pown``).
 
 >>> import numpy as np
 >>> integer_power(np.array([-2.0, 0.5]), 3).tolist()
@@ -242,8 +243,8 @@ __test__ = {"integer_power": integer_power.__doc__}
 def whole_exponent(x, n):
     """Return the int to give to `integer_power` when it is to compute ``x ** n``, else None.
 
-    It is for float32 and float64 arrays and a Python number from -64 to 64 without a fraction. NumPy itself is as quick
-    at the powers -1, 0, 1 and 2.
+    It is for float32 and float64 arrays and a Python number from -64 to 64 without a fraction. NumPy itself
+    is as quick at the powers -1, 0, 1 and 2.
 
     >>> import numpy as np
     >>> whole_exponent(np.ones(3), 5.0)

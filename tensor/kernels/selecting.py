@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Bytes from which on `where` works by bits: at 100,000 float32 it takes 125 us instead of 170, and instead of 490
-# where the processor can't guess the condition.
+# Bytes from which on `where` works by bits: at 100,000 float32 it takes 125 us instead of 170, and instead of
+# 490 where the processor can't guess the condition.
 _LEAST_BITS = 1 << 16
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -40,8 +40,8 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 def _by_parts(function: Any, operands: Sequence[Array], out: Array) -> Array:
     """Let `function`, which makes a mask, write to `out` by parts, so that the mask stays in a cache."""
     alone = out.nbytes < least[np.where]
-    # Elements. Several threads take more, or they would wait for each other: at 3,000,000 they take 1.8 ms for
-    # 3.3 with parts of 2**16, and one alone 3.5.
+    # Elements. Several threads take more, or they would wait for each other: at 3,000,000 they take 1.8 ms
+    # instead of 3.3 with parts of 2**16, and one alone 3.5.
     return split(function, operands, out, alone=alone, at_once=1 << 15 if alone else 1 << 18)
 
 

@@ -129,7 +129,7 @@ def _logsumexp(x: Array, axis: Any, scratch: Array | None) -> Array:
 def _top(x: Array, axis: Any) -> Array:
     """Return the largest along `axis`, kept as a dimension of one."""
     shape = x.shape
-    # NumPy goes through short rows one by one: 2.8 us in place of 4.8 for 64 of 10, 8 for 41 for 1,000 of 10.
+    # NumPy goes through short rows one by one: 2.8 us instead of 4.8 for 64 of 10, 8 for 41 for 1,000 of 10.
     if axis == len(shape) - 1 and 0 < (n := shape[-1]) <= 32 and x.size >= 8 * n:
         rows = x.reshape(-1, n).T
         return _maximum_reduce(rows.copy(), 0).reshape(*shape[:-1], 1)  # type: ignore[no-any-return]
@@ -140,8 +140,8 @@ def _sums(x: Array, axis: Any, is_whole: bool) -> Array:
     """Return the sums along `axis`, kept as a dimension of one."""
     if axis == x.ndim - 1 and x.dtype.kind == "f":
         n = x.shape[-1]
-        # A product with ones takes 0.9 us in place of 2.9 for 64 of 10. With a row's place among others the
-        # last bit may change, so parts are left to `einsum`: 35 us in place of 146 for 6,000 of 10.
+        # A product with ones takes 0.9 us instead of 2.9 for 64 of 10. With a row's place among others the
+        # last bit may change, so parts are left to `einsum`: 35 us instead of 146 for 6,000 of 10.
         if is_whole and n <= 128:
             return x.dot(_ones(n, x.dtype))[..., None]  # type: ignore[no-any-return]
         # Up to here its longest chain of additions is no longer than that of `add.reduce`.

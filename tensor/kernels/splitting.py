@@ -227,7 +227,7 @@ _dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
 
 
 def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
-    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None where there is no one."""
+    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None for several."""
     kinds = [x.dtype if isinstance(x, (ndarray, np.generic)) else type(x) for x in operands]
     key = (ufunc, *kinds)
     if key not in _dtypes:

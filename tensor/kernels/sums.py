@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array
 
 _add_reduce: Callable[..., Any] = np.add.reduce
-# Bytes from which on products are quicker, by dtype: 1,000 x 1,000 float32 take 118 us in place of 214 (by
-# rows) and 76 in place of 188, 64 x 1,000 take 22 in place of 18.
+# Bytes from which on products are quicker, by dtype: 1,000 x 1,000 float32 take 118 us instead of 214 (by
+# rows) and 76 instead of 188, 64 x 1,000 take 22 instead of 18.
 _LEAST = {"f": 1 << 19, "d": 1 << 22}
-# NumPy goes through short rows one by one: 1,000 of 10 take 16 us in place of 26.
+# NumPy goes through short rows one by one: 1,000 of 10 take 16 us instead of 26.
 _SHORT = 32
 _LEAST_SHORT = 1 << 15
 
@@ -104,8 +104,8 @@ def _dot(rows: Array) -> Array:
 def _of_columns(rows: Array) -> Array:
     """Return the sum of each column.
 
-    NumPy adds row after row, as BLAS does, with less to fetch: 1,000 x 1,000 take 60 us in place of 94,
-    100,000 x 10 take 500 in place of 2,100.
+    NumPy adds row after row, as BLAS does, with less to fetch: 1,000 x 1,000 take 60 us instead of 94,
+    100,000 x 10 take 500 instead of 2,100.
     """
     n, columns = rows.shape
     if n <= 4096:

@@ -159,7 +159,8 @@ def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     """Call ``run(start, end)`` for all of ``range(size)`` in pieces of `step`, on several threads at once.
 
     In which order, and by whom, is open; when this returns, or raises, nobody runs any more. NumPy says
-    nothing of overflow or division by zero. An error of one piece leaves others undone. `run` computes on plain arrays, and no piece waits for another.
+    nothing of overflow or division by zero. An error of one piece leaves others undone. `run` computes on
+    plain arrays, and no piece waits for another.
 
     Examples
     --------

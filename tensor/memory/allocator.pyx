@@ -1,8 +1,9 @@
 """The allocator behind NumPy's functions, and the counters of bytes.
 
 NumPy takes the data memory of new arrays from a handler that belongs to the current context (NEP 49). Ours
-is set only around calls of kernels (`enter_pool`, ``with pooled():``), so other libraries' arrays stay NumPy's.
-An array refers to the handler that made it: whoever frees it, on whichever thread, gives the block back here.
+is set only around calls of kernels (`enter_pool`, ``with pooled():``), so other libraries' arrays stay
+NumPy's. An array refers to the handler that made it: whoever frees it, on whichever thread, gives the block
+back here.
 
 The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpreter.
 """

@@ -6,12 +6,14 @@ from libc.stdint cimport uint64_t
 
 
 cdef class Buffer:
-    # The array that owns the block, or lies over somebody else's memory. Every array over the block keeps it alive.
+    # The array that owns the block, or lies over somebody else's memory. Every array over the block keeps it
+    # alive.
     cdef readonly cnp.ndarray root
     # From the first byte of the root's elements to behind the last one.
     cdef char* data
     cdef readonly Py_ssize_t nbytes
-    # How many hold these values: one for each storage (a tensor with its views and aliases), one for each Share.
+    # How many hold these values: one for each storage (a tensor with its views and aliases), one for each
+    # Share.
     cdef readonly Py_ssize_t sharers
     # How many of these are Shares.
     cdef readonly Py_ssize_t shares
@@ -26,9 +28,11 @@ cdef class Buffer:
     # NumPy's own memory, counted here; the allocator counts its own.
     cdef bint is_counted_here
     cdef bint is_pinned
-    # One of those that look at it, to find the others; raw, who leaves names another. NULL: none, or none that is known.
+    # One of those that look at it, to find the others; raw, who leaves names another. NULL: none, or none
+    # that is known.
     cdef PyObject* member
-    # Neighbours in the list of large buffers and those of others, for reports; raw, a buffer leaves it in `__dealloc__`.
+    # Neighbours in the list of large buffers and those of others, for reports; raw, a buffer leaves it in
+    # `__dealloc__`.
     cdef PyObject* newer
     cdef PyObject* older
 
@@ -44,7 +48,8 @@ cdef class Share:
     cdef readonly cnp.ndarray array
 
 
-# Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the limit.
+# Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the
+# limit.
 cdef Buffer new_buffer(cnp.ndarray array)
 # The same for memory of others, which an `External` counts; `is_borrowed`: they may write to it.
 cdef Buffer new_external(cnp.ndarray array, bint is_borrowed)

@@ -1,5 +1,8 @@
+from typing import final
+
 from tensor._dtypes import Array, DtypeLike
 
+@final
 class Buffer:
     @property
     def root(self) -> Array: ...
@@ -18,6 +21,7 @@ class Buffer:
     @property
     def is_borrowed(self) -> bool: ...
 
+@final
 class Share:
     @property
     def buffer(self) -> Buffer: ...

@@ -2,8 +2,9 @@
 
 Two counts decide every question of copy-on-write:
 
-- ``sharers``: who relies on the *values*: a storage (a tensor with its views and aliases counts once), and each
-  `Share` (a saved value of the tape, a clone that is not written to yet). With more than one, a writer copies first.
+- ``sharers``: who relies on the *values*: a storage (a tensor with its views and aliases counts once), and
+  each `Share` (a saved value of the tape, a clone that is not written to yet). With more than one, a writer
+  copies first.
 - ``exports``: arrays outside that look at the *memory* and may write to it at any time. With one, values are
   copied at once instead of shared; so are they while a write is at work (``writers``).
 
@@ -12,7 +13,7 @@ So of ``sharers > 1`` and ``exports > 0 or writers > 0`` at most one holds.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport PyObject
 
 from tensor.memory cimport allocator
 from tensor.memory.allocator cimport count_small, is_counted, pin, uncount_small
@@ -22,13 +23,14 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 
-# --- Arrays from the allocator; what it refuses is told in full ------------------------------------------------
+# --- Arrays from the allocator; what it refuses is told in full ---------------------------------------------
 
 
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     """Return a new array of whatever the memory held, or of the byte that ``configure(fill=)`` says.
 
-    In the order of memory of `like` if that has the same shape, else in C order; large ones come from the pool.
+    In the order of memory of `like` if that has the same shape, else in C order; large ones come from the
+    pool.
 
     Raises
     ------
@@ -60,7 +62,7 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
     raise out_of_memory()
 
 
-# --- Buffers ---------------------------------------------------------------------------------------------------
+# --- Buffers ------------------------------------------------------------------------------------------------
 
 
 # Bytes from which on a buffer is listed for reports of who holds memory.
@@ -102,8 +104,8 @@ cdef class Buffer:
             _newest = self.older
         if self.is_counted_here:
             uncount_small(self.nbytes, self.is_pinned)
-        # The allocator counts its own blocks, pinned or not, until they are freed with the root; memory of others
-        # is counted by the root's base, an `External`.
+        # The allocator counts its own blocks, pinned or not, until they are freed with the root; memory of
+        # others is counted by the root's base, an `External`.
 
 
 cdef Buffer new_buffer(cnp.ndarray array):
@@ -164,7 +166,7 @@ cdef void _list(Buffer buffer) noexcept:
 
 
 def listed_buffers() -> list[Buffer]:
-    """Return the buffers of 16 KiB and more, live or pinned, and all over memory of others; the newest first."""
+    """Return the buffers of 16 KiB and more, live or pinned, and all over others' memory; newest first."""
     found = []
     cdef PyObject* each = _newest
     while each != NULL:

@@ -1,18 +1,18 @@
 from collections.abc import Callable
-from typing import final
+from typing import Self, final
 
 from tensor._dtypes import Array
 
 @final
 class External:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         source: object,
         nbytes: int,
         *,
         owner: object = None,
         on_release: Callable[[], object] | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def nbytes(self) -> int: ...
     @property

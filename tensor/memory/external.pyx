@@ -1,4 +1,4 @@
-"""Memory of others under tensors: held as long as any array lies over it, and given back at once after that."""
+"""Memory of others under tensors: held as long as any array lies over it, and given back at once then."""
 
 cimport cython
 cimport numpy as cnp
@@ -14,12 +14,13 @@ cdef PyObject* _newest = NULL
 
 
 @cython.final
-@cython.no_gc  # No collector sees through arrays: a cycle through this is broken at the end of the program alone.
+# No collector sees through arrays: a cycle through this is broken at the end of the program alone.
+@cython.no_gc
 cdef class External:
-    """Memory of others: the base object of an array over it, so that the last array of all over it ends the loan.
+    """Memory of others: the base of an array over it, so that the last array over it ends the loan.
 
-    Then, in this order: what keeps the memory is let go, the bytes are borrowed no more, and `on_release` is called,
-    which may close what they came from.
+    Then, in this order: what keeps the memory is let go, the bytes are borrowed no more, and `on_release` is
+    called, which may close what they came from.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ inline void* map(std::size_t n, std::size_t used) noexcept {
             char* const memory = start + before;
             if (before != 0) unmap(start, before);
             unmap(memory + n, huge_page - before);
-            // What is left beyond the last whole one stays small pages, lest more is taken than asked for.
+            // What is left beyond the last whole one stays small pages, so that no more is taken than asked for.
             madvise(memory, used / huge_page * huge_page, MADV_HUGEPAGE);
             return memory;
         }

@@ -96,7 +96,7 @@ def as_tensor(x: object) -> Tensor:
     if isinstance(x, TensorCore):
         return x  # type: ignore[return-value]  # every core made is a Tensor
     array = new_array(x, None)
-    return wrap(array)  # type: ignore[return-value]
+    return wrap(array)
 
 
 def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:

@@ -24,6 +24,6 @@ cdef class BinaryOp:
     cdef object run(self, object x1, object x2, bint is_operator)
 
 
-# A tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed. `rule` derives it, None where
-# nothing shall, and asks for what is `saved`, none of which is an array.
+# A tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed. `rule`
+# derives it, None where nothing shall, and asks for what is `saved`, none of which is an array.
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=*)

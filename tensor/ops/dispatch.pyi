@@ -1,12 +1,14 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor._tensor import Tensor
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Rule
+
+if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+    from tensor._tensor import Tensor
 
 function_of: dict[np.ufunc, Callable[..., Any]]
 

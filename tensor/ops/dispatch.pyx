@@ -1,20 +1,19 @@
 """The one road from a call to a new tensor: operands, NumPy kernel, tape, tensor.
 
-`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``view`` those that share
-memory, ``overwrite`` those that write in place.
+`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``view`` those that
+share memory, ``overwrite`` those that write in place.
 """
 
-cimport cython
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport StorageReference, begin_write, claim_share, end_write, is_unshared
-from tensor.core.tensor cimport TensorCore, is_tensor, view_of, wrap
+from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
-from tensor.tape.nodes cimport Leaf, Node, Plan, Rule
+from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
 import numpy as np
@@ -48,7 +47,6 @@ function_of = {}
 
 
 cdef inline object _operand(object x):
-    cdef object kind
     if is_tensor(x):
         if (<TensorCore>x).array is None:
             (<TensorCore>x)._raise_disposed()
@@ -93,7 +91,7 @@ cdef inline bint _is_donated(object x):
     return is_tensor(x) and (<TensorCore>x).is_donated
 
 
-# --- Elementwise -----------------------------------------------------------------------------------------------
+# --- Elementwise --------------------------------------------------------------------------------------------
 
 
 cdef object _call(object kernel, object a, object b, Py_ssize_t count, bint pooled):
@@ -211,7 +209,7 @@ cdef class BinaryOp:
 cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 12
 
 
-# --- Donated memory --------------------------------------------------------------------------------------------
+# --- Donated memory -----------------------------------------------------------------------------------------
 
 
 cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
@@ -290,7 +288,7 @@ cdef bint _is_saved(Rule rule, tuple operands, int place):
     return any(wanted) and rule.is_differentiable and bool(recorder()) and place in rule.plan(wanted).saves
 
 
-# --- All other ops ---------------------------------------------------------------------------------------------
+# --- All other ops ------------------------------------------------------------------------------------------
 
 
 def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
@@ -354,7 +352,8 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
     if x._node is not None and rule is not None:
         node = record_view(rule, x, out, saved)
     if cnp.PyArray_ISWRITEABLE(array) and not cnp.PyArray_ISWRITEABLE(out):
-        # NumPy marks an expanded view read-only, and then its rows too; here the strides decide (`begin_write`).
+        # NumPy marks an expanded view read-only, and then its rows too; here the strides decide
+        # (`begin_write`).
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     y = view_of(x, array, out)
     y._node = node
@@ -362,7 +361,7 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
 
 
 def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
-    """Return the new tensor `y` with the history of being what `rule` makes of `x`; nothing is saved for it."""
+    """Return the new tensor `y` with the history of what `rule` makes of `x`; nothing is saved for it."""
     y._node = record_view(rule, x, y.array, ())
     return y
 
@@ -370,8 +369,9 @@ def with_history(TensorCore y not None, Rule rule not None, TensorCore x not Non
 def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **parameters) -> TensorCore:
     """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
 
-    `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are checked by
-    the caller before: `write` must not fail half way. Views that share what was written get the history too.
+    `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are
+    checked by the caller before: `write` must not fail half way. Views that share what was written get the
+    history too.
     """
     cdef Node node = None
     cdef Buffer buffer

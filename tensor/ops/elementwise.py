@@ -14,7 +14,7 @@ from tensor.kernels.splitting import on_threads
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import BinaryOp, UnaryOp, apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
-from tensor.ops.outputs import deliver, run_into
+from tensor.ops.outputs import copy_out, run_into
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -39,7 +39,7 @@ def _example(call: str, result: str) -> str:
 
 
 def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what runs `kernel` on several threads, and let NumPy's function of that name on tensors be ours."""
+    """Return what runs `kernel` on several threads, if it is a ufunc."""
     return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
 
 
@@ -220,7 +220,7 @@ def clip(
     except (TypeError, ValueError, OverflowError) as error:
         raise explain("clip", error, [a for a in given if a is not None]) from None
     result = wrap_recorded(array, record(RULES["clip"], (x, min, max), array, {}))
-    return result if out is None else deliver("clip", (x, min, max), result, out)
+    return result if out is None else copy_out("clip", (x, min, max), result, out)
 
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
@@ -254,7 +254,7 @@ def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None
     [1.0, 0.0]
     """
     result = apply(RULES["where"], _where, (condition, x1, x2))
-    return result if out is None else deliver("where", (condition, x1, x2), result, out)
+    return result if out is None else copy_out("where", (condition, x1, x2), result, out)
 
 
 def _where(*operands: Any) -> Any:

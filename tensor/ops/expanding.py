@@ -58,7 +58,7 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     # What is borrowed to be read may lie over memory that may be written to.
     is_writable = flags.writeable and whole.writeable
     if array.nbytes == owner.nbytes > 0 and flags.forc and whole.forc and is_writable:
-        # From the start of the block on: 400 ns in place of 3,300.
+        # From the start of the block on: 400 ns instead of 3,300.
         out = np.ndarray(sizes, array.dtype, owner, 0, strides)
     else:
         out = np.broadcast_to(array, sizes) if sizes != array.shape else array.view()

@@ -15,6 +15,7 @@ from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share, owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, operand, over, overwrite
+from tensor.ops.operators import Operators
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ class Key(tuple[Any, ...]):
 
 def _share_under(array: Array) -> Share:
     """Return what keeps `array` as it is: of one that came by ``claim``, the share that it holds itself."""
-    base = owner_of(array).base
+    base: object = owner_of(array).base
     return base if isinstance(base, Share) else share_of(array)
 
 
-class Indexing(TensorCore):
+class Indexing(Operators):
     """``x[...]`` and ``x[...] = value``."""
 
     __slots__ = ()
@@ -107,7 +108,7 @@ class Indexing(TensorCore):
                 ) from None
 
         shape = given._array.shape if isinstance(given, TensorCore) else given.shape  # type: ignore[union-attr]  # seen above
-        overwrite(_SETITEM, self, write, (self, given), key=where, value_shape=shape)  # type: ignore[arg-type]  # every core is a Tensor
+        overwrite(_SETITEM, self, write, (self, given), key=where, value_shape=shape)
 
     def __len__(self) -> int:
         array = self._array

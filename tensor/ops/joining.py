@@ -13,7 +13,7 @@ from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, over
 from tensor.ops.expanding import broadcast_to
-from tensor.ops.outputs import deliver
+from tensor.ops.outputs import copy_out
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
         axis=place,
         ends=tuple(ends),
     )
-    return result if out is None else deliver("concat", xs, result, out)
+    return result if out is None else copy_out("concat", xs, result, out)
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -107,7 +107,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
             )
     place = dim_of("stack", axis, len(first) + 1)
     result = apply(_STACK, lambda *given: np.stack(given, place), xs, axis=place)
-    return result if out is None else deliver("stack", xs, result, out)
+    return result if out is None else copy_out("stack", xs, result, out)
 
 
 def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensor.core.storage import StorageReference
 
 # What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
-Operand = TensorCore | np.ndarray[Any, Any] | np.generic | complex
+Operand: TypeAlias = TensorCore | np.ndarray[Any, Any] | np.generic | complex
 
 LEAF_WRITE = (
     "a leaf tensor that requires grad can't be written in place while gradients are recorded: its gradient "
@@ -23,8 +23,7 @@ LEAF_WRITE = (
 )
 SHARED_WRITE = (
     "this tensor shares memory with one of another dtype (a view of its real or imaginary parts, or what "
-    "it is "
-    "such a view of), whose history would miss this recorded write. Write to x.clone(), or inside "
+    "it is such a view of), whose history would miss this recorded write. Write to x.clone(), or inside "
     "`with tensor.no_grad():`, or dispose the other one first"
 )
 INTEGER_WRITE = (
@@ -37,10 +36,10 @@ def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageR
     """Raise when a recorded write to `x` would leave some gradient history untrue."""
     if any(isinstance(holder._node, Leaf) for holder in (x, *others)):
         raise RuntimeError(f"{name}: {LEAF_WRITE}")
-    dtype = x.dtype
+    dtype = x._live_array().dtype
     if dtype.kind not in "fc":
         raise RuntimeError(f"{name}: {INTEGER_WRITE}")
-    if any(holder._array.dtype != dtype for holder in others):
+    if any((array := holder._array) is not None and array.dtype != dtype for holder in others):
         raise RuntimeError(f"{name}: {SHARED_WRITE}")
 
 

@@ -7,7 +7,7 @@ from tensor.core.tensor cimport TensorCore
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.nodes cimport Rule
 
-from tensor.ops import linalg  # which enters the matrix product
+from tensor.ops import linalg  # no-cython-lint: it enters the matrix product
 from tensor.ops.elementwise import OPS
 from tensor.tape.rules import RULES
 

@@ -51,7 +51,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     return out
 
 
-def deliver(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
+def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
     """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
     try:
         require_out(name, operands, out)

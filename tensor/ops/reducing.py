@@ -112,7 +112,7 @@ class Reductions(TensorCore):
     def max(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Return the largest element; along an int `dim` a named tuple ``(values, indices)``.
 
-        Along a `dim` the gradient goes to the element found. With a tensor in place of `dim`, return the
+        Along a `dim` the gradient goes to the element found. With a tensor instead of `dim`, return the
         larger of each pair.
 
         Examples

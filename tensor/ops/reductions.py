@@ -17,7 +17,7 @@ from tensor.kernels.sums import add_up
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
 from tensor.ops.messages import explain
-from tensor.ops.outputs import deliver
+from tensor.ops.outputs import copy_out
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -173,7 +173,7 @@ def sum(
     """Return the sum over `axis` (an int, several, or None for all), in `dtype`.
 
     Bools and small integers are summed as int64, unsigned ones as uint64. The result has the dimensions that
-    are left, or size 1 in place of each summed one with `keepdims`.
+    are left, or size 1 instead of each summed one with `keepdims`.
 
     With `out` the result is written there, a tensor of its shape; without recording gradients.
 
@@ -189,7 +189,7 @@ def sum(
     [2.0, 2.0, 2.0]
     """
     result = reduce("sum", _sum, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
-    return result if out is None else deliver("sum", (x,), result, out)
+    return result if out is None else copy_out("sum", (x,), result, out)
 
 
 def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
@@ -204,7 +204,7 @@ def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tenso
     2.0
     """
     result = reduce("mean", _mean, x, axis, keepdims)
-    return result if out is None else deliver("mean", (x,), result, out)
+    return result if out is None else copy_out("mean", (x,), result, out)
 
 
 def prod(
@@ -227,7 +227,7 @@ def prod(
     6.0
     """
     result = reduce("prod", _prod, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
-    return result if out is None else deliver("prod", (x,), result, out)
+    return result if out is None else copy_out("prod", (x,), result, out)
 
 
 def var(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -271,7 +271,7 @@ def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
     3.0
     """
     result = reduce("max", _max, x, axis, keepdims)
-    return result if out is None else deliver("max", (x,), result, out)
+    return result if out is None else copy_out("max", (x,), result, out)
 
 
 def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
@@ -291,7 +291,7 @@ def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
     1.0
     """
     result = reduce("min", _min, x, axis, keepdims)
-    return result if out is None else deliver("min", (x,), result, out)
+    return result if out is None else copy_out("min", (x,), result, out)
 
 
 def max_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from tensor.kernels import softmax as kernels
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.messages import explain
-from tensor.ops.outputs import deliver
+from tensor.ops.outputs import copy_out
 from tensor.ops.reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
@@ -73,7 +73,7 @@ def cumulative_sum(
     """
     wanted = None if dtype is None else as_dtype(dtype)
     result = _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
-    return result if out is None else deliver("cumulative_sum", (x,), result, out)
+    return result if out is None else copy_out("cumulative_sum", (x,), result, out)
 
 
 def cumulative_prod(
@@ -93,7 +93,7 @@ def cumulative_prod(
     result = _along(
         "cumulative_prod", _running_product, x, _axis_to_run_along("cumulative_prod", x, axis), wanted
     )
-    return result if out is None else deliver("cumulative_prod", (x,), result, out)
+    return result if out is None else copy_out("cumulative_prod", (x,), result, out)
 
 
 def _running_sum(a: Array, axis: int) -> Array:

@@ -70,7 +70,7 @@ class Sharing(TensorCore):
         False
         """
         self._raise_if_disposed()
-        return detached(self)  # type: ignore[return-value]
+        return detached(self)
 
     def donate(self) -> Tensor:
         """Hand the memory to a new tensor, whose block the next op may use for its result.
@@ -93,4 +93,4 @@ class Sharing(TensorCore):
         >>> x.is_invalid
         True
         """
-        return donate(self)  # type: ignore[return-value]
+        return donate(self)

@@ -1,4 +1,4 @@
-"""Blocks in which modes are switched: to enter one, and to leave it, are one step each, which no interrupt divides."""
+"""Blocks in which modes are switched: entry and exit are one step each, which no interrupt divides."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -60,7 +60,7 @@ def turn_to(tuple answers not None) -> tuple:
 
 
 cdef class Block:
-    """What is switched on for a ``with`` block. It may be entered again within itself, by any thread or task."""
+    """What is switched on for a ``with`` block. It may be entered again within itself, by any task."""
 
     def _inside(self):
         """Return what `grad_enabled` and `when_enabled` say inside."""
@@ -94,7 +94,7 @@ cdef class Block:
 
 
 cdef class Steps:
-    """What is switched on inside of a decorated generator or coroutine while it runs, and off while others do.
+    """What is switched on inside of a decorated generator or coroutine while it runs, off while others do.
 
     Each step of it is a ``with`` block.
     """

@@ -5,7 +5,8 @@ cdef class Plan:
     # Where each saved value comes from: an input's or the output's place, or a parameter's name.
     cdef public tuple saves
     cdef public bint saves_out
-    # For each input that wants a gradient: its place, the function, and the places of what the function asks for.
+    # For each input that wants a gradient: its place, the function, and the places of what the function asks
+    # for.
     cdef public tuple steps
     cdef Plan _bare
 

@@ -1,15 +1,17 @@
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from tensor._dtypes import Array, Dtype
-from tensor._tensor import Tensor
 from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.hooks import NodeHooks
 
-Functions = Mapping[str, Callable[..., Any] | None]
+if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+    from tensor._tensor import Tensor
+
+_Functions = Mapping[str, Callable[..., Any] | None]
 
 class Plan:
     saves: tuple[int | str, ...]
@@ -19,11 +21,11 @@ class Plan:
     def bare(self) -> Plan: ...
 
 class Rule:
-    def __init__(self, name: str, functions: Functions, derived: dict[str, Rule] | None = None) -> None: ...
+    def __init__(self, name: str, functions: _Functions, derived: dict[str, Rule] | None = None) -> None: ...
     @property
     def name(self) -> str: ...
     @property
-    def functions(self) -> Functions: ...
+    def functions(self) -> _Functions: ...
     @property
     def derived(self) -> dict[str, Rule]: ...
     @property

@@ -71,13 +71,13 @@ def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
 cdef class Rule:
     """The derivatives of one op: for each input a function ``(xp, g, ...) -> gradient``.
 
-    Beside the namespace `xp` and the gradient `g` of the output, a function names what it needs: inputs by their names,
-    ``out``, and parameters of the op. Just that is saved, and just for inputs that require gradients. Free of charge is
-    ``to_shape``, the shape of the input that the gradient is for. An op with any number of inputs has one function,
-    ``each``, which may ask for the place `i`.
+    Beside the namespace `xp` and the gradient `g` of the output, a function names what it needs: inputs by
+    their names, ``out``, and parameters of the op. Just that is saved, and just for inputs that require
+    gradients. Free of charge is ``to_shape``, the shape of the input that the gradient is for. An op with any
+    number of inputs has one function, ``each``, which may ask for the place `i`.
 
-    Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as of an op of
-    the same inputs whose output is that parameter.
+    Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
+    of an op of the same inputs whose output is that parameter.
     """
 
     def __init__(self, str name, functions, dict derived=None):
@@ -201,7 +201,7 @@ class Deferred:
 
 
 cdef class Ticks:
-    """How many more ops are recorded until the next look at the growth of graphs: ``left`` below 0 asks for it."""
+    """How many more ops are recorded until the next look at growing graphs: ``left`` below 0 asks for it."""
 
 
 ticks = Ticks()

@@ -1,9 +1,11 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensor._dtypes import Array
-from tensor._tensor import Tensor
 from tensor.tape.nodes import Node, Rule
+
+if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+    from tensor._tensor import Tensor
 
 def complete(node: Node, out: Array, answer: Any) -> Node: ...
 def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None: ...

@@ -20,7 +20,7 @@ cdef extern from "Python.h":
 cdef object _grad_enabled = grad_enabled
 
 
-cdef inline object recorder():
+cdef object recorder():
     cdef PyObject* found = NULL
     PyContextVar_Get(_grad_enabled, NULL, &found)
     answer = <object>found
@@ -52,7 +52,9 @@ cdef int _claimed(object x, object array, list saved, list holds) except -1:
     return 0
 
 
-cdef Node _new_node(Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object answer):
+cdef Node _new_node(
+    Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object answer
+):
     cdef Node node = Node.__new__(Node)
     node.rule = rule
     node.plan = plan
@@ -82,7 +84,8 @@ def complete(Node node not None, cnp.ndarray out not None, answer) -> Node:
 cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     """Return the node of an op with `inputs` (tensors, arrays, numbers), or None when none is wanted.
 
-    A parameter that is an array belongs to the node from now on; one that others may write to is passed as a tensor.
+    A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
+    tensor.
     """
     cdef list nodes = [], wanted = [], saved, holds
     cdef Plan plan

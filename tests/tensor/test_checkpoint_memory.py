@@ -30,7 +30,7 @@ def test_of_the_whole_call_the_inputs_alone_are_kept():
     del inner
     assert bytes_live() == start + 2 * BLOCK  # and the input that was computed
     y.sum().backward()
-    assert bytes_live() == start + 3 * BLOCK  # the gradients of x and w in place of the input
+    assert bytes_live() == start + 3 * BLOCK  # the gradients of x and w instead of the input
     del y
     assert bytes_live() == start + 2 * BLOCK
 
@@ -211,7 +211,7 @@ def test_an_error_in_the_second_run_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("now", "message"),
     [
-        (lambda a: a.exp().sin(), "2 ops in the forward pass, and now 'sin' in place of 'cos' as number 1"),
+        (lambda a: a.exp().sin(), "2 ops in the forward pass, and now 'sin' instead of 'cos' as number 1"),
         (lambda a: a.exp(), "2 ops in the forward pass, and now 1"),
         (lambda a: a.exp().cos().sin(), "2 ops in the forward pass, and now 3"),
         (lambda a: a.detach().exp().cos(), "2 ops in the forward pass, and now 0"),

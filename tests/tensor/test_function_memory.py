@@ -269,7 +269,7 @@ def test_a_checkpoint_runs_forward_again_and_saves_nothing() -> None:
 def test_another_function_the_second_time_is_an_error() -> None:
     turns = iter([Exp, Identity])
     y = autograd.checkpoint(lambda x: next(turns).apply(x), leaf(1.0))
-    with pytest.raises(RuntimeError, match="'Identity' in place of 'Exp'"):
+    with pytest.raises(RuntimeError, match="'Identity' instead of 'Exp'"):
         y.backward()
 
 

@@ -23,7 +23,7 @@ INDEXED = SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), keys(shape)))
 
 
 def as_tensors(key: Any) -> Any:
-    """Return `key` with tensors in place of arrays."""
+    """Return `key` with tensors instead of arrays."""
     if isinstance(key, tuple):
         return tuple(map(as_tensors, key))
     return tensor.tensor(key) if isinstance(key, np.ndarray) else key

@@ -128,7 +128,7 @@ def _by_products_without_it(xp: Any, g: Any, x: Any, axis: int) -> Any:
     order = list(range(x.ndim))
     order[axis], order[-1] = order[-1], order[axis]
     rows, weights = (xp.expand_dims(xp.permute_dims(y, tuple(order)), axis=-2) for y in (x, g))
-    # Line i has the running products with 1 in place of element i.
+    # Line i has the running products with 1 instead of element i.
     products = xp.cumulative_prod(xp.where(xp.eye(x.shape[axis]) == 1, 1, rows), axis=-1)
     return xp.permute_dims(xp.sum(xp.triu(weights * conj(xp, products)), axis=-1), tuple(order))
 

@@ -1,0 +1,1 @@
+# Compiled callers alone: see fitting.pxd.
