@@ -108,11 +108,11 @@ BUILD := --config-settings=build-dir=$(VENV)/build \
 	--config-settings=cmake.define.SANITIZE=$(SANITIZE)
 ifneq ($(SANITIZE),)
 # Python itself is not compiled with them, so they are loaded before it; it frees no memory at its end, hence no
-# search for leaks, and it must not hide freed objects in pools of its own.
+# search for leaks; too large a request is refused, not the end of the run; and it must not hide freed objects in pools of its own.
 PRELOADED := $(if $(findstring address,$(SANITIZE)),libasan.so) $(if $(findstring thread,$(SANITIZE)),libtsan.so) \
 	libstdc++.so
 SANITIZED := LD_PRELOAD="$(foreach library,$(PRELOADED),$$($(CXX_FOUND) -print-file-name=$(library)))" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 endif
 
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
