@@ -21,6 +21,7 @@ import nn
 import tensor
 from scopes.lowlevel import format_bytes, parse_size
 from tensor import memory
+from tensor.memory import allocator
 
 N = 80_000  # bytes, large enough for the pool
 
@@ -440,7 +441,8 @@ def test_uninitialised_memory_is_filled_when_that_is_wanted() -> None:
     x = block()
     x.fill_(5)
     x.dispose()
-    assert (block() == 5).all()
+    if not allocator.DEBUGGING:  # which writes over what is freed, so that nobody relies on it
+        assert (block() == 5).all()
 
 
 @pytest.mark.parametrize(
