@@ -11,7 +11,6 @@ from weakref import ref
 from scopes.core.tracebacks import is_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import CodeType, FrameType
 
 
@@ -79,13 +78,15 @@ _known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
-def callers() -> Iterator[FrameType]:
-    """Yield the frames of the user's code that led here, the innermost first."""
+def callers(most: int) -> list[FrameType]:
+    """Return the frames of the user's code that led here, the innermost first, and at most so many."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    found: list[FrameType] = []
+    while frame is not None and len(found) < most:
         if _places_in(frame) is not None:
-            yield frame
+            found.append(frame)
         frame = frame.f_back
+    return found
 
 
 def site_here(depth: int = 1, above: int = 1) -> Site:

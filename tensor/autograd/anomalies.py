@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +57,7 @@ def recorded_at(node: Node) -> str:
 def _lines() -> str:
     """Return the innermost of the user's lines that led here, the outermost first."""
     found: list[str] = []
-    for frame in islice(callers(), _DEPTH):
+    for frame in callers(_DEPTH):
         code, number = frame.f_code, frame.f_lineno
         line = linecache.getline(code.co_filename, number, frame.f_globals).strip()
         found.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n    {line}')

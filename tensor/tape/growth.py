@@ -157,7 +157,8 @@ def look_closer(node: Node) -> None:
     steps = watch.steps
     if steps is None:
         return
-    frame = next(callers(), None) or sys._getframe()
+    frames = callers(1)
+    frame = frames[0] if frames else sys._getframe()
     line = frame.f_code.co_filename, frame.f_lineno
     if line in watch.warned:
         return
