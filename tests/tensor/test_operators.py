@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import operator
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 
 import tensor
+from tensor import memory
 from tests.tensor.arrays import arrays, assert_same, is_exact, pairs, scalars
 
 BINARY = (
@@ -160,3 +162,12 @@ def test_where_is_a_method_and_clamp_takes_tensors():
     x = tensor.tensor([[-1.0, 2.0], [3.0, 4.0]])
     assert x.where(x > 0, 0.0).tolist() == [[0.0, 2.0], [3.0, 4.0]]
     assert x.clamp(tensor.tensor([0.0, 3.0]), 3.5).tolist() == [[0.0, 3.0], [3.0, 3.5]]
+
+
+def test_a_stored_error_of_an_operator_holds_no_operand() -> None:
+    gc.collect()
+    before = memory.statistics().bytes_live
+    with pytest.raises(ValueError, match="shapes don't fit") as stored:
+        tensor.ones((500, 500)) + tensor.ones((3, 7))
+    assert stored.value.__context__ is None
+    assert memory.statistics().bytes_live == before
