@@ -389,8 +389,8 @@ cdef class Disposable:
     """Base of objects that a scope owns without keeping them alive, and that statistics count.
 
     Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as
-    the last line of ``__init__``, and give it back in ``_release``, which is called once, whoever disposes
-    the object. What has gone with its last reference is counted as finalized and ``_release`` is not called,
+    the last line of ``__init__``, and give it back in ``_release``, which is called once, no matter who
+    disposes. What has gone with its last reference is counted as finalized and ``_release`` is not called,
     for its attributes go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
 
     An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``:

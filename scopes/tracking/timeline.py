@@ -320,7 +320,7 @@ class Timeline:
         return Track(name, self._track_count)
 
     def _enter(self) -> None:
-        """Enter the news; by whoever holds the lock."""
+        """Enter the news; the caller holds the lock."""
         kept = self._kept
         news = self._news
         for _ in range(len(news)):

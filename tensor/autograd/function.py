@@ -220,7 +220,7 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
         return x
     if is_first and x._node is None and not holds(call.inputs, x):
         return x
-    # It has a history that stays its own: whoever has this tensor sees no change.
+    # It has a history that stays its own: others that have this tensor see no change.
     same: Any = x
     return same.alias()
 

@@ -315,7 +315,7 @@ cdef void end_write(Buffer buffer) noexcept:
 
 
 cdef int _separate(StorageReference x) except -1:
-    """Copy the block for the storage of `x`; whoever else looked at it keeps the old one.
+    """Copy the block for the storage of `x`; others that looked at it keep the old one.
 
     It may come to nothing, if the storage changes meanwhile: the caller looks again.
     """

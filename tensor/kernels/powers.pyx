@@ -137,7 +137,7 @@ ctypedef fused real:
 cdef inline void square_or_cube(
     char* x, Py_ssize_t step, char* out, Py_ssize_t out_step, Py_ssize_t size, bint is_cube, real* _
 ) noexcept nogil:
-    """The commonest powers, in one pass. Each branch has one loop that is vectorised."""
+    """Squares and cubes, in one pass. Each branch has one loop that is vectorised."""
     cdef real value
     cdef Py_ssize_t i
     if step == sizeof(real) and out_step == sizeof(real):

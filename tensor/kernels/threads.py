@@ -1,7 +1,7 @@
 """Large work on several threads: ``in_pieces`` runs a function over ranges, here and on workers.
 
 NumPy lets go of the interpreter while it computes on a large array, so threads compute at the same time. Who
-asked works too: caller and workers take piece after piece, and whoever comes late does less. The caller
+asked works too: caller and workers take piece after piece, and one that comes late does less. The caller
 never waits for a worker that has not begun: it calls that one off.
 """
 

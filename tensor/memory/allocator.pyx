@@ -2,7 +2,7 @@
 
 NumPy takes the data memory of new arrays from a handler that belongs to the current context (NEP 49). Ours
 is set only around calls of kernels (`enter_pool`, ``with pooled():``), so other libraries' arrays stay
-NumPy's. An array refers to the handler that made it: whoever frees it, on whichever thread, gives the block
+NumPy's. An array refers to the handler that made it: to free it, on any thread, gives the block
 back here.
 
 The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpreter.

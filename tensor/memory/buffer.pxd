@@ -20,7 +20,7 @@ cdef class Buffer:
     # How many arrays outside lie over the block, and how many writes are at work.
     cdef readonly Py_ssize_t exports
     cdef readonly Py_ssize_t writers
-    # Counts writes and exchanges of memory: whoever copies sees by it that the copy is out of date.
+    # Counts writes and exchanges of memory: one who copies sees by it that the copy is out of date.
     cdef uint64_t epoch
     # Somebody else's memory; outsiders may write to it at any time.
     cdef readonly bint is_external
@@ -42,7 +42,7 @@ cdef class Buffer:
 
 
 cdef class Share:
-    # A claim on the values of a buffer: as long as it lives, whoever writes there copies first.
+    # A claim on the values of a buffer: as long as it lives, a writer copies first.
     cdef readonly Buffer buffer
     # The values that are claimed: an array over the buffer.
     cdef readonly cnp.ndarray array

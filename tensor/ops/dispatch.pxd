@@ -11,8 +11,6 @@ cdef class UnaryOp:
     cdef readonly object kernel
     # Runs the kernel on large arrays, on several threads; None if the kernel itself does.
     cdef object on_threads
-    # From how many bytes of an operand on.
-    cdef Py_ssize_t threads_from
     cdef TensorCore run(self, object x)
 
 
@@ -20,7 +18,6 @@ cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
     cdef object on_threads
-    cdef Py_ssize_t threads_from
     cdef object run(self, object x1, object x2, bint is_operator)
 
 

@@ -126,7 +126,6 @@ cdef class UnaryOp:
         self.rule = rule
         self.kernel = kernel
         self.on_threads = on_threads
-        self.threads_from = -1
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out
@@ -173,7 +172,6 @@ cdef class BinaryOp:
         self.rule = rule
         self.kernel = kernel
         self.on_threads = on_threads
-        self.threads_from = -1
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out

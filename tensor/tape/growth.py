@@ -149,7 +149,7 @@ def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
 def look_closer(node: Node) -> None:
     """Look whether the graph that ends in the new `node` is one of many passes, and warn of it once.
 
-    For whoever records ops, when `ticks` has run out, at a point where it may raise: a filter may have
+    For those that record ops, when `ticks` has run out, at a point where it may raise: a filter may have
     turned the warning into an error.
     """
     watch = _watch

@@ -118,7 +118,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
         elif source == count:
-            saved.append(out)  # whoever wraps it counts it
+            saved.append(out)  # its tensor counts it
             holds.append(None)
         else:
             value = inputs[source]

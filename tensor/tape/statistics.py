@@ -41,7 +41,7 @@ class GraphStatistics:
 
     #: How many ops are recorded; leaves are none.
     node_count: int
-    #: Of all buffers that the nodes save for backward, each once, whoever else holds it: parameters too.
+    #: Of all buffers that the nodes save for backward, each once, held by others too or not: parameters too.
     bytes_saved: int
     #: Those of them that nothing but these nodes holds: what comes back when backward frees them.
     bytes_held_alone: int
