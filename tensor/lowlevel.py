@@ -8,8 +8,9 @@ them. Read the array from ``claim``; write to the one of ``with writing(x) as ar
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import are_packed_and_alone, claim, is_alone, writing, writing_all
+from tensor.core.storage import are_packed_and_alone, claim, is_alone
 from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
+from tensor.core.writing import writing, writing_all
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads

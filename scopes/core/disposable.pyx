@@ -152,6 +152,11 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept:
     link.owner.count += 1
 
 
+cdef PyObject* member_at(Link* link) noexcept nogil:
+    """Return the object in which `link` lies; borrowed."""
+    return <PyObject*>(<char*>link - _place_of_link)
+
+
 cdef Disposable promoted(PyObject* x):
     """Return the member `x`, or None if its deallocation has begun."""
     if not scopes_try_incref(x):
@@ -252,7 +257,7 @@ cdef int register_new(Disposable x) except -1:
     cdef Counters counters = counters_of(type(x))
     cdef MemberList scope = current_scope()
     with cython.critical_section(_step_lock):
-        x.link.member = <PyObject*>x
+        x.link.is_registered = True
         scopes_enable_try_incref(<PyObject*>x)
         if scope is not None:
             x.scope = scope
@@ -270,7 +275,7 @@ cdef int register_unowned(Disposable x) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     cdef Counters counters = counters_of(type(x))
-    x.link.member = <PyObject*>x
+    x.link.is_registered = True
     scopes_enable_try_incref(<PyObject*>x)
     counters.created_outside.fetch_add(1, memory_order_relaxed)
     x.counters = counters
@@ -310,7 +315,7 @@ def register(Disposable x not None, *, bint is_owned=True):
 
 
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
-    taker.link.member = <PyObject*>taker
+    taker.link.is_registered = True
     scopes_enable_try_incref(<PyObject*>taker)
     with cython.critical_section(_step_lock):
         taker.counters = giver.counters
@@ -352,7 +357,7 @@ cdef int dispose_one(Disposable x) except -1:
     with cython.critical_section(_step_lock):
         counters = x.counters
         if counters is None:
-            if x.link.member is NULL:
+            if not x.link.is_registered:
                 _raise_unregistered(x)
             return 0
         scope = x.scope  # held to the end: its last reference may run Python code
@@ -466,7 +471,7 @@ cdef class Disposable:
         """Raise an error when there is nothing left to own; a subclass may raise its own."""
         if self.counters is not None:
             return
-        if self.link.member is NULL:
+        if not self.link.is_registered:
             _raise_unregistered(self)
         ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
         raise TensorDisposedError(
@@ -588,3 +593,7 @@ cdef class Disposable:
         elif target is not None:
             target.attach(self)
         return self
+
+# Bytes from the start of an object to its link: objects need not name themselves there.
+cdef Disposable _example = Disposable.__new__(Disposable)
+cdef Py_ssize_t _place_of_link = <char*>&_example.link - <char*><PyObject*>_example

@@ -64,7 +64,7 @@ cdef int end_resource(resource) except -1:
 cdef Held new_held(resource):
     cdef Held held = Held.__new__(Held)
     held.resource = resource
-    held.link.member = <PyObject*>held
+    held.link.is_registered = True
     return held
 
 

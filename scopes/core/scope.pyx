@@ -12,7 +12,7 @@ from scopes.core.containers cimport find
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport (
     Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
-    link_newest, list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
+    link_newest, list_of, make_current, member_at, outer_of, promoted, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.resources cimport Held, held_of, member_for, new_held, raise_all, remember, resource_of
@@ -44,7 +44,7 @@ cdef list _dispose_members(DisposeScope scope, list errors):
     while scope.members.count:
         with cython.critical_section(_step_lock):
             link = scope.members.ring.older
-            x = promoted(link.member)
+            x = promoted(member_at(link))
             if x is None:
                 # Its deallocation has begun: it counts itself, as one that was here.
                 link.was_in = True
@@ -186,7 +186,7 @@ cdef class DisposeScope(MemberList):
         with cython.critical_section(_step_lock):
             link = self.members.ring.newer
             while link is not &self.members.ring:
-                x = promoted(link.member)
+                x = promoted(member_at(link))
                 if x is not None:
                     found.append(x)
                 link = link.newer

@@ -16,8 +16,9 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
-from tensor.core.storage import claim, writing
+from tensor.core.storage import claim
 from tensor.core.tensor import TensorCore, wrap
+from tensor.core.writing import writing
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_expanded
+from tensor.core.storage cimport array_of, begin_write, claim_share, end_write, is_empty, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
@@ -61,7 +61,7 @@ cdef class _Target:
         if self.buffer is None:
             return self.made is not None
         return (
-            (<TensorCore>self.before).array is not None
+            (<TensorCore>self.before).stored is not None
             and (<TensorCore>self.before).buffer == <PyObject*>self.buffer
             and self.buffer.sharers == 1
         )
@@ -98,7 +98,7 @@ cdef int _prepare(_Target target, dict first) except -1:
     target.before = old
     if x._node is not target.arrival.node:
         return 0
-    if old is not None and (<TensorCore?>old).array is not None:
+    if old is not None and not is_empty(<TensorCore?>old):
         before = <TensorCore>old
     if before is None:
         if target.made is None or target.is_sum:
@@ -108,7 +108,7 @@ cdef int _prepare(_Target target, dict first) except -1:
     if (
         isinstance(target.arrival.value, TensorCore)
         or before._node is not None
-        or not _takes(before.array, target.arrival.value)
+        or not _takes(array_of(before), target.arrival.value)
     ):
         target.made = _sum(before, target.arrival)
         target.is_sum = True
@@ -142,7 +142,7 @@ cdef bint _commit(list targets):
             target.x.gradient = target.made
         else:
             target.buffer.epoch += 1
-            _add_in_place((<TensorCore>target.before).array, target.added)
+            _add_in_place((<TensorCore>target.before).stored, target.added)
     return True
 
 

@@ -4,9 +4,12 @@ cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
 
 from scopes.core.disposable cimport hand_over_place, register_new, register_unowned
+from tensor.core.inline_values cimport take_values
 from tensor.core.storage cimport (
     StorageReference,
+    array_of,
     claim_for_writing,
+    is_empty,
     join_ring,
     lay,
     move_storage,
@@ -58,7 +61,7 @@ cdef class TensorCore(StorageReference):
         (True, [1.0, 1.0])
         """
         cdef Handle handle = Handle.__new__(Handle)
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
         move_storage(self, handle, _MOVED)
         note_ended(self, _MOVED)
@@ -89,14 +92,14 @@ cdef class TensorCore(StorageReference):
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
         cdef Buffer buffer = new_buffer(array)
-        if self.array is None:  # also when making the buffer has run the collector
+        if is_empty(self):  # also when making the buffer has run the collector
             self._raise_disposed()
         self.let_go_of_memory()
         lay(self, array, buffer)
         self.forget_history()
 
     def _raise_if_disposed(self) -> None:
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
 
     def _raise_disposed(self):
@@ -138,7 +141,7 @@ cdef class Handle(StorageReference):
         raise TypeError("a Handle is not made by hand: write x.move_handle()")
 
     def _raise_if_disposed(self) -> None:
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
 
     def _raise_disposed(self):
@@ -158,15 +161,26 @@ def use_tensor_type(kind: type) -> None:
     tensor_type = <PyObject*>kind
 
 
-cdef inline TensorCore _new_tensor():
+cdef TensorCore new_tensor():
     # Tensor's own __new__ tells users what to write instead.
     return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>tensor_type, (), NULL)
 
 
 cpdef TensorCore wrap(cnp.ndarray array):
-    """Return a new tensor over the new `array`, counted and registered with the current scope."""
+    """Return a new tensor over the new `array`, counted and registered with the current scope.
+
+    A small one takes the values alone, and the array goes: nobody else may look at it.
+    """
+    cdef TensorCore x = new_tensor()
+    if not take_values(&x.inlined, array):
+        lay(x, array, new_buffer(array))
+    register_new(x)
+    return x
+
+
+cdef TensorCore wrap_stored(cnp.ndarray array):
     cdef Buffer buffer = new_buffer(array)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_new(x)
     return x
@@ -175,7 +189,7 @@ cpdef TensorCore wrap(cnp.ndarray array):
 cpdef TensorCore wrap_unowned(cnp.ndarray array):
     """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
     cdef Buffer buffer = new_buffer(array)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_unowned(x)
     return x
@@ -183,7 +197,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
 
 cpdef TensorCore wrap_share(Share share):
     """Return a new tensor with the values of `share`."""
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, share.array, share.buffer)
     register_new(x)
     return x
@@ -191,7 +205,7 @@ cpdef TensorCore wrap_share(Share share):
 
 cpdef TensorCore wrap_share_unowned(Share share):
     """Return what ``wrap_share`` does, owned by no scope."""
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, share.array, share.buffer)
     register_unowned(x)
     return x
@@ -215,7 +229,7 @@ def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
 
 cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
     cdef Buffer buffer = new_external(array, is_borrowed)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_new(x)
     return x
@@ -233,11 +247,11 @@ def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
     """Return a tensor over `out`, which NumPy found in `array`, that of `x`: a view, or a copy."""
-    cdef TensorCore y = _new_tensor()
+    cdef TensorCore y = new_tensor()
     cdef cnp.ndarray now
     cdef Buffer buffer
-    while x.array is not array:
-        now = x.array
+    while x.stored is not array:
+        now = x.stored
         if now is None:
             x._raise_disposed()
         # While NumPy looked, another thread's write moved `x` to memory of its own.
@@ -250,7 +264,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
         return wrap(out)
     Py_INCREF(buffer)
     y.buffer = x.buffer
-    y.array = out
+    y.stored = out
     y.history_group = x.history_group
     join_ring(y, x)
     register_new(y)
@@ -272,7 +286,8 @@ cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray
 def detached(TensorCore x not None) -> TensorCore:
     """Return a new leaf on the storage of `x`, with a history of its own."""
     global _last_group
-    cdef TensorCore y = view_of(x, x.array, x.array)
+    cdef cnp.ndarray array = array_of(x)
+    cdef TensorCore y = view_of(x, array, array)
     _last_group += 1
     y.history_group = _last_group
     return y
@@ -284,9 +299,9 @@ def detached(TensorCore x not None) -> TensorCore:
 def donate(TensorCore x not None) -> TensorCore:
     """Move all of `x`, and its place in its scope, to a new tensor whose memory the next op may use."""
     cdef TensorCore donated
-    if x.array is None:
+    if is_empty(x):
         x._raise_disposed()
-    donated = _new_tensor()
+    donated = new_tensor()
     move_storage(x, donated, "its memory was donated by donate()")
     donated.is_donated = True
     hand_over_place(x, donated)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array, require_supported
-from tensor.core.storage import claim, export, writing
+from tensor.core.storage import claim, export
 from tensor.core.tensor import TensorCore, wrap
+from tensor.core.writing import writing
 from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of

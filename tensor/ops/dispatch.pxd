@@ -3,6 +3,7 @@
 cimport numpy as cnp
 
 from tensor.core.tensor cimport TensorCore
+from tensor.ops.inline_arithmetic cimport Arithmetic
 from tensor.tape.nodes cimport Rule
 
 
@@ -18,6 +19,8 @@ cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
     cdef object on_threads
+    # What of it is done without NumPy for few elements.
+    cdef Arithmetic arithmetic
     cdef object run(self, object x1, object x2, bint is_operator)
 
 

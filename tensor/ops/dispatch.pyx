@@ -7,12 +7,13 @@ share memory, ``overwrite`` those that write in place.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.storage cimport array_of, begin_write, claim_share, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
+from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline
 from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
@@ -48,9 +49,10 @@ function_of = {}
 
 cdef inline object _operand(object x):
     if is_tensor(x):
-        if (<TensorCore>x).array is None:
+        array = array_of(<TensorCore>x)
+        if array is None:
             (<TensorCore>x)._raise_disposed()
-        return (<TensorCore>x).array
+        return array
     if isinstance(x, (float, int, complex)):
         return x
     if isinstance(x, (np.ndarray, np.generic)):
@@ -172,10 +174,15 @@ cdef class BinaryOp:
         self.rule = rule
         self.kernel = kernel
         self.on_threads = on_threads
+        self.arithmetic = arithmetic_of(kernel)
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out
         cdef Py_ssize_t nbytes
+        if self.arithmetic != NO_ARITHMETIC:
+            computed = compute_inline(self.arithmetic, x1, x2)
+            if computed is not None:
+                return computed
         a = _operand(x1)
         b = _operand(x2)
         if a is NotImplemented or b is NotImplemented:
@@ -223,7 +230,7 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
+        out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.stored))
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         failure = _told(rule.name, error, arrays)
     finally:
@@ -247,7 +254,7 @@ cdef str _USED = "the op that it was donated to has used it"
 
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     """Return a tensor over `out`, which lies in the buffer of `donor`, and leave `donor` empty."""
-    cdef TensorCore y = view_of(donor, donor.array, out)
+    cdef TensorCore y = view_of(donor, donor.stored, out)
     if node is not None:
         if node.plan.saves_out:
             node.save_output(out, new_share(<Buffer>y.buffer, out))
@@ -327,7 +334,7 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
     `parameters` are what the derivative asks for, in that order.
     """
     cdef object out
-    cdef cnp.ndarray array = x.array
+    cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
     failure = None
@@ -360,7 +367,7 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
 
 def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
     """Return the new tensor `y` with the history of what `rule` makes of `x`; nothing is saved for it."""
-    y._node = record_view(rule, x, y.array, ())
+    y._node = record_view(rule, x, array_of(y), ())
     return y
 
 
@@ -382,11 +389,11 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
         others = relatives(x)
         require_writable_history(rule.name, x, others)
         # What the derivative needs of the old values is claimed before the write, which then copies.
-        node = record(rule, inputs, x.array, parameters)
+        node = record(rule, inputs, array_of(x), parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
     buffer = begin_write(x)
-    array = x.array  # at once: another thread may dispose x before it is written
+    array = x.stored  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
         write(array)
@@ -411,7 +418,7 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
 def write_plainly(TensorCore x not None, write) -> None:
     """Let `write` change the array of `x` in place, without history."""
     cdef Buffer buffer = begin_write(x)
-    cdef cnp.ndarray array = x.array  # at once: another thread may dispose x before it is written
+    cdef cnp.ndarray array = x.stored  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
         write(array)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.storage import claim, writing
+from tensor.core.storage import claim
 from tensor.core.tensor import TensorCore
+from tensor.core.writing import writing
 from tensor.kernels.context import run_kernel
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign

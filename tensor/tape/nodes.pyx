@@ -4,7 +4,7 @@ cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 
-from tensor.core.storage cimport StorageReference
+from tensor.core.storage cimport StorageReference, array_of, is_empty
 from tensor.memory.allocator cimport report_overhead_by
 
 from weakref import ref
@@ -167,7 +167,7 @@ cdef class Leaf(Node):
     """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
 
     def __init__(self, StorageReference x not None):
-        array = <object>x.array
+        array = <object>array_of(x)
         self.shape = array.shape
         self.dtype = array.dtype
         self.home = ref(x)
@@ -219,7 +219,7 @@ def nodes_alive() -> int:
 
 def become_leaf(StorageReference x not None) -> None:
     """Let gradients gather at `x` from now on."""
-    if x.array is None:
+    if is_empty(x):
         x._raise_disposed()
     x.gradient = None
     x._node = Leaf(x)

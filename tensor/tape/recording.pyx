@@ -4,7 +4,7 @@ cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
 from tensor.core.storage cimport claim_share, share_of
-from tensor.core.tensor cimport TensorCore, is_tensor, wrap
+from tensor.core.tensor cimport TensorCore, is_tensor, wrap, wrap_stored
 from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
@@ -212,9 +212,12 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     """Return a new tensor over the new array `out` with the history `node`, which may be None."""
-    cdef TensorCore x = wrap(out)
-    if node is not None:
-        if node.plan.saves_out:
-            node.save_output(out, new_share(<Buffer>x.buffer, out))
-        x._node = node
+    cdef TensorCore x
+    if node is None:
+        return wrap(out)
+    # With its array: backward, and the ops that follow, will ask for it.
+    x = wrap_stored(out)
+    if node.plan.saves_out:
+        node.save_output(out, new_share(<Buffer>x.buffer, out))
+    x._node = node
     return x
