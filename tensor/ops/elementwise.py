@@ -58,6 +58,7 @@ __all__ = [
     "equal",
     "erf",
     "erfc",
+    "erfinv",
     "exp",
     "exp2",
     "expm1",
@@ -240,6 +241,7 @@ class Elementwise(TensorCore):
         "logsigmoid", special.logsigmoid, "log(sigmoid(x)) without overflow.", "[-1000.0]", "[-1000.0]"
     )
     erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]")
+    erfinv, erfinv_ = unary("erfinv", special.erfinv, "the inverse of the error function.", "[0.0]", "[0.0]")
     erfc, erfc_ = unary("erfc", special.erfc, "1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
 
     # Complex numbers
@@ -379,6 +381,7 @@ sigmoid = Elementwise.sigmoid
 logsigmoid = Elementwise._logsigmoid
 erf = Elementwise.erf
 erfc = Elementwise.erfc
+erfinv = Elementwise.erfinv
 conj = Elementwise.conj
 equal = Elementwise.eq
 not_equal = Elementwise.ne
