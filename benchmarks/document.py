@@ -92,7 +92,8 @@ def _run(runs: Runs) -> str:
     return (
         f"Measured on {report['date'][:10]}: {machine['cpu']}, {machine['cpu_count']} cores, "
         f"{machine['system']} on {machine['architecture']}; {machine['threads']} threads for each contender. "
-        f"Python {versions['python']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}.{quick}{left_out}"
+        f"Python {versions['python']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}."
+        f"{quick}{left_out}"
     )
 
 
