@@ -13,7 +13,7 @@ import numpy as np
 
 from tensor._dtypes import float16, float32
 from tensor.kernels.splitting import least, step_for
-from tensor.kernels.threads import in_pieces
+from tensor.kernels.pieces import in_pieces
 from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 
 from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.powers import integer_power
-from tensor.kernels.threads import in_pieces, threads
+from tensor.kernels import threads as _threads
+from tensor.kernels.pieces import in_pieces, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -186,40 +187,8 @@ def configure_threads(
 
 
 def set_num_threads(n: int) -> None:
-    """Let `n` threads compute on large arrays; 1 leaves all to the thread that asks.
-
-    The libraries below NumPy (BLAS) have threads and settings of their own.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> before = tensor.get_num_threads()
-    >>> tensor.set_num_threads(1)
-    >>> tensor.get_num_threads()
-    1
-    >>> tensor.set_num_threads(before)
-    """
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"set_num_threads takes an int, not {type(n).__name__}")
-    if n < 1:
-        raise ValueError(f"set_num_threads: at least 1 thread computes, not {n}: write 1 for no other")
-    threads.count = n
+    _threads.set_num_threads(n)
     least.clear()
-
-
-def get_num_threads() -> int:
-    """Return how many threads compute on large arrays.
-
-    At first as many as the process may use cores, at most 8, or the number in the environment variable
-    ``OMP_NUM_THREADS``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.get_num_threads() >= 1
-    True
-    """
-    return threads.count
 
 
 # By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
