@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels.masks import keep_nonzero, keep_true
-from tensor.kernels.powers import integer_power
 from tensor.kernels import threads as _threads
+from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.pieces import in_pieces, threads
+from tensor.kernels.powers import integer_power
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -86,7 +86,7 @@ def configure_threads(*, awake_microseconds=None):
         )
     if not 0 <= awake_microseconds <= LONGEST:
         raise ValueError(
-            f"configure_threads: awake_microseconds is from 0 to {LONGEST} (a second), not {awake_microseconds!r}"
+            f"configure_threads: awake_microseconds is from 0 to {LONGEST}, not {awake_microseconds!r}"
         )
     awake_nanoseconds.store(<int64_t> (1000 * awake_microseconds))
 
@@ -118,7 +118,7 @@ _read_awake_time()
 prepare_for_forks()
 
 
-# --- Who takes which piece, for tests of the pool ------------------------------------------------------------
+# --- Who takes which piece, for tests of the pool -----------------------------------------------------------
 
 cdef extern from *:
     """
