@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate
 
 import numpy as np
 
+from tensor.kernels import arithmetic
 from tensor.kernels.context import run_kernel
-from tensor.kernels.power import power
+from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
+from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.splitting import on_threads
+from tensor.kernels.ufuncs import COMPILED
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import BinaryOp, UnaryOp, apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
@@ -38,13 +39,17 @@ def _example(call: str, result: str) -> str:
     return f"\n\nExamples\n--------\n>>> import tensor\n>>> tensor.{call}.tolist()\n{result}\n"
 
 
-def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what runs `kernel` on several threads, if it is a ufunc."""
-    return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
-
-
-def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, result: str) -> Unary:
-    run = OPS[name] = UnaryOp(RULES[name], kernel, _on_threads(kernel))
+def _unary(
+    name: str,
+    kernel: Callable[[Any], Any],
+    summary: str,
+    data: str,
+    result: str,
+    compiled: UnaryKernel | None = None,
+) -> Unary:
+    if compiled is None and isinstance(found := COMPILED.get(kernel), UnaryKernel):
+        compiled = found
+    run = OPS[name] = UnaryOp(RULES[name], kernel, compiled)
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
@@ -60,7 +65,8 @@ def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, res
 def _binary(
     name: str, kernel: Callable[[Any, Any], Any], summary: str, x1: str, x2: str, result: str
 ) -> Binary:
-    run = OPS[name] = BinaryOp(RULES[name], kernel, _on_threads(kernel))
+    compiled = COMPILED.get(kernel)
+    run = OPS[name] = BinaryOp(RULES[name], kernel, compiled if isinstance(compiled, BinaryKernel) else None)
 
     def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
@@ -74,11 +80,6 @@ def _binary(
         + _example(f"{name}(tensor.tensor({x1}), {x2})", result)
     )
     return function
-
-
-def reciprocal_root(x: Any) -> Any:
-    """Return 1 / sqrt(x)."""
-    return np.reciprocal(np.sqrt(x))
 
 
 # Arithmetic
@@ -135,7 +136,7 @@ log1p = _unary("log1p", np.log1p, "Return log(1 + x), precise near 0.", "[0.0]",
 log2 = _unary("log2", np.log2, "Return the logarithm to base 2.", "[8.0]", "[3.0]")
 log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[1.0]", "[0.0]")
 sqrt = _unary("sqrt", np.sqrt, "Return the square root.", "[9.0]", "[3.0]")
-rsqrt = _unary("rsqrt", reciprocal_root, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
+rsqrt = _unary("rsqrt", arithmetic.reciprocal_root, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
 
 # Trigonometry, in radians
 

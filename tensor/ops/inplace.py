@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensor.kernels import special
-from tensor.kernels.powers import integer_power, whole_exponent
+from tensor.kernels import arithmetic, special
 from tensor.kernels.special import relu_of
-from tensor.kernels.splitting import split_in_place
+from tensor.kernels.ufuncs import compute_into
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import operand, overwrite, write_plainly
@@ -68,12 +67,8 @@ def _binary(name: str, ufunc: np.ufunc, *, operator: bool = False) -> Callable[[
         def write(array: Array) -> None:
             # The other's array only now: making room for the write may have moved it.
             given = operand(other)
-            n = whole_exponent(array, given) if ufunc is np.power else None
             try:
-                if n is None:
-                    split_in_place(ufunc, (array, given), array)
-                else:
-                    split_in_place(integer_power, (array, n), array)
+                compute_into(ufunc, (array, given), array)
             except (TypeError, ValueError, OverflowError) as error:
                 raise _misfit(name, error, array, given) from None
 
@@ -106,7 +101,7 @@ def _unary(name: str, kernel: Callable[..., Any], summary: str, x: str, result: 
 
     def into(array: Array) -> None:
         try:
-            split_in_place(kernel, (array,), array)
+            compute_into(kernel, (array,), array)
         except (TypeError, ValueError) as error:
             raise _misfit(name, error, array) from None
 
@@ -199,7 +194,7 @@ class InPlace(Writing):
     log2_ = _unary("log2", np.log2, "Take logarithms to base 2 in place.", "[8.0]", "[3.0]")
     log10_ = _unary("log10", np.log10, "Take logarithms to base 10 in place.", "[1.0]", "[0.0]")
     sqrt_ = _unary("sqrt", np.sqrt, "Take square roots in place.", "[9.0]", "[3.0]")
-    rsqrt_ = _unary("rsqrt", f.reciprocal_root, "Take 1 / sqrt(x) in place.", "[4.0]", "[0.5]")
+    rsqrt_ = _unary("rsqrt", arithmetic.reciprocal_root, "Take 1 / sqrt(x) in place.", "[4.0]", "[0.5]")
     sin_ = _unary("sin", np.sin, "Take sines in place.", "[0.0]", "[0.0]")
     cos_ = _unary("cos", np.cos, "Take cosines in place.", "[0.0]", "[1.0]")
     tan_ = _unary("tan", np.tan, "Take tangents in place.", "[0.0]", "[0.0]")
