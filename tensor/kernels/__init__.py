@@ -7,8 +7,8 @@ derivatives see it. ``in_pieces`` computes on several threads.
 
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
+from tensor.kernels.pieces import in_pieces
 from tensor.kernels.special import relu_of, sigmoid
-from tensor.kernels.threads import in_pieces
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels.power import power
+from tensor.kernels.powers import power
 from tensor.kernels.scatter_add import spread
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import float16, float32
+from tensor.kernels.pieces import in_pieces
 from tensor.kernels.splitting import least, step_for
-from tensor.kernels.threads import in_pieces
 from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:

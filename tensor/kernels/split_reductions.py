@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels.pieces import in_pieces, threads
 from tensor.kernels.splitting import least, step_for
-from tensor.kernels.threads import in_pieces, threads
 from tensor.memory.allocator import empty
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.core.tensor import TensorCore
-from tensor.kernels import special
+from tensor.kernels import arithmetic, exponentials, gaussian, special
 from tensor.kernels.context import run_kernel
-from tensor.kernels.power import power
-from tensor.kernels.powers import integer_power, whole_exponent
+from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.splitting import split_in_place
+from tensor.kernels.ufuncs import compute_into
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
@@ -100,6 +99,7 @@ __all__ = [
     "sigmoid",
     "sign",
     "signbit",
+    "silu",
     "sin",
     "sinh",
     "sqrt",
@@ -112,19 +112,11 @@ __all__ = [
 ]
 
 
-def _reciprocal_root(x: Any) -> Any:
-    return np.reciprocal(np.sqrt(x))
-
-
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would find that half way.
         raise ValueError("Integers to negative integer powers are not allowed.")
-    n = whole_exponent(x1, x2)
-    if n is None:
-        split_in_place(np.power, (x1, x2), x1)
-    else:
-        split_in_place(integer_power, (x1, n), x1)
+    compute_into(np.power, (x1, x2), x1)
 
 
 def _write_abs(x: Array) -> Any:
@@ -160,13 +152,7 @@ class Elementwise(TensorCore):
         "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
     )
     pow, pow_ = binary(
-        "pow",
-        power,
-        "`x1` to the power `x2`.",
-        "[2.0, 3.0]",
-        "2",
-        "[4.0, 9.0]",
-        kernel_in_place=_write_power,
+        "pow", power, "`x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]", kernel_in_place=_write_power
     )
     maximum = binary_function("maximum", np.maximum, "the larger of each pair.", "[1, 5]", "3", "[3, 5]")
     minimum = binary_function("minimum", np.minimum, "the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
@@ -216,7 +202,7 @@ class Elementwise(TensorCore):
     log2, log2_ = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
     log10, log10_ = unary("log10", np.log10, "the logarithm to base 10.", "[1.0]", "[0.0]")
     sqrt, sqrt_ = unary("sqrt", np.sqrt, "the square root.", "[9.0]", "[3.0]")
-    rsqrt, rsqrt_ = unary("rsqrt", _reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
+    rsqrt, rsqrt_ = unary("rsqrt", arithmetic.reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
 
     # Trigonometry, in radians
 
@@ -235,14 +221,43 @@ class Elementwise(TensorCore):
 
     # Activations and special functions
 
-    relu, relu_ = unary("relu", special.relu_of, "the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]")
-    sigmoid, sigmoid_ = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).", "[0.0]", "[0.5]")
-    _logsigmoid = unary_function(
-        "logsigmoid", special.logsigmoid, "log(sigmoid(x)) without overflow.", "[-1000.0]", "[-1000.0]"
+    relu, relu_ = unary(
+        "relu",
+        special.relu_of,
+        "the larger of `x` and 0.",
+        "[-1.0, 2.0]",
+        "[0.0, 2.0]",
+        compiled=arithmetic.relu,
     )
-    erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]")
+    sigmoid, sigmoid_ = unary(
+        "sigmoid",
+        special.sigmoid,
+        "1 / (1 + exp(-x)).",
+        "[0.0]",
+        "[0.5]",
+        compiled=exponentials.sigmoid,
+    )
+    _silu = unary_function(
+        "silu", special.silu, "x * sigmoid(x).", "[0.0]", "[0.0]", compiled=exponentials.silu
+    )
+    _logsigmoid = unary_function(
+        "logsigmoid",
+        special.logsigmoid,
+        "log(sigmoid(x)) without overflow.",
+        "[-1000.0]",
+        "[-1000.0]",
+        compiled=exponentials.logsigmoid,
+    )
+    erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]", compiled=gaussian.erf)
     erfinv, erfinv_ = unary("erfinv", special.erfinv, "the inverse of the error function.", "[0.0]", "[0.0]")
-    erfc, erfc_ = unary("erfc", special.erfc, "1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
+    erfc, erfc_ = unary(
+        "erfc",
+        special.erfc,
+        "1 - erf(x), precise for large `x`.",
+        "[0.0]",
+        "[1.0]",
+        compiled=gaussian.erfc,
+    )
 
     # Complex numbers
 
@@ -378,6 +393,7 @@ acosh = Elementwise.acosh
 atanh = Elementwise.atanh
 relu = Elementwise.relu
 sigmoid = Elementwise.sigmoid
+silu = Elementwise._silu
 logsigmoid = Elementwise._logsigmoid
 erf = Elementwise.erf
 erfc = Elementwise.erfc
