@@ -1,12 +1,12 @@
 """Cross entropy and negative log-likelihood.
 
-The usual case, a batch of logits and class indices, is computed in one piece: what is saved beside the logits is
-two figures a row. All others are made of the logarithms of softmax, as in PyTorch.
+The usual case, a batch of logits and class indices, is computed in one piece: what is saved beside the logits
+is two figures a row. All others are made of the logarithms of softmax, as in PyTorch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 

@@ -1,13 +1,23 @@
 """Softmax, its logarithm, the logarithm of a sum of exponentials, and cross entropy, of plain arrays.
 
-Each is read once or twice, by rows, on several threads where that pays; no bit of what comes out depends on their
-number. The kernels are in `softmax.cpp`.
+Each is read once or twice, by rows, on several threads where that pays; no bit of what comes out depends on
+their number. The kernels are in `softmax.cpp`.
 """
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 
-from tensor.kernels.axes cimport Axis, Kernel, kind_of, new_array, new_like, new_reduced, one_axis, run, some_axes
+from tensor.kernels.axes cimport (
+    Axis,
+    Kernel,
+    kind_of,
+    new_array,
+    new_like,
+    new_reduced,
+    one_axis,
+    run,
+    some_axes,
+)
 from tensor.kernels.simd cimport simd_level
 
 import numpy as np
@@ -178,7 +188,7 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x`, for the gradient `g` of the mean; all others as ``cross_entropy`` has them."""
+    """Return the gradient of `x` for the gradient `g` of the mean; all others as ``cross_entropy`` has them."""
     cdef cnp.ndarray out
     cdef CrossEntropyWork work
     cdef Py_ssize_t count = cnp.PyArray_DIM(x, 0)
