@@ -12,11 +12,6 @@ namespace {
 constexpr ptrdiff_t block = 1024;
 
 template <typename T>
-T minus_infinity() {
-    return as<T>(Constants<T>::infinity) * T(-1);
-}
-
-template <typename T>
 Pack<T> exp(Pack<T> a) {
     return map(a, [](auto x) { return exp(x); });
 }
@@ -50,14 +45,14 @@ template <typename T>
 T top_of(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
     P tops[4];
-    for (P& top : tops) top = P::of(minus_infinity<T>());
+    for (P& top : tops) top = P::of(-infinity<T>());
     ptrdiff_t i = 0;
     for (; i + 4 * P::size <= n; i += 4 * P::size)
         for (int k = 0; k < 4; ++k) tops[k] = larger(tops[k], P::load(x + i + k * P::size));
     each_pack<T>(
         n - i, [&](ptrdiff_t j) { tops[0] = larger(tops[0], P::load(x + i + j)); },
         [&](ptrdiff_t j, ptrdiff_t left) {
-            tops[1] = larger(tops[1], P::load_first(x + i + j, left, minus_infinity<T>()));
+            tops[1] = larger(tops[1], P::load_first(x + i + j, left, -infinity<T>()));
         });
     return largest(larger(larger(tops[0], tops[1]), larger(tops[2], tops[3])));
 }
@@ -92,7 +87,7 @@ double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
         return sum_of<T>(
             n, [&](ptrdiff_t i) { return exp(P::load(x + i) - start); },
             [&](ptrdiff_t i, ptrdiff_t left) {
-                return exp(P::load_first(x + i, left, minus_infinity<T>()) - start);
+                return exp(P::load_first(x + i, left, -infinity<T>()) - start);
             });
     return sum_of<T>(
         n,
@@ -102,7 +97,7 @@ double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
             return e;
         },
         [&](ptrdiff_t i, ptrdiff_t left) {
-            const P e = exp(P::load_first(x + i, left, minus_infinity<T>()) - start);
+            const P e = exp(P::load_first(x + i, left, -infinity<T>()) - start);
             e.store_first(out + i, left);
             return e;
         });
@@ -224,7 +219,7 @@ struct Columns {
     // not finite. Rows are read once: where a larger one comes, the sum so far is multiplied by what it is less.
     void tops_and_sums(const T* x, P* tops, P* sums) const {
         for (int j = 0; j < packs; ++j) {
-            tops[j] = P::of(minus_infinity<T>());
+            tops[j] = P::of(-infinity<T>());
             sums[j] = P::of(0);
         }
         for (ptrdiff_t i = 0; i < rows; i += together) {
@@ -235,7 +230,7 @@ struct Columns {
                     for (int k = 0; k < together; ++k) value[k] = load(x, i + k, j);
                 else
                     for (int k = 0; k < together; ++k)
-                        value[k] = k < some ? load(x, i + k, j) : P::of(minus_infinity<T>());
+                        value[k] = k < some ? load(x, i + k, j) : P::of(-infinity<T>());
                 for (int k = 0; k < together; ++k) top = larger(top, value[k]);
                 const P start = finite_or_0(top);
                 P all = exp(value[0] - start);
@@ -268,7 +263,7 @@ void softmax_columns(const Columns<T>& c, const T* x, T* out) {
     using P = Pack<T>;
     P tops[Columns<T>::most], sums[Columns<T>::most];
     if (c.rows * chunk_bytes <= cached_bytes) {
-        for (int j = 0; j < c.packs; ++j) tops[j] = P::of(minus_infinity<T>());
+        for (int j = 0; j < c.packs; ++j) tops[j] = P::of(-infinity<T>());
         for (ptrdiff_t i = 0; i < c.rows; ++i)
             for (int j = 0; j < c.packs; ++j) tops[j] = larger(tops[j], c.load(x, i, j));
         c.add_up(sums, [&](ptrdiff_t i, int j) {

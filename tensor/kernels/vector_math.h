@@ -17,7 +17,7 @@ struct Constants;
 template <>
 struct Constants<float> {
     static constexpr int mantissa = 23;
-    static constexpr std::int32_t bias = 127, infinity = 0x7f800000;
+    static constexpr std::int32_t bias = 127;
     // Added to a number, it rounds it to an integer, which is then in the last bits.
     static constexpr float rounding = 12582912.0f;
     static constexpr float log2e = 1.44269504088896340736f;
@@ -31,7 +31,7 @@ struct Constants<float> {
 template <>
 struct Constants<double> {
     static constexpr int mantissa = 52;
-    static constexpr std::int64_t bias = 1023, infinity = 0x7ff0000000000000;
+    static constexpr std::int64_t bias = 1023;
     static constexpr double rounding = 6755399441055744.0;
     static constexpr double log2e = 1.44269504088896340736;
     static constexpr double ln2_high = 0.69314718048553914, ln2_low = 7.4406171100123968e-11;
@@ -139,10 +139,10 @@ inline R log(R x) {
     // log(1 + f) = f - f**2 / 2 + s * (f**2 / 2 + z * polynomial), which cancels least
     const R tail = s * fma(z, log_polynomial(z, T()), half);
     R y = fma(n, splat<R>(C::ln2_high), f - (half - fma(n, splat<R>(C::ln2_low), tail)));
-    const R infinity = as<R>(Bits{} + C::infinity);
-    y = x == infinity ? infinity : y;
-    y = x == zero ? zero - infinity : y;
-    y = x < zero ? infinity - infinity : y;
+    const R endless = splat<R>(infinity<T>());
+    y = x == endless ? endless : y;
+    y = x == zero ? zero - endless : y;
+    y = x < zero ? endless - endless : y;
     return x != x ? x : y;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <math.h>
 
 #if defined(__AVX2__) && !defined(_MSC_VER)
 #include <immintrin.h>
@@ -96,6 +97,11 @@ inline To as(From x) {
     return y;
 }
 
+template <typename T>
+constexpr T infinity() {
+    return sizeof(T) == sizeof(float) ? T(HUGE_VALF) : T(HUGE_VAL);
+}
+
 // The larger; `a` where `b` is nan, `b` where `a` is.
 template <typename R>
 inline R larger(R a, R b) {
@@ -141,6 +147,11 @@ struct Pack {
 
     void store(T* to) const {
         for (int i = 0; i < parts; ++i) std::memcpy(to + i * width, &part[i], sizeof(Register));
+    }
+
+    // A pack, or where not all of it is there its first `left` elements.
+    static Pack load_up_to(const T* x, ptrdiff_t left, T rest = 0) {
+        return left >= size ? load(x) : load_first(x, left, rest);
     }
 
     // The first `n` elements of `x`, fewer than a pack has, then `rest`.
@@ -215,23 +226,46 @@ inline Pack<T> fma(Pack<T> a, Pack<T> b, Pack<T> c) {
     return c;
 }
 
-// The lanes joined by halves: 0 with 8, 1 with 9 ..., then 0 with 4 ...
+// The lanes joined by halves: 0 with 8, 1 with 9 ..., then 0 with 4 ... `f` takes numbers, and registers too.
+template <typename T, typename Function>
+inline T join_numbers(const T* values, int count, Function f) {
+    T left[16];
+    for (int i = 0; i < count; ++i) left[i] = values[i];
+    for (int half = count / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) left[i] = f(left[i], left[i + half]);
+    return left[0];
+}
+
+template <typename T, typename R, typename Function>
+inline T join_register(R x, Function f) {
+#if defined(__GNUC__)
+    if constexpr (sizeof(R) > 16) {
+        typedef T Half __attribute__((vector_size(sizeof(R) / 2)));
+        Half low, high;
+        std::memcpy(&low, &x, sizeof(Half));
+        std::memcpy(&high, reinterpret_cast<const char*>(&x) + sizeof(Half), sizeof(Half));
+        return join_register<T>(f(low, high), f);
+    }
+#endif
+    T values[sizeof(R) / sizeof(T)];
+    std::memcpy(values, &x, sizeof(R));
+    return join_numbers(values, sizeof(R) / sizeof(T), f);
+}
+
 template <typename T, typename Function>
 inline T join(Pack<T> a, Function f) {
-    T values[Pack<T>::size];
-    a.store(values);
-    for (int half = Pack<T>::size / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) values[i] = f(values[i], values[i + half]);
-    return values[0];
+    for (int half = Pack<T>::parts / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) a.part[i] = f(a.part[i], a.part[i + half]);
+    return join_register<T>(a.part[0], f);
 }
 
 template <typename T>
 inline T sum(Pack<T> a) {
-    return join(a, [](T x, T y) { return x + y; });
+    return join(a, [](auto x, auto y) { return x + y; });
 }
 template <typename T>
 inline T largest(Pack<T> a) {
-    return join(a, [](T x, T y) { return larger(x, y); });
+    return join(a, [](auto x, auto y) { return x > y ? x : y; });
 }
 
 }  // namespace
