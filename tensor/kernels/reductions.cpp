@@ -395,7 +395,8 @@ void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
 
 // --- Mean and sum of squared deviations ------------------------------------------------------------------------
 
-// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979).
+// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979). Means are relative to the
+// first element of their channel, so that they lose nothing where elements lie far from 0.
 struct Moments {
     double count, mean, squares;
 };
@@ -411,7 +412,7 @@ inline Moments moments_around(double around, double sum, double squares, double 
 }
 
 template <typename T>
-Moments moments_of_block(const T* x, ptrdiff_t n) {
+Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
     using P = Pack<T>;
     const double total = sum(sum_of_block<T>(
         0, n, [&](ptrdiff_t i) { return P::load(x + i); },
@@ -431,22 +432,22 @@ Moments moments_of_block(const T* x, ptrdiff_t n) {
         sums[0] = sums[0] + d;
         squares[0] = fma(d, d, squares[0]);
     }
-    return moments_around(around, sum(sums[0] + sums[1]), sum(squares[0] + squares[1]), static_cast<double>(n));
+    return moments_around(around - origin, sum(sums[0] + sums[1]), sum(squares[0] + squares[1]), static_cast<double>(n));
 }
 
 template <typename T>
-Moments moments_of_run(const T* x, ptrdiff_t n) {
+Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
     return by_halves<Moments>(
         0, ceil_of(n, block),
         [&](ptrdiff_t i) {
             const ptrdiff_t start = i * block;
-            return moments_of_block(x + start, n - start < block ? n - start : block);
+            return moments_of_block(x + start, n - start < block ? n - start : block, origin);
         },
         join_moments);
 }
 
 template <typename T>
-void moments_of_columns(const Columns<T>& c, double* means, double* squares) {
+void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
     // So many rows of 1,024 floats are in the second cache when they are read again.
     constexpr ptrdiff_t rows_again = 32;
@@ -470,7 +471,8 @@ void moments_of_columns(const Columns<T>& c, double* means, double* squares) {
             all.store(q);
             const ptrdiff_t left = c.count - j * P::size;
             for (ptrdiff_t k = 0; k < left && k < P::size; ++k) {
-                Moments found = moments_around(a[k], s[k], q[k], static_cast<double>(count));
+                Moments found = moments_around(
+                    double(a[k]) - origins[j * P::size + k], s[k], q[k], static_cast<double>(count));
                 double &mean = means[j * P::size + k], &square = squares[j * P::size + k];
                 if (start > 0) found = join_moments({static_cast<double>(start), mean, square}, found);
                 mean = found.mean;
@@ -487,11 +489,12 @@ void moment_units(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t unit = start; unit < end; ++unit) {
         if (are_columns(work.shape)) {
             const Columns<T> c(work, x, unit);
-            moments_of_columns(c, work.first + c.state, work.second + c.state);
+            moments_of_columns(c, x + c.state % c.stride, work.first + c.state, work.second + c.state);
         } else {
+            const double origin = x[unit / work.parts.parts * work.shape.inner];
             const Moments found = of_part<Moments>(
-                work.shape, work.parts, unit, [&](ptrdiff_t at, ptrdiff_t n) { return moments_of_run(x + at, n); },
-                join_moments);
+                work.shape, work.parts, unit,
+                [&](ptrdiff_t at, ptrdiff_t n) { return moments_of_run(x + at, n, origin); }, join_moments);
             work.first[unit] = found.mean;
             work.second[unit] = found.squares;
         }
@@ -522,7 +525,9 @@ void end_moments(void* context, ptrdiff_t start, ptrdiff_t end) {
             },
             join_moments);
         static_cast<T*>(work.out)[channel] = static_cast<T>(found.squares / work.divisor);
-        if (work.other != nullptr) static_cast<T*>(work.other)[channel] = static_cast<T>(found.mean);
+        if (work.other == nullptr) continue;
+        const double origin = static_cast<const T*>(work.x)[channel * work.shape.inner];
+        static_cast<T*>(work.other)[channel] = static_cast<T>(origin + found.mean);
     }
 }
 

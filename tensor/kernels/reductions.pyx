@@ -1,8 +1,8 @@
 """Sums, means, extremes and variances of plain arrays over some axes.
 
-Of float32 and float64 in C order; all else is NumPy's, and each function returns None for it. They read an array
-once, on several threads where that pays; no bit of what comes out depends on their number. The kernels are in
-`reductions.cpp`, and how they see an array is told in `channels.h`.
+Of float32 and float64 in C order; all else is NumPy's, and each function returns None for it. They read an
+array once, on several threads where that pays; no bit of what comes out depends on their number. The kernels
+are in `reductions.cpp`, and how they see an array is told in `channels.h`.
 """
 
 cimport numpy as cnp
@@ -89,7 +89,7 @@ cdef int _run(Kernel kernel, Kernel end, ReductionWork* work, Py_ssize_t nbytes)
 
 
 cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks) except -1:
-    """Tell whether `axis`, None for all, is seen as channels, of as many `blocks` of `a`, one behind the other."""
+    """Tell whether `axis`, None for all, can be seen as channels of so many `blocks` of `a`."""
     cdef Axis along
     cdef int i, ndim = cnp.PyArray_NDIM(a), start = ndim, end = 0, kept = 0
     if cnp.PyArray_SIZE(a) == 0 or kind_of(a) < 0:
@@ -124,12 +124,13 @@ cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks)
 
 
 cdef cnp.ndarray _reduced(
-    const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims, int typenum, double divisor
+    const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims, int typenum,
+    double divisor,
 ):
     """Return what the kernels make of `a`, of the dtype of `a` for -1; None where NumPy has to."""
     cdef ReductionWork work
     cdef Channels shape
-    cdef Py_ssize_t blocks, i, size
+    cdef Py_ssize_t blocks, size
     cdef cnp.ndarray out
     cdef int kind
     if not _find(a, axis, &shape, &blocks):
@@ -141,7 +142,7 @@ cdef cnp.ndarray _reduced(
     work.out = cnp.PyArray_DATA(out)
     work.other = NULL
     work.divisor = divisor
-    for i in range(blocks):
+    for _ in range(blocks):
         work.shape = shape
         _run(kernels[kind], ends[kind], &work, size)
         work.x = <const char*>work.x + size
@@ -180,7 +181,7 @@ def min_over(cnp.ndarray a not None, axis, bint keepdims):
 
 
 def var_over(cnp.ndarray a not None, axis, bint keepdims, double correction):
-    """Return the variance over `axis`, as ``sum_over``: squared deviations over the count less `correction`."""
+    """Return the variance over `axis`: the sum of squared deviations over the count less `correction`."""
     return _reduced(
         _kernels.moments, _kernels.end_moments, a, axis, keepdims, -1, _count(a, axis) - correction
     )
@@ -200,12 +201,12 @@ cdef cnp.ndarray _places(
     const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims
 ):
     # Along rows NumPy is as quick; of so few columns it is too.
-    if axis is None or one_result_each(a, axis) or cnp.PyArray_DIM(a, axis) >= 1 << 31:
+    if axis is None or _is_last(a, axis) or cnp.PyArray_DIM(a, axis) >= 1 << 31:
         return None
     return _reduced(kernels, ends, a, axis, keepdims, cnp.NPY_INT64, 1)
 
 
-cdef bint one_result_each(cnp.ndarray a, int axis) noexcept:
+cdef bint _is_last(cnp.ndarray a, int axis) noexcept:
     cdef int i
     for i in range(axis + 1, cnp.PyArray_NDIM(a)):
         if cnp.PyArray_DIM(a, i) != 1:

@@ -188,7 +188,7 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x` for the gradient `g` of the mean; all others as ``cross_entropy`` has them."""
+    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``cross_entropy``."""
     cdef cnp.ndarray out
     cdef CrossEntropyWork work
     cdef Py_ssize_t count = cnp.PyArray_DIM(x, 0)
