@@ -102,6 +102,7 @@ class Functions:
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
+    softmax = scans.softmax
     spread = _spread
     sqrt = elementwise.sqrt
     square = elementwise.square

@@ -9,6 +9,7 @@ import numpy as np
 from tensor.kernels.powers import power
 from tensor.kernels.scatter_add import spread
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
+from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
 
 
 class Namespace:
@@ -25,6 +26,9 @@ class Namespace:
         setattr(self, name, found)
         return found
 
+    cross_entropy_backward = staticmethod(cross_entropy_backward)
+    log_softmax_backward = staticmethod(log_softmax_backward)
+    softmax_backward = staticmethod(softmax_backward)
     spread = staticmethod(spread)
     keep_where = staticmethod(keep_where)
     pow = staticmethod(power)
