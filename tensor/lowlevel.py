@@ -14,13 +14,14 @@ from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
 from tensor.memory.buffer import owner_of
+from tensor.ops.affine import apply_affine, apply_affine_then_relu
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, record_after, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -35,6 +36,8 @@ __all__ = [
     "RemovableHandle",
     "TensorCore",
     "apply",
+    "apply_affine",
+    "apply_affine_then_relu",
     "are_packed_and_alone",
     "as_dtype",
     "become_leaf",
@@ -51,7 +54,6 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
-    "record_after",
     "require_supported",
     "run_kernel",
     "shown",

@@ -194,7 +194,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     return _complete(node, out, answer)
 
 
-def record_after(Rule rule not None, before, cnp.ndarray out not None):
+cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
 
     The op was computed in the memory of its input; its derivative needs `out` alone.
@@ -206,8 +206,7 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out for _ in plan.saves]
-    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
+    return _new_node(rule, plan, (before,), [out] * len(plan.saves), [None] * len(plan.saves), out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
