@@ -8,11 +8,12 @@ them. Read the array from ``claim``; write to the one of ``with writing(x) as ar
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import are_packed_and_alone, claim, is_alone, writing, writing_all
+from tensor.core.storage import claim, writing, writing_all
 from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
+from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
 from tensor.ops.affine import apply_affine, apply_affine_then_relu
 from tensor.ops.dispatch import apply, overwrite
@@ -34,11 +35,11 @@ __all__ = [
     "Key",
     "Leaf",
     "RemovableHandle",
+    "Step",
     "TensorCore",
     "apply",
     "apply_affine",
     "apply_affine_then_relu",
-    "are_packed_and_alone",
     "as_dtype",
     "become_leaf",
     "claim",
@@ -46,7 +47,6 @@ __all__ = [
     "default_generator",
     "define",
     "explain",
-    "is_alone",
     "is_inexact",
     "is_recomputing",
     "is_recording",
