@@ -8,6 +8,7 @@ them. Read the array from ``claim``; write to the one of ``with writing(x) as ar
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
+from tensor.autograd.leaves import clear_gradients
 from tensor.core.storage import claim, writing, writing_all
 from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor.creation.random import default_generator, numbers_of
@@ -43,6 +44,7 @@ __all__ = [
     "as_dtype",
     "become_leaf",
     "claim",
+    "clear_gradients",
     "configure_threads",
     "default_generator",
     "define",

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nn.module.gradients import clear_gradients
 from nn.optim.pieces import in_real_pieces
 from scopes import current_dispose_scope
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, Step, TensorCore, claim, wrap_claim, wrap_unowned
+from tensor.lowlevel import Leaf, Step, TensorCore, claim, clear_gradients, wrap_claim, wrap_unowned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
