@@ -4,7 +4,6 @@ cimport numpy as cnp
 
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
-from tensor.memory.buffer cimport empty
 
 import numpy as np
 
@@ -28,6 +27,9 @@ cdef extern from "tensor/kernels/affine.h" namespace "disposescope::kernels" nog
 cdef const Affine* _kernels = affine_kernels_of(simd_level)
 cdef object _matmul = np.matmul
 cdef object _add = np.add
+
+cdef enum:
+    MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
 
 # Elements that a thread takes at a time: some 5 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 15
@@ -53,7 +55,7 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
             f"{(<object>weight).shape}, and the input's last dimension must be in_features; reshape the "
             "input, or build the layer with other sizes"
         )
-    if bias is not None and bias.shape != (cnp.PyArray_DIM(weight, 0),):
+    if bias is not None and not _is_one_each(<cnp.ndarray?>bias, cnp.PyArray_DIM(weight, 0)):
         raise ValueError(
             f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
         )
@@ -73,6 +75,10 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
     return out
 
 
+cdef inline bint _is_one_each(cnp.ndarray bias, Py_ssize_t count) noexcept:
+    return cnp.PyArray_NDIM(bias) == 1 and cnp.PyArray_DIM(bias, 0) == count
+
+
 cdef inline bint _is_plain(cnp.ndarray array) noexcept:
     """Tell whether the loops here take `array`: single or double floats, one behind the other."""
     cdef int number = cnp.PyArray_TYPE(array)
@@ -84,21 +90,32 @@ cdef inline bint _is_alike(cnp.ndarray array, cnp.ndarray other) noexcept:
 
 
 cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
-    cdef int ndim = cnp.PyArray_NDIM(x)
-    cdef Py_ssize_t rows, columns = cnp.PyArray_DIM(weight, 0), inner = cnp.PyArray_DIM(weight, 1)
-    cdef cnp.ndarray out
-    if ndim < 2 or not _is_plain(x) or not _is_alike(weight, x) or cnp.PyArray_SIZE(x) == 0:
+    cdef int i, ndim = cnp.PyArray_NDIM(x)
+    cdef Py_ssize_t rows = 1, columns = cnp.PyArray_DIM(weight, 0), inner = cnp.PyArray_DIM(weight, 1)
+    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef cnp.ndarray out, by
+    if (
+        ndim < 2
+        or ndim > MOST_DIMENSIONS
+        or not _is_plain(x)
+        or not _is_alike(weight, x)
+        or cnp.PyArray_SIZE(x) == 0
+    ):
         result = _matmul(x, cnp.PyArray_SwapAxes(weight, 0, 1))
         return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
-    rows = cnp.PyArray_SIZE(x) // inner
-    out = empty((*(<object>x).shape[:ndim - 1], columns), <object>cnp.PyArray_DESCR(x))
-    flat_x, flat_out = x, out
-    if ndim > 2:  # of which NumPy would make a product each
-        flat_x, flat_out = (<object>x).reshape(rows, inner), (<object>out).reshape(rows, columns)
+    for i in range(ndim - 1):
+        shape[i] = cnp.PyArray_DIM(x, i)
+        rows *= shape[i]
+    shape[ndim - 1] = columns
+    out = cnp.PyArray_EMPTY(ndim, shape, cnp.PyArray_TYPE(x), 0)
     if _pays_to_transpose(rows, columns, inner):
-        _matmul(flat_x, _transposed(weight), flat_out)
+        by = _transposed(weight)
     else:
-        _matmul(flat_x, cnp.PyArray_SwapAxes(weight, 0, 1), flat_out)
+        by = cnp.PyArray_SwapAxes(weight, 0, 1)
+    if ndim == 2:
+        _matmul(x, by, out)
+    else:  # of which NumPy would make a product each
+        _matmul((<object>x).reshape(rows, inner), by, (<object>out).reshape(rows, columns))
     return out
 
 

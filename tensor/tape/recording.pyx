@@ -87,10 +87,14 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
     tensor.
     """
-    cdef list nodes = [], wanted = [], saved, holds
+    cdef list nodes, wanted, saved, holds
     cdef Plan plan
     cdef Py_ssize_t count
     cdef bint is_wanted = False
+    answer = recorder()
+    if not answer or not rule.is_differentiable or not _is_inexact(out):
+        return None
+    nodes, wanted = [], []
     # Loops, not list comprehensions: where memory is short in those, Cython 3.3 lets go of an item twice.
     for x in inputs:
         node = _node_of(x)
@@ -100,11 +104,6 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not is_wanted:
         return None
     count = len(nodes)
-    if not rule.is_differentiable or not _is_inexact(out):
-        return None
-    answer = recorder()
-    if not answer:
-        return None
     plan = rule.plan(tuple(wanted))
     if not plan.saves:
         return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
