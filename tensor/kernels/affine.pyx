@@ -157,3 +157,37 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
     with nogil:  # `out` is new, nobody else has it; who passed `bias` holds it
         parallel_for(size // columns, max(1, _AT_ONCE // columns), kernel, &finish)
     return 0
+
+
+# --- Derivatives: functions for the table of rules ----------------------------------------------------------
+
+
+def affine_by_input(xp, g, weight):
+    """Return the gradient of the input of an affine map; `g` is that of its output."""
+    if g.ndim <= 2:
+        return xp.matmul(g, weight)
+    *sizes, _ = g.shape
+    return xp.reshape(xp.matmul(_rows(xp, g), weight), (*sizes, weight.shape[1]))
+
+
+def affine_by_weight(xp, g, input):
+    """Return the gradient of the weight."""
+    if type(g) is cnp.ndarray and cnp.PyArray_NDIM(<cnp.ndarray>g) == 2:
+        return _matmul(cnp.PyArray_SwapAxes(<cnp.ndarray>g, 0, 1), input)
+    if g.ndim != 2:
+        g, input = _rows(xp, g), _rows(xp, input)
+    return xp.matmul(g.mT, input)
+
+
+def affine_by_bias(xp, g):
+    """Return the gradient of the bias, whose rows are yet to be added up."""
+    return g if g.ndim <= 2 else _rows(xp, g)
+
+
+cdef object _rows(object xp, object x):
+    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    cdef Py_ssize_t rows = 1
+    *sizes, columns = x.shape
+    for n in sizes:
+        rows *= <Py_ssize_t>n
+    return xp.reshape(x, (rows, columns))
