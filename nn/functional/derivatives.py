@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels import empty
+from tensor.kernels import affine_by_bias, affine_by_input, affine_by_weight, empty
 from tensor.kernels.normalization import as_one_dtype, normalize_channels_backward, normalize_rows_backward
 from tensor.lowlevel import RULES, define
 
@@ -23,12 +23,6 @@ __all__ = ["RULES"]
 def _rows(xp: Any, x: Any) -> Any:
     """Return `x` with all dimensions but the last joined, also where one has no elements."""
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
-
-
-def _weight_of_linear(xp: Any, g: Any, input: Any) -> Any:
-    if g.ndim != 2:
-        g, input = _rows(xp, g), _rows(xp, input)
-    return xp.matmul(g.mT, input)
 
 
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
@@ -53,12 +47,7 @@ def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
     return mask
 
 
-define(
-    "linear",
-    input=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=_weight_of_linear,
-    bias=lambda xp, g: g,
-)
+define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_bias)
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
