@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import shown
-from tensor.kernels import arithmetic, exponentials, gaussian, special
+from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
-from tensor.kernels.special import relu_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import UnaryOp, apply, operand
-from tensor.ops.elementwise import _unary
 from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
@@ -21,25 +19,7 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
-relu = _unary(
-    "relu", relu_of, "Return the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]", arithmetic.relu
-)
-sigmoid = _unary(
-    "sigmoid", special.sigmoid, "Return 1 / (1 + exp(-x)).", "[0.0]", "[0.5]", exponentials.sigmoid
-)
-logsigmoid = _unary(
-    "logsigmoid",
-    special.logsigmoid,
-    "Return log(sigmoid(x)) without overflow.",
-    "[1000.0]",
-    "[-0.0]",
-    exponentials.logsigmoid,
-)
-silu = _unary("silu", special.silu, "Return x * sigmoid(x).", "[0.0]", "[0.0]", exponentials.silu)
-erf = _unary("erf", special.erf, "Return the error function.", "[0.0]", "[0.0]", gaussian.erf)
-erfc = _unary(
-    "erfc", special.erfc, "Return 1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]", gaussian.erfc
-)
+_silu = UnaryOp(RULES["silu"], special.silu, exponentials.silu)
 _gelu = UnaryOp(RULES["gelu"], special.gelu, gaussian.gelu)
 _gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, gaussian.gelu_by_tanh)
 
@@ -70,6 +50,18 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
     return apply(rule, lambda a: _elu(_real("elu", a), alpha), (x,), alpha=alpha)
+
+
+def silu(x: Any, /) -> Tensor:
+    """Return x * sigmoid(x).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.silu(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _silu(x)
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

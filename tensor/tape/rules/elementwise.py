@@ -258,6 +258,7 @@ define("silu", x=lambda xp, g, x: xp.slope("silu", g, x, _silu))
 define("gelu", x=lambda xp, g, x: xp.slope("gelu", g, x, _gelu))
 define("gelu_by_tanh", x=lambda xp, g, x: xp.slope("gelu_by_tanh", g, x, _gelu_by_tanh))
 define("erf", x=lambda xp, g, x: xp.slope("erf", g, x, _erf))
+define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 
 # Constant almost everywhere: a gradient of zero, as in PyTorch
