@@ -118,22 +118,19 @@ define(
     weight=lambda xp, g, normal: g * normal,
 )
 
-# Losses of classes: `slope`, the derivative of the mean by logits, is (softmax - one at the target) / batch.
+# Losses of classes: the derivative of the mean by logits is (softmax - one at the target) / batch.
 
 
-def _slope(xp: Any, g: Any, out: Any, target: Any) -> Any:
-    batch, classes = out.shape
+def _cross_entropy(xp: Any, g: Any, input: Any, target: Any, tops: Any, sums: Any) -> Any:
+    if not xp.is_recorded:
+        return xp.cross_entropy_backward(g, input, target, tops, sums)
+    batch, classes = input.shape
     at_target = xp.expand_dims(target, axis=1) == xp.arange(classes)
-    softmax = xp.where(at_target, out + 1 / batch, out)  # divided by batch
-    return softmax * (g - batch * xp.sum(softmax * g, axis=1, keepdims=True))
+    softmax = xp.softmax(input, axis=1)
+    return xp.where(at_target, softmax - 1, softmax) * (g / batch)
 
 
-define(
-    "cross_entropy",
-    derived={"slope": {"input": _slope}},
-    input=lambda xp, g, slope: slope * g,
-    target=None,
-)
+define("cross_entropy", input=_cross_entropy, target=None)
 define(
     "nll_loss",
     input=lambda xp, g, key, counts, shape: xp.spread(

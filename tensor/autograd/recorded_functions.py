@@ -119,6 +119,7 @@ class Functions:
     sin = elementwise.sin
     sinh = elementwise.sinh
     slope = staticmethod(_slope)
+    softmax = scans.softmax
     spread = _spread
     sqrt = elementwise.sqrt
     square = elementwise.square

@@ -9,6 +9,7 @@ import numpy as np
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
 from tensor.kernels.scatter_add import spread
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
+from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,9 @@ class Namespace:
     square = arithmetic.square
     subtract = arithmetic.subtract
     tanh = exponentials.tanh
+    cross_entropy_backward = staticmethod(cross_entropy_backward)
+    log_softmax_backward = staticmethod(log_softmax_backward)
+    softmax_backward = staticmethod(softmax_backward)
     spread = staticmethod(spread)
     keep_where = staticmethod(keep_where)
     pow = powers.power
