@@ -88,8 +88,17 @@ cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
     return loops.of_floats if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT else loops.of_doubles
 
 
-cdef inline bint _as_number(object x, int type_of_array, double* number) noexcept:
-    """Whether `x` takes the dtype of the array beside it; then it is stored."""
+cdef bint _is_one_value(cnp.ndarray x) noexcept:
+    """Whether all elements are in one place: of a scalar, or of one that was expanded, as gradients of sums are."""
+    cdef int i
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_STRIDE(x, i) != 0 or cnp.PyArray_DIM(x, i) == 0:
+            return False
+    return _is_float(x) and cnp.PyArray_ISBEHAVED_RO(x)
+
+
+cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
+    """Whether `x` is one number for all elements of the array `beside` it, of its dtype; then it is stored."""
     if type(x) is float:
         number[0] = <double> x
         return True
@@ -99,15 +108,17 @@ cdef inline bint _as_number(object x, int type_of_array, double* number) noexcep
             return False
         number[0] = <double> x
         return True
-    if type(x) is cnp.ndarray and cnp.PyArray_NDIM(<cnp.ndarray> x) == 0:
-        if cnp.PyArray_TYPE(<cnp.ndarray> x) != type_of_array or not is_plain(x):
-            return False
-        if type_of_array == cnp.NPY_FLOAT:
-            number[0] = (<float*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
-        else:
-            number[0] = (<double*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
-        return True
-    return False
+    if type(x) is not cnp.ndarray or not _is_one_value(<cnp.ndarray> x):
+        return False
+    if cnp.PyArray_TYPE(<cnp.ndarray> x) != cnp.PyArray_TYPE(beside):
+        return False
+    if cnp.PyArray_NDIM(<cnp.ndarray> x) != 0 and not cnp.PyArray_SAMESHAPE(<cnp.ndarray> x, beside):
+        return False
+    if cnp.PyArray_TYPE(beside) == cnp.NPY_FLOAT:
+        number[0] = (<float*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
+    else:
+        number[0] = (<double*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
+    return True
 
 
 @cython.final
@@ -150,11 +161,11 @@ cdef class BinaryKernel:
         cdef cnp.ndarray shaped
         operands.columns = 1
         operands.b = NULL
-        if is_plain(a) and _as_number(b, cnp.PyArray_TYPE(<cnp.ndarray> a), &operands.number):
+        if is_plain(a) and _as_number(b, <cnp.ndarray> a, &operands.number):
             loops = &self._loops.array_and_number
             shaped = a
             operands.a = cnp.PyArray_DATA(shaped)
-        elif is_plain(b) and _as_number(a, cnp.PyArray_TYPE(<cnp.ndarray> b), &operands.number):
+        elif is_plain(b) and _as_number(a, <cnp.ndarray> b, &operands.number):
             loops = &self._loops.number_and_array
             shaped = b
             operands.b = cnp.PyArray_DATA(shaped)
@@ -189,6 +200,14 @@ cdef class BinaryKernel:
             return result
         return self.plain(a, b) if out is None else self.plain(a, b, out=out)
 
+    def over(self, a, b):
+        """Return the result in the memory of the array `a` if it can lie there, else in new memory."""
+        if type(a) is cnp.ndarray:
+            result = self.run(a, b, a)
+            if result is not None:
+                return result
+        return self(a, b)
+
 
 cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
     """Return how long `b` is if it is one row that goes with all rows of `a`, else 0."""
@@ -216,9 +235,16 @@ cdef class SlopeKernel:
 
     cdef cnp.ndarray run(self, object g, object x, double number, cnp.ndarray out):
         cdef Operands operands
-        if not is_plain(g) or not is_plain(x) or not _is_alike(g, x):
+        if not is_plain(x) or type(g) is not cnp.ndarray:
             return None
-        if out is None:
+        if cnp.PyArray_TYPE(g) != cnp.PyArray_TYPE(x) or not cnp.PyArray_SAMESHAPE(g, x):
+            return None
+        if not is_plain(g) or not _is_alike(g, x):
+            # A copy in the order of `x`, of which nobody else knows.
+            out = new_like(<cnp.ndarray> x)
+            cnp.PyArray_CopyInto(out, <cnp.ndarray> g)
+            g = out
+        elif out is None:
             out = new_like(<cnp.ndarray> g)
         elif not may_write(out, <cnp.ndarray> g, x):
             return None
@@ -234,8 +260,13 @@ cdef class SlopeKernel:
         )
         return out
 
-    def __call__(self, g, x, out=None, double number=0.0):
-        return self.run(g, x, number, out)
+    def __call__(self, g, x, double number=0.0):
+        return self.run(g, x, number, None)
+
+    def over(self, g, x, double number=0.0):
+        """Return the result in the memory of `g` if it can lie there, else in new memory."""
+        result = self.run(g, x, number, g) if type(g) is cnp.ndarray else None
+        return self.run(g, x, number, None) if result is None else result
 
 
 cdef UnaryKernel unary_kernel(Loops loops, Py_ssize_t bytes_in_piece, object plain):

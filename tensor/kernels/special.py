@@ -119,17 +119,8 @@ def erfc(x: Array) -> Any:
 def erfinv(x: Array) -> Any:
     """Return y with erf(y) = `x`; infinite at -1 and 1, not a number beyond."""
     x = _real("the error function", x)
-    return _erfinv64(x.astype(np.float64)).astype(x.dtype)
-
-
-def gelu(x: Array) -> Any:
-    """Return x times the normal distribution's function at `x`."""
-    return _applied(gaussian.gelu, _real("gelu", x))
-
-
-def gelu_by_tanh(x: Array) -> Any:
-    """Return the approximation of `gelu` by a hyperbolic tangent."""
-    return _applied(gaussian.gelu_by_tanh, _real("gelu", x))
+    out: Array = _erfinv64(np.atleast_1d(x).astype(np.float64)).astype(x.dtype)
+    return out.reshape(x.shape)
 
 
 def _erfinv64(x: Array) -> Any:
@@ -144,11 +135,23 @@ def _erfinv64(x: Array) -> Any:
     return np.copysign(np.where(y <= 0.85, inner, outer), x)
 
 
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Any:
-    out = x * coefficients[0]
+def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+    out = np.multiply(x, coefficients[0])
     for c in coefficients[1:-1]:
-        out = (out + c) * x
-    return out + coefficients[-1]
+        out += c
+        out *= x
+    out += coefficients[-1]
+    return out
+
+
+def gelu(x: Array) -> Any:
+    """Return x times the normal distribution's function at `x`."""
+    return _applied(gaussian.gelu, _real("gelu", x))
+
+
+def gelu_by_tanh(x: Array) -> Any:
+    """Return the approximation of `gelu` by a hyperbolic tangent."""
+    return _applied(gaussian.gelu_by_tanh, _real("gelu", x))
 
 
 def sigmoid(x: Array) -> Any:

@@ -1,4 +1,4 @@
-"""Which compiled kernel computes what a ufunc of NumPy does."""
+"""Which compiled kernel computes what a ufunc, or a function of `tensor.kernels.special`, does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels import arithmetic, exponentials
+from tensor.kernels import arithmetic, exponentials, gaussian, special
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
@@ -32,6 +32,15 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     np.log: exponentials.log,
     np.tanh: exponentials.tanh,
     np.power: power,
+    arithmetic.reciprocal_root: arithmetic.reciprocal_root,
+    special.erf: gaussian.erf,
+    special.erfc: gaussian.erfc,
+    special.gelu: gaussian.gelu,
+    special.gelu_by_tanh: gaussian.gelu_by_tanh,
+    special.logsigmoid: exponentials.logsigmoid,
+    special.relu_of: arithmetic.relu,
+    special.sigmoid: exponentials.sigmoid,
+    special.silu: exponentials.silu,
 }
 
 

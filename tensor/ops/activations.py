@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import shown
-from tensor.kernels import gaussian, special
+from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import UnaryOp, apply, operand
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
+_silu = UnaryOp(RULES["silu"], special.silu, exponentials.silu)
 _gelu = UnaryOp(RULES["gelu"], special.gelu, gaussian.gelu)
 _gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, gaussian.gelu_by_tanh)
 
@@ -49,6 +50,18 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
     return apply(rule, lambda a: _elu(_real("elu", a), alpha), (x,), alpha=alpha)
+
+
+def silu(x: Any, /) -> Tensor:
+    """Return x * sigmoid(x).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.silu(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _silu(x)
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.core.tensor import TensorCore
-from tensor.kernels import arithmetic, exponentials, gaussian, special
+from tensor.kernels import arithmetic, special
 from tensor.kernels.context import run_kernel
 from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.ufuncs import compute_into
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
@@ -99,7 +98,6 @@ __all__ = [
     "sigmoid",
     "sign",
     "signbit",
-    "silu",
     "sin",
     "sinh",
     "sqrt",
@@ -116,7 +114,7 @@ def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would find that half way.
         raise ValueError("Integers to negative integer powers are not allowed.")
-    compute_into(np.power, (x1, x2), x1)
+    power(x1, x2, x1)
 
 
 def _write_abs(x: Array) -> Any:
@@ -152,7 +150,13 @@ class Elementwise(TensorCore):
         "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
     )
     pow, pow_ = binary(
-        "pow", power, "`x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]", kernel_in_place=_write_power
+        "pow",
+        power,
+        "`x1` to the power `x2`.",
+        "[2.0, 3.0]",
+        "2",
+        "[4.0, 9.0]",
+        kernel_in_place=_write_power,
     )
     maximum = binary_function("maximum", np.maximum, "the larger of each pair.", "[1, 5]", "3", "[3, 5]")
     minimum = binary_function("minimum", np.minimum, "the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
@@ -221,43 +225,14 @@ class Elementwise(TensorCore):
 
     # Activations and special functions
 
-    relu, relu_ = unary(
-        "relu",
-        special.relu_of,
-        "the larger of `x` and 0.",
-        "[-1.0, 2.0]",
-        "[0.0, 2.0]",
-        compiled=arithmetic.relu,
-    )
-    sigmoid, sigmoid_ = unary(
-        "sigmoid",
-        special.sigmoid,
-        "1 / (1 + exp(-x)).",
-        "[0.0]",
-        "[0.5]",
-        compiled=exponentials.sigmoid,
-    )
-    _silu = unary_function(
-        "silu", special.silu, "x * sigmoid(x).", "[0.0]", "[0.0]", compiled=exponentials.silu
-    )
+    relu, relu_ = unary("relu", special.relu_of, "the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]")
+    sigmoid, sigmoid_ = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).", "[0.0]", "[0.5]")
     _logsigmoid = unary_function(
-        "logsigmoid",
-        special.logsigmoid,
-        "log(sigmoid(x)) without overflow.",
-        "[-1000.0]",
-        "[-1000.0]",
-        compiled=exponentials.logsigmoid,
+        "logsigmoid", special.logsigmoid, "log(sigmoid(x)) without overflow.", "[-1000.0]", "[-1000.0]"
     )
-    erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]", compiled=gaussian.erf)
+    erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]")
     erfinv, erfinv_ = unary("erfinv", special.erfinv, "the inverse of the error function.", "[0.0]", "[0.0]")
-    erfc, erfc_ = unary(
-        "erfc",
-        special.erfc,
-        "1 - erf(x), precise for large `x`.",
-        "[0.0]",
-        "[1.0]",
-        compiled=gaussian.erfc,
-    )
+    erfc, erfc_ = unary("erfc", special.erfc, "1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
 
     # Complex numbers
 
@@ -393,7 +368,6 @@ acosh = Elementwise.acosh
 atanh = Elementwise.atanh
 relu = Elementwise.relu
 sigmoid = Elementwise.sigmoid
-silu = Elementwise._silu
 logsigmoid = Elementwise._logsigmoid
 erf = Elementwise.erf
 erfc = Elementwise.erfc

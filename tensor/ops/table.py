@@ -65,16 +65,15 @@ def unary(
     x: str,
     y: str,
     *,
-    compiled: UnaryKernel | None = None,
     kernel_in_place: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Return the function `name` of one operand and its form in place.
 
     `result` completes "Return ..." in the documentation; the example is that for the data `x` the function
-    gives `y`. `compiled` computes the same for the arrays that it is for; many ufuncs of NumPy have such a
-    kernel without its being named here.
+    gives `y`. `kernel` may be a ufunc, which then writes to `out` itself. What is compiled of it
+    (`tensor.kernels.ufuncs`) is asked first.
     """
-    return unary_function(name, kernel, result, x, y, compiled=compiled), _write_unary(
+    return unary_function(name, kernel, result, x, y), _write_unary(
         name, kernel_in_place or kernel, result, x, y
     )
 
@@ -101,19 +100,10 @@ def binary(
 
 
 @_makes(_unary)
-def unary_function(
-    name: str,
-    kernel: Callable[[Any], Any],
-    result: str,
-    x: str,
-    y: str,
-    *,
-    compiled: UnaryKernel | None = None,
-) -> Any:
+def unary_function(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
     """Return the function `name` of one operand, for which there is no form in place."""
-    if compiled is None and isinstance(found := COMPILED.get(kernel), UnaryKernel):
-        compiled = found
-    run = OPS[name] = UnaryOp(RULES[name], kernel, compiled)
+    compiled = COMPILED.get(kernel)
+    run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
@@ -167,7 +157,7 @@ def _documented(function: Callable[..., Any], name: str, text: str, call: str, y
 def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: str) -> Callable[[Any], Any]:
     rule = RULES[name]
 
-    def split(array: Array) -> None:
+    def overwrite_with(array: Array) -> None:
         try:
             compute_into(kernel, (array,), array)
         except (TypeError, ValueError) as error:
@@ -179,7 +169,7 @@ def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: 
             raise of_other_dtype(name, out.dtype, array)
         array[...] = out
 
-    write = split if isinstance(kernel, np.ufunc) else copy
+    write = overwrite_with if isinstance(kernel, np.ufunc) else copy
 
     def method(x: TensorCore, /) -> TensorCore:
         if x._array is None:
