@@ -206,7 +206,7 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out for _ in plan.saves]
+    saved = [out] * len(plan.saves)
     return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
 
 
