@@ -1,9 +1,10 @@
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple, final
 
 _T = TypeVar("_T")
 _Arguments = TypeVarTuple("_Arguments")
 
+@final
 class Guard:
     def __new__(cls) -> Guard: ...
     def is_held_here(self) -> bool: ...

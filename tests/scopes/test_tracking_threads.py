@@ -52,7 +52,7 @@ class Hearing:
 
 
 def make(kept: list[Lease], count: int) -> None:
-    for _ in range(count):
+    while len(kept) < count:
         kept.append(Lease())
 
 
