@@ -86,10 +86,12 @@ cdef cnp.ndarray laid_out(cnp.ndarray array):
 
 
 cdef cnp.ndarray compact_copy(cnp.ndarray array):
+    cdef list once = []
     if not is_expanded(array):
         return laid_out(array)
-    once = tuple([slice(None) if stride else slice(0, 1) for stride in (<object>array).strides])
-    return np.broadcast_to(laid_out(array[once]), (<object>array).shape)
+    for stride in (<object>array).strides:
+        once.append(slice(None) if stride else slice(0, 1))
+    return np.broadcast_to(laid_out(array[tuple(once)]), (<object>array).shape)
 
 
 cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept:

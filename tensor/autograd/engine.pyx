@@ -338,9 +338,10 @@ cdef class Backward:
                     function, arguments + 1, <size_t>count | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
                 )
             else:
-                found = function(
-                    space, g, *[saved[p] if p >= 0 else number if p == -1 else shape for p in places]
-                )
+                many = [space, g]
+                for place in places:
+                    many.append(saved[<Py_ssize_t>place] if place >= 0 else number if place == -1 else shape)
+                found = function(*many)
             if found is not None:
                 self._take(after, fitting(found, after), arrival, root, is_sole, saved, node, i)
                 found = None

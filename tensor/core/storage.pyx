@@ -529,14 +529,16 @@ def _holders():
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue
-        names = {type(x).__name__ for x in members_of(buffer)}
+        names = set()
+        for x in members_of(buffer):
+            names.add(type(x).__name__)
         if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
             names.add("Tensor")
         if (<Buffer>buffer).shares:
             names.add("the graph")
         root = (<Buffer>buffer).root
-        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
         is_pinned = (<Buffer>buffer).sharers == 0
+        shape = (<object>root).shape
         yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
 
 

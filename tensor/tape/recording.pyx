@@ -205,7 +205,8 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     if not answer:
         return None
     plan = rule.plan((True,))
-    return _new_node(rule, plan, (before,), [out] * len(plan.saves), [None] * len(plan.saves), out, answer)
+    saved = [out] * len(plan.saves)
+    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
