@@ -12,35 +12,18 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from scopes._statistics import statistics
-from scopes.tracking import tracking
+from scopes.tracking import meters, tracking
 from scopes.tracking.plots import draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from os import PathLike
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
-
-_figures: list[Callable[[], tuple[int, int]]] = []
-
-
-def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
-    """Let timelines ask ``figures()`` for the bytes that are live now, and the bytes that are cached.
-
-    It is asked at most every millisecond and after large creations, so some 50 us are well spent. What
-    several packages say is added.
-
-    Examples
-    --------
-    >>> from scopes.lowlevel import measure_memory_by
-    >>> measure_memory_by(lambda: (0, 0))
-    """
-    _figures.append(figures)
-
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
 # a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
@@ -278,7 +261,7 @@ class Timeline:
             self._sampled_at = at
             self._change = 0
             live = cached = 0
-            for figures in _figures:
+            for figures in meters.memory_figures:
                 more_live, more_cached = figures()
                 live += more_live
                 cached += more_cached

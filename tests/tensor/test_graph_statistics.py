@@ -1,6 +1,5 @@
 """What graphs are said to keep, against what they really give back."""
 
-import dataclasses
 import gc
 import pickle
 import threading
@@ -306,5 +305,5 @@ def test_printed_figures_are_a_table():
 def test_figures_are_frozen_and_go_through_pickle():
     found = autograd.graph_statistics(leaf().exp())
     assert pickle.loads(pickle.dumps(found)) == found
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="set"):
         found.node_count = 3
