@@ -78,8 +78,8 @@ class Timeline:
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
         # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
-        # An eighth of the room is theirs. Ends may be as many again: the collector finds many at once, also
-        # while somebody enters.
+        # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
+        # also while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
         self._enough = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
@@ -226,7 +226,7 @@ class Timeline:
                 finally:
                     self._entered_by = 0
                     self._entering.release()
-                most += len(news)  # what the collector has found meanwhile takes nobody's room
+                most += len(news)  # what the collector has found meanwhile displaces no other event
         if len(news) < most:
             news.append(event)
         else:

@@ -14,7 +14,7 @@ from tensor.autograd.arrivals cimport (
     Arrival,
     add_array,
     compact_copy,
-    laid_out,
+    contiguous_copy,
     let_go,
     may_be_written,
     moved,
@@ -360,7 +360,7 @@ cdef class Backward:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
                     # The tensor that the value is of may be written to once the node holds it no longer.
-                    out = laid_out(out)
+                    out = contiguous_copy(out)
                     is_owned = True
                     break
         if self.anomalies is not None:
@@ -438,7 +438,7 @@ cdef class Backward:
             return wrap(array)
         if own.share is not None and not is_expanded(array):
             return wrap_share(new_share(own.share.buffer, array))
-        return wrap(compact_copy(array) if compact else laid_out(array))
+        return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
     cdef int _through_hooks(self, Node node, Arrival arrival) except -1:
         """Let the gradient be what the hooks of `node` make of it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
-from tensor.kernels.scatter_add import spread
+from tensor.kernels.scatter_add import scatter_add
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
@@ -39,8 +39,8 @@ def _real(x: Any) -> Any:
     return x.real if x.dtype.kind == "c" else x
 
 
-def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
-    return apply(RULES["spread"], lambda array: spread(array, key, shape), (values,), key=key)
+def _scatter_add(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
+    return apply(RULES["scatter_add"], lambda array: scatter_add(array, key, shape), (values,), key=key)
 
 
 def _keep_where(x: Any, mask: Any) -> Any:
@@ -102,7 +102,7 @@ class Functions:
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
-    spread = _spread
+    scatter_add = _scatter_add
     sqrt = elementwise.sqrt
     square = elementwise.square
     stack = stack

@@ -216,7 +216,12 @@ class _Column:
 
 
 def _nested(
-    array: Array, indent: int, options: PrintOptions, is_summary: bool, write: Callable[[Any], str], room: int
+    array: Array,
+    indent: int,
+    options: PrintOptions,
+    is_summary: bool,
+    write: Callable[[Any], str],
+    width: int,
 ) -> str:
     if array.ndim == 0:
         return write(array.item())
@@ -228,11 +233,11 @@ def _nested(
         items = [write(value) for value in starts.tolist()]
         if is_cut:
             items += [" ..." if edge else "...", *map(write, ends.tolist())]
-        in_line = max(1, (options.linewidth - indent) // room)
+        in_line = max(1, (options.linewidth - indent) // width)
         lines = [", ".join(items[i : i + in_line]) for i in range(0, len(items), in_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = [_nested(part, indent + 1, options, is_summary, write, room) for part in starts]
+    parts = [_nested(part, indent + 1, options, is_summary, write, width) for part in starts]
     if is_cut:
-        parts += ["...", *(_nested(part, indent + 1, options, is_summary, write, room) for part in ends)]
+        parts += ["...", *(_nested(part, indent + 1, options, is_summary, write, width) for part in ends)]
     between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
     return "[" + between.join(parts) + "]"

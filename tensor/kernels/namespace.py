@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensor.kernels.power import power
-from tensor.kernels.scatter_add import spread
+from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 
 
@@ -25,7 +25,7 @@ class Namespace:
         setattr(self, name, found)
         return found
 
-    spread = staticmethod(spread)
+    scatter_add = staticmethod(scatter_add)
     keep_where = staticmethod(keep_where)
     pow = staticmethod(power)
     where = staticmethod(where)

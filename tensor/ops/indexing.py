@@ -94,7 +94,7 @@ class Indexing(Operators):
         given = _readied(self, value)
 
         def write(array: Array) -> None:
-            # A tensor's array only now: making room for the write may have moved it.
+            # A tensor's array only now: what is shared is copied before the write, which may have moved it.
             source: Any = given._array if isinstance(given, TensorCore) else given
             try:
                 array[where] = source

@@ -40,7 +40,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
     with writing(out) as target:
-        # The operands only now: making room for the write may have moved them.
+        # The operands only now: what is shared is copied before the write, which may have moved them.
         arrays = [operand(x) for x in operands]
         try:
             run_kernel(kernel, *arrays, out=target)

@@ -135,7 +135,7 @@ cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     if plan.saves:
@@ -158,7 +158,7 @@ cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_first if before2 is None else rule.of_second if before1 is None else rule.of_both
+    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
     if plan is None:
         plan = rule.plan((before1 is not None, before2 is not None))
     if plan.saves:
@@ -182,7 +182,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     answer = recorder()
     if not answer:
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     node = Node.__new__(Node)
