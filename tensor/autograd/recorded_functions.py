@@ -14,7 +14,6 @@ from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
-from tensor.ops.elementwise import erf, sigmoid
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES
@@ -70,7 +69,7 @@ class Functions:
     cumulative_prod = scans.cumulative_prod
     cumulative_sum = scans.cumulative_sum
     einsum = _einsum
-    erf = erf
+    erf = elementwise.erf
     exp = elementwise.exp
     expand_dims = shapes.expand_dims
     expm1 = elementwise.expm1
@@ -98,11 +97,11 @@ class Functions:
     real = _real
     reshape = shapes.reshape
     roll = moving.roll
-    sigmoid = sigmoid
+    scatter_add = _scatter_add
+    sigmoid = elementwise.sigmoid
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
-    scatter_add = _scatter_add
     sqrt = elementwise.sqrt
     square = elementwise.square
     stack = stack
