@@ -19,7 +19,7 @@ from tensor.tape.nodes cimport Node
 
 import numpy as np
 
-from tensor.core.tensor import wrap_claim, wrap_claim_unowned
+from tensor.core.tensor import wrap_snapshot, wrap_snapshot_unowned
 
 cnp.import_array()
 
@@ -114,7 +114,7 @@ cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
     cdef TensorCore own
     cdef Share share = arrival.share
     if isinstance(arrival.value, TensorCore):
-        return with_history(_claimed(arrival.value, is_unowned), arrival.value)
+        return with_history(_wrapped_snapshot(arrival.value, is_unowned), arrival.value)
     array = arrival.value
     if arrival.is_owned and _is_whole(array, root_of(array)):
         return wrap_unowned(array) if is_unowned else wrap(array)
@@ -122,15 +122,15 @@ cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
         share = new_share(share.buffer, array)
         return wrap_share_unowned(share) if is_unowned else wrap_share(share)
     if id(array) in first:
-        return _claimed(first[id(array)], is_unowned)
+        return _wrapped_snapshot(first[id(array)], is_unowned)
     array = contiguous_copy(array)
     own = wrap_unowned(array) if is_unowned else wrap(array)
     first[id(arrival.value)] = own
     return own
 
 
-cdef object _claimed(TensorCore x, bint is_unowned):
-    return wrap_claim_unowned(x) if is_unowned else wrap_claim(x)
+cdef object _wrapped_snapshot(TensorCore x, bint is_unowned):
+    return wrap_snapshot_unowned(x) if is_unowned else wrap_snapshot(x)
 
 
 cdef TensorCore with_history(TensorCore made, TensorCore of):

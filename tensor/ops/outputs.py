@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.storage import claim, writing
+from tensor.core.storage import snapshot, writing
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
 from tensor.ops.dispatch import as_array, operand
@@ -55,7 +55,7 @@ def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) ->
     """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
     try:
         require_out(name, operands, out)
-        return _put(name, claim(result), out)
+        return _put(name, snapshot(result), out)
     finally:
         result.dispose()
 
