@@ -381,7 +381,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     if recorder() and any([isinstance(other, TensorCore) and other._node is not None for other in inputs]):
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # What the derivative needs of the old values is a snapshot, taken before the write, which then copies.
+        # Takes snapshots of the old values that the derivative needs; the write then copies.
         node = record(rule, inputs, x.array, parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
