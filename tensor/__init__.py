@@ -50,7 +50,7 @@ from tensor.kernels.splitting import set_num_threads
 from tensor.kernels.threads import get_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
-from tensor.ops.activations import elu, gelu, leaky_relu, softplus
+from tensor.ops.activations import elu, gelu, leaky_relu, silu, softplus
 from tensor.ops.casts import astype
 from tensor.ops.einsum import einsum
 from tensor.ops.elementwise import *  # noqa: F403 -- what its `__all__` lists
@@ -206,6 +206,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
+    "silu",
     "softmax",
     "softplus",
     "sort",

@@ -30,7 +30,7 @@ def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_id
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]
-    return xp.spread(g, (rows,), shape)
+    return xp.scatter_add(g, (rows,), shape)
 
 
 _UNPACKED_AT_ONCE = 2**15
@@ -157,7 +157,7 @@ def _cross_entropy(xp: Any, g: Any, input: Any, target: Any, tops: Any, sums: An
 define("cross_entropy", input=_cross_entropy, target=None)
 define(
     "nll_loss",
-    input=lambda xp, g, key, counts, shape: xp.spread(
+    input=lambda xp, g, key, counts, shape: xp.scatter_add(
         -g if counts is None else xp.keep_where(-g * counts, counts != 0), key, shape
     ),
 )

@@ -7,7 +7,7 @@ share memory, ``overwrite`` those that write in place.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.storage cimport begin_write, take_snapshot, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
@@ -390,7 +390,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # What the derivative needs of the old values is claimed before the write, which then copies.
+        # Takes snapshots of the old values that the derivative needs; the write then copies.
         node = record(rule, inputs, x.array, parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
@@ -409,7 +409,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
 
 cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
     if node.plan.saves_out:
-        share = claim_share(x)
+        share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
     for other in others:

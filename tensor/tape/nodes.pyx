@@ -129,13 +129,13 @@ cdef class Rule:
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
         if wanted == (True,):
-            self.of_one = plan
+            self.unary_plan = plan
         elif wanted == (True, False):
-            self.of_first = plan
+            self.first_plan = plan
         elif wanted == (False, True):
-            self.of_second = plan
+            self.second_plan = plan
         elif wanted == (True, True):
-            self.of_both = plan
+            self.both_plan = plan
         return plan
 
 
