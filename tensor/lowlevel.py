@@ -8,20 +8,23 @@ them. Read the array from ``snapshot``; write to the one of ``with writing(x) as
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import are_packed_and_alone, snapshot, is_alone
+from tensor.autograd.leaves import clear_gradients
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
+from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
+from tensor.ops.affine import apply_affine, apply_affine_then_relu
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, record_after, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -34,17 +37,18 @@ __all__ = [
     "Key",
     "Leaf",
     "RemovableHandle",
+    "Step",
     "TensorCore",
     "apply",
-    "are_packed_and_alone",
+    "apply_affine",
+    "apply_affine_then_relu",
     "as_dtype",
     "become_leaf",
-    "snapshot",
+    "clear_gradients",
     "configure_threads",
     "default_generator",
     "define",
     "explain",
-    "is_alone",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -52,14 +56,14 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
-    "record_after",
     "require_supported",
     "run_kernel",
     "shown",
+    "snapshot",
     "wrap",
+    "wrap_recorded",
     "wrap_snapshot",
     "wrap_snapshot_unowned",
-    "wrap_recorded",
     "wrap_unowned",
     "writing",
     "writing_all",

@@ -14,9 +14,9 @@ from tensor.lowlevel import (
     Leaf,
     TensorCore,
     become_leaf,
-    snapshot,
     is_inexact,
     require_supported,
+    snapshot,
     wrap,
     wrap_snapshot,
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
-from tensor.core.storage import snapshot_share, history_group_of, join_storage, on_same_storage
+from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.random import default_generator
 from tensor.tape.modes import (

@@ -8,7 +8,6 @@ PyTorch). Backward gives that of the real part for a weight of 1, and that of th
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -40,7 +39,6 @@ class _Row(NamedTuple):
     has_history: bool
 
 
-@dataclass
 class Comparison:
     """The derivatives of `func` by those `arguments` that require grad, and their central differences.
 
@@ -48,17 +46,25 @@ class Comparison:
     moved: nothing shares its values then.
     """
 
-    name: str
-    func: Callable[..., Tensor | Sequence[Tensor]]
-    arguments: tuple[object, ...]
-    names: list[str]
-    eps: float
-    atol: float
-    rtol: float
-    results: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        named = zip(self.names, self.arguments, strict=True)
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Tensor | Sequence[Tensor]],
+        arguments: tuple[object, ...],
+        names: list[str],
+        eps: float,
+        atol: float,
+        rtol: float,
+        results: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.func = func
+        self.arguments = arguments
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.results = results
+        named = zip(names, arguments, strict=True)
         self.tensors = [(name, x) for name, x in named if is_tensor(x)]
         # What is derived by.
         self.by = [(name, x) for name, x in self.tensors if x.requires_grad]

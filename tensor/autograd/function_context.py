@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensor._dtypes import is_inexact
-from tensor.core.storage import snapshot_share, relatives
+from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore
 from tensor.ops.messages import require_writable_history
 

@@ -426,32 +426,6 @@ cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
     return 0
 
 
-cdef bint _is_alone(StorageReference x) noexcept:
-    cdef PyObject* buffer = x.buffer
-    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
-
-
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
-    array_of(x)
-    return _is_alone(x)
-
-
-def are_packed_and_alone(list tensors not None) -> bool:
-    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
-    cdef cnp.ndarray first = None, array
-    cdef StorageReference x
-    for x in tensors:
-        if x is None:
-            return False
-        array = array_of(x)
-        if array is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(array):
-            return False
-        if first is None:
-            first = array
-        elif not cnp.PyArray_EquivArrTypes(first, array):
-            return False
-    return True
 
 
 cdef bint is_unshared(StorageReference x) noexcept:
@@ -520,14 +494,16 @@ def _holders():
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue
-        names = {type(x).__name__ for x in members_of(buffer)}
+        names = set()
+        for x in members_of(buffer):
+            names.add(type(x).__name__)
         if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
             names.add("Tensor")
         if (<Buffer>buffer).shares:
             names.add("the graph")
         root = (<Buffer>buffer).root
-        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
         is_pinned = (<Buffer>buffer).sharers == 0
+        shape = (<object>root).shape
         yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
 
 

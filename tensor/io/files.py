@@ -70,7 +70,8 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries = read_header(file, size, place)
-        if all(entry.end == entry.begin for entry in entries.values()):
+        sizes = [entry.end - entry.begin for entry in entries.values()]
+        if not any(sizes):
             return {name: _empty(entry) for name, entry in entries.items()}
         # Read-only: a private writable mapping would be charged against the machine's memory at once.
         mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array, require_supported
-from tensor.core.storage import snapshot, export
+from tensor.core.storage import export, snapshot
 from tensor.core.tensor import TensorCore, wrap
 from tensor.core.writing import writing
 from tensor.memory.buffer import owner_of

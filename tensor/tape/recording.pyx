@@ -87,10 +87,14 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
     tensor.
     """
-    cdef list nodes = [], wanted = [], saved, holds
+    cdef list nodes, wanted, saved, holds
     cdef Plan plan
     cdef Py_ssize_t count
     cdef bint is_wanted = False
+    answer = recorder()
+    if not answer or not rule.is_differentiable or not _is_inexact(out):
+        return None
+    nodes, wanted = [], []
     # Loops, not list comprehensions: where memory is short in those, Cython 3.3 lets go of an item twice.
     for x in inputs:
         node = _node_of(x)
@@ -100,11 +104,6 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not is_wanted:
         return None
     count = len(nodes)
-    if not rule.is_differentiable or not _is_inexact(out):
-        return None
-    answer = recorder()
-    if not answer:
-        return None
     plan = rule.plan(tuple(wanted))
     if not plan.saves:
         return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
@@ -135,7 +134,7 @@ cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     if plan.saves:
@@ -158,7 +157,7 @@ cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_first if before2 is None else rule.of_second if before1 is None else rule.of_both
+    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
     if plan is None:
         plan = rule.plan((before1 is not None, before2 is not None))
     if plan.saves:
@@ -182,7 +181,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     answer = recorder()
     if not answer:
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     node = Node.__new__(Node)
@@ -194,7 +193,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     return _complete(node, out, answer)
 
 
-def record_after(Rule rule not None, before, cnp.ndarray out not None):
+cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
 
     The op was computed in the memory of its input; its derivative needs `out` alone.
@@ -206,7 +205,7 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out for _ in plan.saves]
+    saved = [out] * len(plan.saves)
     return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
 
 
