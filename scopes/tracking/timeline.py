@@ -13,35 +13,17 @@ from weakref import WeakKeyDictionary
 
 from scopes._statistics import statistics
 from scopes.core.guard import Guard
-from scopes.tracking import tracking
+from scopes.tracking import meters, tracking
 from scopes.tracking.plots import draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from os import PathLike
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
-
-_figures: list[Callable[[], tuple[int, int]]] = []
-
-
-def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
-    """Let timelines ask ``figures()`` for the bytes that are live now, and the bytes that are cached.
-
-    It is asked at most every millisecond and after large creations, so some 50 us are well spent. What
-    several packages say is added.
-
-    Examples
-    --------
-    >>> from scopes.lowlevel import measure_memory_by
-    >>> measure_memory_by(lambda: (0, 0))
-    """
-    _figures.append(figures)
-
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
 # a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
@@ -96,8 +78,8 @@ class Timeline:
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
         # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
-        # An eighth of the room is theirs. Ends may be as many again: the collector finds many at once, also
-        # while somebody enters.
+        # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
+        # also while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
         self._enough = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
@@ -245,7 +227,7 @@ class Timeline:
             # Whoever begins something waits for another thread that enters; ends are found inside anything.
             is_full = len(news) >= most == self._most_beginnings
             if self._entering.run_if_free(self._enter, _PATIENCE if is_full else 0):
-                most += len(news)  # what the collector has found meanwhile takes nobody's room
+                most += len(news)  # what the collector has found meanwhile displaces no other event
         if len(news) < most:
             news.append(event)
         else:
@@ -269,7 +251,7 @@ class Timeline:
         self._sampled_at = at
         self._change = 0
         live = cached = 0
-        for figures in _figures:
+        for figures in meters.memory_figures:
             more_live, more_cached = figures()
             live += more_live
             cached += more_cached

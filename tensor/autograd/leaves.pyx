@@ -12,14 +12,14 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_expanded
+from tensor.core.storage cimport begin_write, take_snapshot, end_write, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
 
 import numpy as np
 
-from tensor.core.tensor import wrap_claim_unowned
+from tensor.core.tensor import wrap_snapshot_unowned
 
 cnp.import_array()
 
@@ -123,8 +123,8 @@ cdef TensorCore _sum(TensorCore before, Arrival arrival):
     cdef Share share
     if isinstance(arrival.value, TensorCore):
         total = before + arrival.value
-        return with_history(wrap_claim_unowned(total), total)
-    share = claim_share(before)
+        return with_history(wrap_snapshot_unowned(total), total)
+    share = take_snapshot(before)
     return wrap_unowned(as_array(_add(share.array, arrival.value)))
 
 
@@ -154,6 +154,44 @@ cdef bint _takes(cnp.ndarray to, cnp.ndarray by):
         and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(by)
         and cnp.PyArray_ISNOTSWAPPED(to)
     )
+
+
+def clear_gradients(tensors, bint set_to_none) -> None:
+    """Dispose the gradients of `tensors`, or fill them with zeros.
+
+    Raises
+    ------
+    TensorDisposedError
+        If one of `tensors` is disposed; the gradients of those before it are cleared.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> x.sum().backward()
+    >>> clear_gradients([x], set_to_none=True)
+    >>> x.grad is None
+    True
+    """
+    cdef TensorCore x, gradient
+    cdef Buffer buffer
+    for each in tensors:
+        x = <TensorCore?>each
+        if x.array is None:
+            x._raise_disposed()
+        if type(x._node) is not Leaf or x.gradient is None:
+            continue
+        gradient = <TensorCore?>x.gradient
+        if set_to_none or gradient.array is None:
+            x.gradient = None
+            gradient.dispose()
+            continue
+        gradient._node = None
+        buffer = begin_write(gradient)
+        try:
+            gradient.array.fill(0)
+        finally:
+            end_write(buffer)
 
 
 cdef extern from *:

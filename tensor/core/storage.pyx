@@ -41,7 +41,7 @@ cdef int64_t _references_alive = 0
 
 
 cdef class StorageReference(Disposable):
-    """A claim on a storage: what tensors and handles have in common."""
+    """A reference to a storage: what tensors and handles have in common."""
 
     def __cinit__(self):
         global _references_alive
@@ -95,7 +95,7 @@ cdef class StorageReference(Disposable):
 
     @property
     def is_invalid(self) -> bool:
-        """Whether this is empty: disposed, or its claim moved elsewhere."""
+        """Whether this is empty: disposed, or its handle moved elsewhere."""
         # Who disposes on another thread may have counted it, and not yet let go of the memory.
         return self.array is None or self.counters is None
 
@@ -213,7 +213,7 @@ cdef bint is_expanded(cnp.ndarray array) noexcept:
     return False
 
 
-cdef Share claim_share(StorageReference x):
+cdef Share take_snapshot(StorageReference x):
     cdef Buffer buffer
     if x.array is None:
         x._raise_disposed()
@@ -223,11 +223,11 @@ cdef Share claim_share(StorageReference x):
     return new_share(buffer, x.array)
 
 
-cdef Share claim_for_writing(StorageReference x):
-    """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
+cdef Share take_snapshot_to_write(StorageReference x):
+    """Return what `take_snapshot` does, for a tensor of its own: each element needs a place of its own."""
     if x.array is None:
         x._raise_disposed()
-    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else claim_share(x)
+    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else take_snapshot(x)
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):
@@ -237,21 +237,21 @@ cdef cnp.ndarray _in_c_order(cnp.ndarray array):
     return out
 
 
-def claim_shared(StorageReference x not None) -> Share:
+def snapshot_share(StorageReference x not None) -> Share:
     """Return the values that `x` has now, as ``.array`` of what keeps them so."""
-    return claim_share(x)
+    return take_snapshot(x)
 
 
-def claim(StorageReference x not None) -> cnp.ndarray:
+def snapshot(StorageReference x not None) -> cnp.ndarray:
     """Return a read-only array with the values that `x` has now, whatever is written later.
 
     O(1), unless outsiders look at the memory: then it is a copy.
     """
-    return shared_array(claim_share(x))
+    return shared_array(take_snapshot(x))
 
 
-def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does, for all of the memory under `x` and its views.
+def snapshot_block(StorageReference x not None) -> cnp.ndarray:
+    """Return what ``snapshot`` does, for all of the memory under `x` and its views.
 
     In the layout of the block, or as bytes where it is a copy.
     """
@@ -462,30 +462,6 @@ cdef class writing_all:
         if buffers is not None:
             for buffer in buffers:
                 end_write(<Buffer>buffer)
-
-
-cdef bint _is_alone(StorageReference x) noexcept:
-    cdef PyObject* buffer = x.buffer
-    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
-
-
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
-    return _is_alone(x)
-
-
-def are_packed_and_alone(list tensors not None) -> bool:
-    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
-    cdef cnp.ndarray first = None
-    cdef StorageReference x
-    for x in tensors:
-        if x is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(x.array):
-            return False
-        if first is None:
-            first = x.array
-        elif not cnp.PyArray_EquivArrTypes(first, x.array):
-            return False
-    return True
 
 
 cdef bint is_unshared(StorageReference x) noexcept:

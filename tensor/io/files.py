@@ -13,7 +13,7 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import shown
-from tensor.core.storage import claim
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
@@ -229,8 +229,8 @@ def _values(x: TensorCore) -> Array:
     if array is None:
         x._raise_disposed()
     buffer = x._buffer
-    # At what outsiders look they may write whenever they like; a claim would be a copy.
-    return array if buffer.is_borrowed or buffer.exports else claim(x)
+    # At what outsiders look they may write whenever they like; a snapshot would be a copy.
+    return array if buffer.is_borrowed or buffer.exports else snapshot(x)
 
 
 def _require_texts(metadata: object) -> None:

@@ -31,6 +31,11 @@ cdef class Plan:
                     needed.setdefault(name, len(needed))
                 places.append(_FREE[name] if name in _FREE else needed[name])
             steps.append((i, function, tuple(places)))
+        if rule.together is not None:
+            places = []
+            for name in _arguments(rule.together)[1:]:
+                places.append(needed.setdefault(name, len(needed)))
+            self.together = (rule.together, wanted, tuple(places))
         _add_what_is_derived(rule, wanted, needed)
         saves = []
         for name in needed:
@@ -46,6 +51,7 @@ cdef class Plan:
             bare = Plan.__new__(Plan)
             bare.saves = ()
             bare.steps = self.steps
+            bare.together = self.together
             self._bare = bare
         return self._bare
 
@@ -84,10 +90,15 @@ cdef class Rule:
 
     Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
     of an op of the same inputs whose output is that parameter.
+
+    Where one pass over the arrays gives several gradients, `together` does: ``(xp, g, wanted, ...)``, with what
+    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain arrays
+    alone; derivatives that are recorded themselves are made of `functions`.
     """
 
-    def __init__(self, str name, functions, dict derived=None):
+    def __init__(self, str name, functions, dict derived=None, together=None):
         self.name = name
+        self.together = together
         self.functions = functions
         self.derived = {} if derived is None else derived
         self.is_differentiable = not {None}.issuperset(functions.values())
@@ -118,13 +129,13 @@ cdef class Rule:
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
         if wanted == (True,):
-            self.of_one = plan
+            self.unary_plan = plan
         elif wanted == (True, False):
-            self.of_first = plan
+            self.first_plan = plan
         elif wanted == (False, True):
-            self.of_second = plan
+            self.second_plan = plan
         elif wanted == (True, True):
-            self.of_both = plan
+            self.both_plan = plan
         return plan
 
 

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels.context import in_kernels
+from tensor.kernels.threads import get_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-# Measured were two cores. Memory has little more to give to many threads, and each takes its turn at the
-# interpreter between two pieces.
-_AT_MOST = 8
 
 
 class Threads:
     """How many threads work, and the workers among them."""
 
-    __slots__ = ("count", "queue", "starting", "workers")
+    __slots__ = ("queue", "starting", "workers")
 
     def __init__(self) -> None:
-        self.count = _default_count()
         self.start_anew()
+
+    @property
+    def count(self) -> int:
+        return get_num_threads()
 
     def start_anew(self) -> None:
         """Forget the workers: a forked child has none."""
@@ -205,17 +205,6 @@ def _in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
     for share in shares:
         if share.error is not None:
             raise share.error
-
-
-def _default_count() -> int:
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
-    try:
-        usable = len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        usable = os.cpu_count() or 1
-    return min(usable, _AT_MOST)
 
 
 threads = Threads()
