@@ -145,7 +145,11 @@ def _signs_of_zeros(program: Program, ours: Any, theirs: Any) -> bool:
     # exp and log turn inf and -inf into inf and 0, or inf and nan.
     at_ends = [~np.isfinite(x) | (x == 0) for x in (ours, theirs)]
     both = at_ends[0] & at_ends[1]
-    return _alike(np.where(both, 0, np.abs(ours)), np.where(both, 0, np.abs(theirs)))
+    if _alike(np.where(both, 0, np.abs(ours)), np.where(both, 0, np.abs(theirs))):
+        return True
+    # A maximum of inf here, and of another value there, leads the gradient elsewhere.
+    zeros = [x == 0 for x in program.leaves if x.shape == ours.shape]
+    return any(_alike(np.where(at, 0, ours), np.where(at, 0, theirs)) for at in zeros)
 
 
 def _theirs_is_nan(program: Program, ours: Any, theirs: Any) -> bool:
@@ -181,7 +185,10 @@ def _cancelled(program: Program, ours: Any, theirs: Any) -> bool:
         return False
     if any(_has_opposites(x) for x in program.leaves):
         return True  # the rest may have gone through a root, or a logarithm
-    finite = [np.abs(x[np.isfinite(x)]).max(initial=1.0) for x in program.leaves]
+    sizes = [np.abs(x[np.isfinite(x) & (x != 0)]) for x in program.leaves]
+    if "divide" in _names(program):
+        sizes += [1 / x[x > 1e-300] for x in sizes]
+    finite = [x.max(initial=1.0) for x in sizes]
     apart = np.abs(np.where((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)), 0, ours - theirs))
     return max(finite) > 1e30 and bool((apart <= 1e-9 * max(finite)).all())
 
