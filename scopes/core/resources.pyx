@@ -9,7 +9,7 @@ from cpython.object cimport PyObject
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.containers cimport is_closable, is_disposable
-from scopes.core.disposable cimport Disposable, Link, MemberList, dispose_one, list_of, promoted, unlink
+from scopes.core.disposable cimport Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 
 from scopes.core.disposable import step_lock as _step_lock
@@ -161,7 +161,7 @@ cdef object dispose_members(MemberList scope):
     while scope.members.count:
         with cython.critical_section(_step_lock):
             link = scope.members.ring.older
-            x = promoted(link.member)
+            x = promoted(member_at(link))
             if x is None:
                 # Its deallocation has begun: it counts itself, as one that was here.
                 link.was_in = True
