@@ -57,7 +57,7 @@ struct Tanh {
         const T far = T(1) - T(2) / (fused(e.scale(), e.tail, e.scale()) + T(1));
         const T z = x * x;
         const T near = fused(x * z, tail_of_tanh(z), x);
-        return a < T(0.55) ? near : with_sign_of(far, x);
+        return with_sign_of(a < T(0.55) ? near : far, x);  // that of -0 too
     }
 };
 

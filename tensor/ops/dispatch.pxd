@@ -10,6 +10,8 @@ from tensor.tape.nodes cimport Rule
 cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
+    # What computes as `kernel` does on large arrays, on the pool if that is a ufunc.
+    cdef object pooled
     # Asked first; None if there is none.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
@@ -18,6 +20,7 @@ cdef class UnaryOp:
 cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
+    cdef object pooled
     cdef BinaryKernel compiled
     cdef object run(self, object x1, object x2, bint is_operator)
 
