@@ -87,7 +87,8 @@ struct Silu {
     template <typename T>
     static inline T of(T x) {
         // Where the result is -0, an infinite factor would make it nan.
-        return gated(at_least(x, T(2) * Float<T>::exp_least), x, Float<T>::exp_least - T(8));
+        const T factor = at_least(x, T(2) * Float<T>::exp_least);
+        return with_sign_of(gated(factor, x, Float<T>::exp_least - T(8)), x);  // that of -0 too
     }
 };
 

@@ -1,4 +1,4 @@
-"""Errors of compiled functions, in units of the last place (ulp), over all exponents; and what is no number."""
+"""Errors of compiled functions in units of the last place (ulp), over all exponents; what is no number."""
 
 from __future__ import annotations
 
@@ -179,17 +179,13 @@ def test_arithmetic_is_numpys_to_the_bit(name: str, dtype: type) -> None:
 
 def test_other_operands_are_numpys() -> None:
     x = np.ones((3, 4), np.float32)
-    for a, b in ((x, np.ones(3)), (x, 2**60), (x, True), (x, 1j), (x.astype(np.int8), x), (x, np.float64(2))):
-        try:
-            expected = np.add(a, b)
-        except ValueError as error:
-            with pytest.raises(ValueError, match="could not be broadcast"):
-                arithmetic.add(a, b)
-            assert "broadcast" in str(error)
-            continue
+    for a, b in ((x, np.ones(4)), (x, 2**60), (x, True), (x, 1j), (x.astype(np.int8), x), (x, np.float64(2))):
+        expected = np.add(a, b)
         found = arithmetic.add(a, b)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        arithmetic.add(x, np.ones(3, np.float32))
 
 
 @pytest.mark.parametrize("level", ["baseline", "avx2"])

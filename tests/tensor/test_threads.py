@@ -170,7 +170,7 @@ record_pieces(64, 1)
     [
         "",
         "raise SystemExit(0)",
-        "import threading\nthreading.Thread(target=lambda: [record_pieces(64, 1) for _ in range(999)]).start()",
+        "import threading\nthreading.Thread(target=lambda: [record_pieces(9, 1) for _ in range(99)]).start()",
         "import atexit; atexit.register(record_pieces, 64, 1)",
     ],
 )
