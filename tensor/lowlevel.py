@@ -8,19 +8,22 @@ them. Read the array from ``claim``; write to the one of ``with writing(x) as ar
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import are_packed_and_alone, claim, is_alone, writing, writing_all
+from tensor.autograd.leaves import clear_gradients
+from tensor.core.storage import claim, writing, writing_all
 from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
+from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
+from tensor.ops.affine import apply_affine, apply_affine_then_relu
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, record_after, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -33,17 +36,19 @@ __all__ = [
     "Key",
     "Leaf",
     "RemovableHandle",
+    "Step",
     "TensorCore",
     "apply",
-    "are_packed_and_alone",
+    "apply_affine",
+    "apply_affine_then_relu",
     "as_dtype",
     "become_leaf",
     "claim",
+    "clear_gradients",
     "configure_threads",
     "default_generator",
     "define",
     "explain",
-    "is_alone",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -51,7 +56,6 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
-    "record_after",
     "require_supported",
     "run_kernel",
     "shown",

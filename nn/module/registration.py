@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from nn.module.calling import Callable
 from nn.module.homes import enter, homes_of, leave
 from nn.module.parameter import Parameter
 from scopes import dispose
@@ -25,7 +26,7 @@ BEFORE_INIT = (
 )
 
 
-class ModuleCore:
+class ModuleCore(Callable):
     """The registry under `Module`.
 
     A registered value stands in the instance's ``__dict__`` like any attribute, so that reading it costs no

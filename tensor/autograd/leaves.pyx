@@ -156,6 +156,44 @@ cdef bint _takes(cnp.ndarray to, cnp.ndarray by):
     )
 
 
+def clear_gradients(tensors, bint set_to_none) -> None:
+    """Dispose the gradients of `tensors`, or fill them with zeros.
+
+    Raises
+    ------
+    TensorDisposedError
+        If one of `tensors` is disposed; the gradients of those before it are cleared.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> x.sum().backward()
+    >>> clear_gradients([x], set_to_none=True)
+    >>> x.grad is None
+    True
+    """
+    cdef TensorCore x, gradient
+    cdef Buffer buffer
+    for each in tensors:
+        x = <TensorCore?>each
+        if x.array is None:
+            x._raise_disposed()
+        if type(x._node) is not Leaf or x.gradient is None:
+            continue
+        gradient = <TensorCore?>x.gradient
+        if set_to_none or gradient.array is None:
+            x.gradient = None
+            gradient.dispose()
+            continue
+        gradient._node = None
+        buffer = begin_write(gradient)
+        try:
+            gradient.array.fill(0)
+        finally:
+            end_write(buffer)
+
+
 cdef extern from *:
     """
     #include <cstdint>

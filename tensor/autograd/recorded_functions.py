@@ -10,16 +10,18 @@ from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
 from tensor.kernels.scatter_add import spread
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
-from tensor.ops.activations import erf, sigmoid
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
+from tensor.ops.elementwise import erf, sigmoid
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensor._tensor import Tensor
 
 
@@ -51,6 +53,16 @@ def _where_nonzero(x: Any, by: Any) -> Any:
     return _keep_where(x, by != 0)
 
 
+def _slope(name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
+    del name
+    return formula(Functions, g, x)
+
+
+def _scaled_product(g: Any, number: Any, x: Any) -> Any:
+    product = number * x
+    return g * (product.conj() if product.dtype.kind == "c" else product)
+
+
 class Functions:
     """What derivatives ask for of the array API standard, and the little that it does not name."""
 
@@ -69,6 +81,7 @@ class Functions:
     cosh = elementwise.cosh
     cumulative_prod = scans.cumulative_prod
     cumulative_sum = scans.cumulative_sum
+    divide = elementwise.divide
     einsum = _einsum
     erf = erf
     exp = elementwise.exp
@@ -90,6 +103,8 @@ class Functions:
     mean = reductions.mean
     min = reductions.min
     minimum = elementwise.minimum
+    multiply = elementwise.multiply
+    negative = elementwise.negative
     ones = ones
     ones_like = ones_like
     permute_dims = shapes.permute_dims
@@ -98,10 +113,12 @@ class Functions:
     real = _real
     reshape = shapes.reshape
     roll = moving.roll
+    scaled_product = staticmethod(_scaled_product)
     sigmoid = sigmoid
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
+    slope = staticmethod(_slope)
     softmax = scans.softmax
     spread = _spread
     sqrt = elementwise.sqrt

@@ -464,30 +464,6 @@ cdef class writing_all:
                 end_write(<Buffer>buffer)
 
 
-cdef bint _is_alone(StorageReference x) noexcept:
-    cdef PyObject* buffer = x.buffer
-    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
-
-
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
-    return _is_alone(x)
-
-
-def are_packed_and_alone(list tensors not None) -> bool:
-    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
-    cdef cnp.ndarray first = None
-    cdef StorageReference x
-    for x in tensors:
-        if x is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(x.array):
-            return False
-        if first is None:
-            first = x.array
-        elif not cnp.PyArray_EquivArrTypes(first, x.array):
-            return False
-    return True
-
-
 cdef bint is_unshared(StorageReference x) noexcept:
     cdef cnp.ndarray array = x.array
     cdef Buffer buffer

@@ -9,6 +9,7 @@ import numpy as np
 from tensor.core.storage import claim, writing
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
+from tensor.kernels.ufuncs import compute_into
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign
 from tensor.tape.modes import is_recording
@@ -43,7 +44,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
         # The operands only now: making room for the write may have moved them.
         arrays = [operand(x) for x in operands]
         try:
-            run_kernel(kernel, *arrays, out=target)
+            run_kernel(compute_into, kernel, arrays, target)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(found := getattr(error, "from_", None), np.dtype):
                 raise _of_other_dtype(name, found, target.dtype) from None

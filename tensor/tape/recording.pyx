@@ -87,10 +87,14 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
     tensor.
     """
-    cdef list nodes = [], wanted = [], saved, holds
+    cdef list nodes, wanted, saved, holds
     cdef Plan plan
     cdef Py_ssize_t count
     cdef bint is_wanted = False
+    answer = recorder()
+    if not answer or not rule.is_differentiable or not _is_inexact(out):
+        return None
+    nodes, wanted = [], []
     # Loops, not list comprehensions: where memory is short in those, Cython 3.3 lets go of an item twice.
     for x in inputs:
         node = _node_of(x)
@@ -100,11 +104,6 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not is_wanted:
         return None
     count = len(nodes)
-    if not rule.is_differentiable or not _is_inexact(out):
-        return None
-    answer = recorder()
-    if not answer:
-        return None
     plan = rule.plan(tuple(wanted))
     if not plan.saves:
         return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
@@ -194,7 +193,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     return _complete(node, out, answer)
 
 
-def record_after(Rule rule not None, before, cnp.ndarray out not None):
+cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
 
     The op was computed in the memory of its input; its derivative needs `out` alone.
@@ -206,8 +205,7 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out for _ in plan.saves]
-    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
+    return _new_node(rule, plan, (before,), [out] * len(plan.saves), [None] * len(plan.saves), out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):

@@ -1,0 +1,3 @@
+from tensor._dtypes import Array
+
+def affine(x: Array, weight: Array, bias: Array | None, is_rectified: bool) -> Array: ...
