@@ -314,6 +314,9 @@ cdef class Backward:
         is_sole = len(steps) == 1 and may_be_written(g, arrival.share, arrival.is_owned)
         space = xp_over if is_sole else xp
         self.enter_kernels(_is_large(g, saved, nexts))
+        if node.plan.together is not None:
+            self._take_all(node, g, arrival, root, saved)
+            steps = ()
         for number, function, places in steps:
             i = number
             if nexts[i] is None:
@@ -344,6 +347,24 @@ cdef class Backward:
         if not self.retain_graph and saved:
             node.saved = None
             node.holds = ()
+
+    cdef int _take_all(
+        self, Node node, cnp.ndarray g, Arrival arrival, cnp.ndarray root, tuple saved
+    ) except -1:
+        """Let each input have its gradient, of those that one function gives at once."""
+        cdef Py_ssize_t i
+        cdef Node after
+        cdef list given = [xp, g]
+        function, wanted, places = node.plan.together
+        given.append(wanted)
+        for place in <tuple>places:
+            given.append(saved[<Py_ssize_t>place])
+        found = function(*given)
+        for i in range(len(node.next)):
+            if node.next[i] is not None and found[i] is not None:
+                after = <Node>node.next[i]
+                self._take(after, fitting(found[i], after), arrival, root, False, saved, node, i)
+        return 0
 
     cdef int _take(
         self, Node after, cnp.ndarray out, Arrival of, cnp.ndarray root, bint is_sole, tuple saved, Node node,

@@ -219,6 +219,8 @@ cdef int moments(
 ) except -1:
     cdef ReductionWork work
     cdef int kind = kind_of(x)
+    if cnp.PyArray_SIZE(x) == 0:
+        raise ValueError("no moments of no elements")
     work.shape = shape
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(variances)
@@ -232,6 +234,10 @@ cdef int sums_of_products(
 ) except -1:
     cdef ReductionWork work
     cdef int kind = kind_of(x)
+    if cnp.PyArray_SIZE(x) == 0:
+        sums.fill(0)
+        products.fill(0)
+        return 0
     work.shape = shape
     work.x = cnp.PyArray_DATA(x)
     work.y = cnp.PyArray_DATA(y)

@@ -31,6 +31,11 @@ cdef class Plan:
                     needed.setdefault(name, len(needed))
                 places.append(_FREE[name] if name in _FREE else needed[name])
             steps.append((i, function, tuple(places)))
+        if rule.together is not None:
+            places = []
+            for name in _arguments(rule.together)[1:]:
+                places.append(needed.setdefault(name, len(needed)))
+            self.together = (rule.together, wanted, tuple(places))
         _add_what_is_derived(rule, wanted, needed)
         self.saves = tuple([names.index(name) if name in names else name for name in needed])
         self.saves_out = len(wanted) in self.saves
@@ -43,6 +48,7 @@ cdef class Plan:
             bare = Plan.__new__(Plan)
             bare.saves = ()
             bare.steps = self.steps
+            bare.together = self.together
             self._bare = bare
         return self._bare
 
@@ -78,10 +84,15 @@ cdef class Rule:
 
     Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
     of an op of the same inputs whose output is that parameter.
+
+    Where one pass over the arrays gives several gradients, `together` does: ``(xp, g, wanted, ...)``, with what
+    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain arrays
+    alone; derivatives that are recorded themselves are made of `functions`.
     """
 
-    def __init__(self, str name, functions, dict derived=None):
+    def __init__(self, str name, functions, dict derived=None, together=None):
         self.name = name
+        self.together = together
         self.functions = functions
         self.derived = {} if derived is None else derived
         self.is_differentiable = any([function is not None for function in functions.values()])
