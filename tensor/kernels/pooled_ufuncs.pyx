@@ -1,8 +1,8 @@
 """NumPy's own loops on the pool: ufuncs of large contiguous arrays, for what no kernel of ours is compiled.
 
 A ufunc holds a loop in C for each combination of dtypes (``functions``, ``data`` and ``types`` of NumPy's
-``PyUFuncObject``), which needs no interpreter. NumPy runs it over the whole of its arrays on one thread; here it
-runs over pieces. What a loop of an element computes does not depend on its neighbours.
+``PyUFuncObject``), which needs no interpreter. NumPy runs it over the whole of its arrays on one thread; here
+it runs over pieces. What a loop of an element computes does not depend on its neighbours.
 """
 
 cimport cython

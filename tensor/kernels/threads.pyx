@@ -135,29 +135,34 @@ cdef extern from *:
     """
 
 
+def _threads_of(controller):
+    return get_num_threads()
+
+
+def _set_threads_of(controller, n):
+    set_num_threads(max(1, min(int(n), most_threads)))
+
+
+def _version_of(controller):
+    return None
+
+
 def _register_at_threadpoolctl():
     """Let ``threadpoolctl.threadpool_limits`` set our threads too, where it is installed."""
     try:
         import threadpoolctl
     except ImportError:
         return
-
-    class ThreadsController(threadpoolctl.LibController):
-        user_api = "disposescope"
-        internal_api = "disposescope"
-        filename_prefixes = ("threads.",)
-        check_symbols = ("disposescope_get_num_threads",)
-
-        def get_num_threads(self):
-            return get_num_threads()
-
-        def set_num_threads(self, num_threads):
-            set_num_threads(max(1, min(int(num_threads), most_threads)))
-
-        def get_version(self):
-            return None
-
-    threadpoolctl.register(ThreadsController)
+    content = {
+        "user_api": "disposescope",
+        "internal_api": "disposescope",
+        "filename_prefixes": ("threads.",),
+        "check_symbols": ("disposescope_get_num_threads",),
+        "get_num_threads": _threads_of,
+        "set_num_threads": _set_threads_of,
+        "get_version": _version_of,
+    }
+    threadpoolctl.register(type("ThreadsController", (threadpoolctl.LibController,), content))
 
 
 _register_at_threadpoolctl()

@@ -49,7 +49,7 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 _pooled: dict[np.ufunc, PooledUfunc] = {}
 
 
-def pooled(ufunc: np.ufunc) -> PooledUfunc:
+def on_pool(ufunc: np.ufunc) -> PooledUfunc:
     """Return what computes as `ufunc` does, on the pool where operands are large."""
     found = _pooled.get(ufunc)
     if found is None:
@@ -57,9 +57,9 @@ def pooled(ufunc: np.ufunc) -> PooledUfunc:
     return found
 
 
-def compute_into(ufunc: np.ufunc, operands: Sequence[Any], out: Array) -> Array:
+def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
-    kernel = COMPILED.get(ufunc) or pooled(ufunc)
+    kernel = COMPILED.get(ufunc) or on_pool(ufunc)
     return kernel(*operands, out=out)  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
-from tensor.kernels.ufuncs import compute_into, dtype_of, pooled
+from tensor.kernels.ufuncs import compute_into, dtype_of, on_pool
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -131,7 +131,7 @@ cdef class UnaryOp:
         self.rule = rule
         self.kernel = kernel
         self.compiled = compiled
-        self.pooled = pooled(kernel) if isinstance(kernel, np.ufunc) else kernel
+        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out = None
@@ -179,7 +179,7 @@ cdef class BinaryOp:
         self.rule = rule
         self.kernel = kernel
         self.compiled = compiled
-        self.pooled = pooled(kernel) if isinstance(kernel, np.ufunc) else kernel
+        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out = None
