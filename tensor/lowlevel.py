@@ -14,7 +14,7 @@ from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_un
 from tensor.core.writing import writing, writing_all
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
-from tensor.kernels.splitting import configure_threads
+from tensor.kernels.threads import configure_threads
 from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
 from tensor.ops.affine import apply_affine, apply_affine_then_relu

@@ -9,7 +9,14 @@ import numpy as np
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
-from tensor.kernels.normalization import as_one_dtype, moments_of_channels, normalize_channels, normalize_rows
+from tensor.kernels.normalization import (
+    as_one_dtype,
+    blend,
+    inverses_of,
+    moments_of_channels,
+    normalize_channels,
+    normalize_rows,
+)
 from tensor.lowlevel import Array, Dtype, is_recomputing, record, wrap_recorded, writing
 
 if TYPE_CHECKING:
@@ -198,26 +205,21 @@ def batch_norm(
         means, variances = run_kernel(moments_of_channels, x)
         if training:
             _blend(running_mean, means, momentum)
-            _blend(running_var, variances * (count / (count - 1)), momentum)
+            _blend(running_var, variances, momentum, count / (count - 1))
         rule = "batch_norm"
         parameters["axes"] = (0, *range(2, x.ndim))
-    inverses = run_kernel(_inverse, variances, eps)
+    inverses = run_kernel(inverses_of, variances, eps)
     out = run_kernel(normalize_channels, x, means, inverses, w, b)
     # The node has them for itself: running figures change.
     parameters |= {"means": means.copy() if are_given else means, "inverses": inverses}
     return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
 
 
-def _inverse(variances: Array, eps: float) -> Array:
-    return np.asarray(1 / np.sqrt(variances + eps))
-
-
 def _recorded(rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[str, Any]) -> Tensor:
     return wrap_recorded(out, record(RULES[rule], inputs, out, parameters))
 
 
-def _blend(running: Tensor | None, new: Array, momentum: float) -> None:
+def _blend(running: Tensor | None, new: Array, momentum: float, factor: float = 1.0) -> None:
     if running is not None and not is_recomputing():
         with writing(running) as array:
-            array *= 1 - momentum
-            array += momentum * new.reshape(array.shape)
+            blend(array, new, momentum, factor)

@@ -56,8 +56,8 @@ cdef UnaryKernel unary_kernel(Loops loops, Py_ssize_t bytes_in_piece, object pla
 cdef BinaryKernel binary_kernel(BinaryLoops loops, object plain, bint is_commutative)
 cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 
-# For kernels of other shapes. Whether loops over floats and doubles can run over `x`: it is an array of one of
-# them, in native byte order, aligned, and its elements follow each other in C's or Fortran's order.
+# For kernels of other shapes. Whether loops over floats and doubles can run over `x`: it is an array of one
+# of them, in native byte order, aligned, and its elements follow each other in C's or Fortran's order.
 cdef bint is_plain(object x) noexcept
 # An array for a result, as `x` is; from the pool if large.
 cdef cnp.ndarray new_like(cnp.ndarray x)

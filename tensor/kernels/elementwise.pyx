@@ -89,7 +89,7 @@ cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
 
 
 cdef bint _is_one_value(cnp.ndarray x) noexcept:
-    """Whether all elements are in one place: of a scalar, or of one that was expanded, as gradients of sums are."""
+    """Whether all elements are in one place: a scalar, or one that was expanded, as gradients of sums are."""
     cdef int i
     for i in range(cnp.PyArray_NDIM(x)):
         if cnp.PyArray_STRIDE(x, i) != 0 or cnp.PyArray_DIM(x, i) == 0:
@@ -98,7 +98,7 @@ cdef bint _is_one_value(cnp.ndarray x) noexcept:
 
 
 cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
-    """Whether `x` is one number for all elements of the array `beside` it, of its dtype; then it is stored."""
+    """Whether `x` is one number for all of the array `beside` it, of its dtype; then it is stored."""
     if type(x) is float:
         number[0] = <double> x
         return True

@@ -57,7 +57,7 @@ struct Tanh {
         const T far = T(1) - T(2) / (fused(e.scale(), e.tail, e.scale()) + T(1));
         const T z = x * x;
         const T near = fused(x * z, tail_of_tanh(z), x);
-        return a < T(0.55) ? near : with_sign_of(far, x);
+        return with_sign_of(a < T(0.55) ? near : far, x);  // that of -0 too
     }
 };
 
@@ -87,7 +87,8 @@ struct Silu {
     template <typename T>
     static inline T of(T x) {
         // Where the result is -0, an infinite factor would make it nan.
-        return gated(at_least(x, T(2) * Float<T>::exp_least), x, Float<T>::exp_least - T(8));
+        const T factor = at_least(x, T(2) * Float<T>::exp_least);
+        return with_sign_of(gated(factor, x, Float<T>::exp_least - T(8)), x);  // that of -0 too
     }
 };
 

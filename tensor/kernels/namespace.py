@@ -45,11 +45,11 @@ class Namespace:
         return found
 
     add = arithmetic.add
-    divide = arithmetic.divide
+    divide: Any = arithmetic.divide
     erf = staticmethod(special.erf)
     exp = exponentials.exp
     log = exponentials.log
-    multiply = arithmetic.multiply
+    multiply: Any = arithmetic.multiply
     negative = arithmetic.negative
     sigmoid = staticmethod(special.sigmoid)
     sqrt = arithmetic.sqrt

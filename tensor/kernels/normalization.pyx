@@ -1,11 +1,12 @@
 """Layer, RMS and batch normalization of plain arrays, and their gradients.
 
 Arrays are of one dtype, float32 or float64, and in C order; ``as_one_dtype`` makes them so. Each is read twice or so,
-on several threads where that pays; no bit of what comes out depends on their number. The kernels are in
-`normalization.cpp`.
+on several threads where that pays; no bit of what comes out depends on their number. The kernels are
+in `normalization.cpp`.
 """
 
 cimport numpy as cnp
+from libc.math cimport sqrt
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array, new_like
 from tensor.kernels.reductions cimport Channels, moments, sums_of_products
@@ -66,6 +67,12 @@ cdef Py_ssize_t _LONG = 1 << 15
 
 def as_one_dtype(*arrays):
     """Return the arrays, of which some may be None, in C order and their common dtype, at least float32."""
+    cdef int kind = kind_of(arrays[0])
+    cdef bint are_one = kind >= 0
+    for a in arrays:
+        are_one = are_one and (a is None or kind_of(a) == kind)
+    if are_one:
+        return arrays
     dtype = np.result_type(np.float32, *[a.dtype for a in arrays if a is not None])
     found = []
     for a in arrays:
@@ -172,8 +179,34 @@ cdef Channels _channels(cnp.ndarray x) noexcept:
     return shape
 
 
+def inverses_of(cnp.ndarray variances not None, double eps):
+    """Return 1 / sqrt(variances + eps), of one dimension."""
+    cdef cnp.ndarray found = new_like(variances)
+    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(variances)
+    if kind_of(variances) == 0:
+        for i in range(count):
+            (<float*>_data(found))[i] = <float>(1 / sqrt((<float*>_data(variances))[i] + eps))
+    else:
+        for i in range(count):
+            (<double*>_data(found))[i] = 1 / sqrt((<double*>_data(variances))[i] + eps)
+    return found
+
+
+def blend(cnp.ndarray running not None, cnp.ndarray new not None, double momentum, double factor):
+    """Let `running` be itself times 1 - `momentum`, plus `new` times `factor` times `momentum`."""
+    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(running)
+    cdef double kept = 1 - momentum, share = momentum * factor
+    if kind_of(running) == 0 and kind_of(new) == 0:
+        for i in range(count):
+            (<float*>_data(running))[i] = <float>(
+                kept * (<float*>_data(running))[i] + share * (<float*>_data(new))[i])
+    else:
+        running *= kept
+        running += share * new
+
+
 def moments_of_channels(cnp.ndarray x not None):
-    """Return the mean and the variance of each channel of `x`, shape ``(batch, channels, *)``, without a 0 in it."""
+    """Return the mean and the variance of each channel of `x`, shape ``(batch, channels, *)``, no 0 in it."""
     cdef Channels shape = _channels(x)
     cdef cnp.npy_intp count = shape.count
     cdef cnp.ndarray means = new_array(1, &count, cnp.PyArray_TYPE(x))

@@ -2,9 +2,9 @@
 
 ``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than
 one. Squares and cubes are ``x * x`` and ``x * x * x`` to the bit, and the powers 0.5, 1.5 and -0.5 are roots,
-a product and a reciprocal of one: their errors are below 1.5 ulp. Other whole exponents from -64 to 64: at most
-0.51 ulp for float32 and 1 ulp for float64, 1.5 ulp where the result is subnormal. x**0 is 1 for every x, and nan,
-infinities and signed zeros are as in IEEE 754 (``pow``).
+a product and a reciprocal of one: their errors are below 1.5 ulp. Other whole exponents from -64 to 64: at
+most 0.51 ulp for float32 and 1 ulp for float64, 1.5 ulp where the result is subnormal. x**0 is 1 for every x,
+and nan, infinities and signed zeros are as in IEEE 754 (``pow``); x**0.5 is a square root.
 """
 
 cimport cython
@@ -85,7 +85,9 @@ cdef class PowerKernel:
         cdef Loop loop
         cdef Py_ssize_t nbytes
         cdef cnp.ndarray target = out
-        if (type(n) is not int and type(n) is not float) or type(x) is not cnp.ndarray or not -MOST <= n <= MOST:
+        if (type(n) is not int and type(n) is not float) or not -MOST <= n <= MOST:
+            return None
+        if type(x) is not cnp.ndarray:
             return None
         if x.dtype.char not in "fd" or not _find(n, &loops, &nbytes):
             return None

@@ -42,6 +42,14 @@ State of_part(Channels shape, Parts parts, ptrdiff_t unit, Function f, Join join
         [&](ptrdiff_t outer) { return f((outer * shape.count + channel) * shape.inner, shape.inner); }, join);
 }
 
+// How many rows are read in one go.
+struct Together {
+    static constexpr int rows = together;
+};
+struct Alone {
+    static constexpr int rows = 1;
+};
+
 // Whether a pack of a row is whole, or the last one, of fewer columns.
 struct Whole {};
 struct Last {};
@@ -100,15 +108,15 @@ double sum_of_run(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
     // Half the elements of a block of floats: so long a chain of additions have both.
     constexpr ptrdiff_t length = block * sizeof(float) / sizeof(T);
+    const auto of_block = [x](ptrdiff_t start, ptrdiff_t end) {
+        return double(sum(sum_of_block<T>(
+            start, end, [x](ptrdiff_t at) { return P::load(x + at); },
+            [x](ptrdiff_t at, ptrdiff_t left) { return P::load_first(x + at, left, 0); })));
+    };
+    if (n <= length) return of_block(0, n);
     return by_halves<double>(
         0, ceil_of(n, length),
-        [&](ptrdiff_t i) {
-            const ptrdiff_t start = i * length, end = n - start < length ? n : start + length;
-            return double(sum(sum_of_block<T>(
-                start, end, [&](ptrdiff_t at) { return P::load(x + at); },
-                [&](ptrdiff_t at, ptrdiff_t left) { return P::load_first(x + at, left, 0); })));
-        },
-        add);
+        [&](ptrdiff_t i) { return of_block(i * length, n - i * length < length ? n : (i + 1) * length); }, add);
 }
 
 template <typename T>
@@ -160,6 +168,7 @@ void sum_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 double joined(const double* states, const ReductionWork& work, ptrdiff_t channel) {
+    if (work.parts.parts == 1) return states[channel];
     const ptrdiff_t at = first_state(work.shape, work.parts, channel), step = state_step(work.shape);
     return by_halves<double>(0, work.parts.parts, [&](ptrdiff_t i) { return states[at + i * step]; }, add);
 }
@@ -180,6 +189,37 @@ struct Pair {
 inline Pair add_pairs(Pair a, Pair b) { return {a.first + b.first, a.second + b.second}; }
 
 template <typename T>
+void products_of_columns(const Columns<T>& c, const Columns<T>& d, const T* around, double* first, double* second) {
+    using P = Pack<T>;
+    P sums[chunk_columns / P::size], products[chunk_columns / P::size];
+    for (ptrdiff_t i = 0; i < c.count; ++i) first[i] = second[i] = 0;
+    for (ptrdiff_t start = 0; start < c.rows; start += rows_at_once) {
+        const ptrdiff_t end = c.rows - start < rows_at_once ? c.rows : start + rows_at_once;
+        for (int j = 0; j < c.packs; ++j) sums[j] = products[j] = P::of(0);
+        const auto add_rows = [&](ptrdiff_t i, auto some) {
+            c.each([&](int j, auto whole) {
+                const P centre = c.load(around, j, whole);
+                P total = P::of(0), product = P::of(0);
+                for (int k = 0; k < some.rows; ++k) {
+                    const P y = d.load(d.x + (i + k) * d.stride, j, whole);
+                    total = total + y;
+                    product = fma(y, c.load(c.x + (i + k) * c.stride, j, whole) - centre, product);
+                }
+                sums[j] = sums[j] + total;
+                products[j] = products[j] + product;
+            });
+        };
+        ptrdiff_t i = start;
+        for (; i + together <= end; i += together) add_rows(i, Together());
+        for (; i < end; ++i) add_rows(i, Alone());
+        for (int j = 0; j < c.packs; ++j) {
+            add_to<T>(first + j * P::size, sums[j], c.count - j * P::size);
+            add_to<T>(second + j * P::size, products[j], c.count - j * P::size);
+        }
+    }
+}
+
+template <typename T>
 void product_units(void* context, ptrdiff_t start, ptrdiff_t end) {
     using P = Pack<T>;
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
@@ -189,13 +229,7 @@ void product_units(void* context, ptrdiff_t start, ptrdiff_t end) {
         if (are_columns(work.shape)) {
             const Columns<T> c(work, x, unit), d(work, y, unit);
             const T* const centre = around + c.state % c.stride;
-            sum_columns(c, work.first + c.state, [&](ptrdiff_t i, int j, auto whole) {
-                return d.load(d.x + i * d.stride, j, whole);
-            });
-            sum_columns(c, work.second + c.state, [&](ptrdiff_t i, int j, auto whole) {
-                const P distance = c.load(c.x + i * c.stride, j, whole) - c.load(centre, j, whole);
-                return d.load(d.x + i * d.stride, j, whole) * distance;
-            });
+            products_of_columns(c, d, centre, work.first + c.state, work.second + c.state);
             continue;
         }
         const P centre = P::of(around[unit / work.parts.parts]);
@@ -437,6 +471,7 @@ Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
 
 template <typename T>
 Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
+    if (n <= block) return moments_of_block(x, n, origin);
     return by_halves<Moments>(
         0, ceil_of(n, block),
         [&](ptrdiff_t i) {
@@ -450,35 +485,60 @@ template <typename T>
 void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
     // So many rows of 1,024 floats are in the second cache when they are read again.
-    constexpr ptrdiff_t rows_again = 32;
+    constexpr ptrdiff_t rows_again = 64;
+    P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];
+    T plain[3][chunk_columns];
     for (ptrdiff_t start = 0; start < c.rows; start += rows_again) {
-        const ptrdiff_t count = c.rows - start < rows_again ? c.rows - start : rows_again;
+        const ptrdiff_t rows = c.rows - start < rows_again ? c.rows - start : rows_again;
         const T* const x = c.x + start * c.stride;
-        const P share = P::of(T(1) / static_cast<T>(count));
-        c.each([&](int j, auto whole) {
-            P total = P::of(0);
-            for (ptrdiff_t i = 0; i < count; ++i) total = total + c.load(x + i * c.stride, j, whole);
-            const P around = total * share;
-            P sums = P::of(0), all = P::of(0);
-            for (ptrdiff_t i = 0; i < count; ++i) {
-                const P d = c.load(x + i * c.stride, j, whole) - around;
-                sums = sums + d;
-                all = fma(d, d, all);
-            }
-            T a[P::size], s[P::size], q[P::size];
-            around.store(a);
-            sums.store(s);
-            all.store(q);
-            const ptrdiff_t left = c.count - j * P::size;
-            for (ptrdiff_t k = 0; k < left && k < P::size; ++k) {
-                Moments found = moments_around(
-                    double(a[k]) - origins[j * P::size + k], s[k], q[k], static_cast<double>(count));
-                double &mean = means[j * P::size + k], &square = squares[j * P::size + k];
-                if (start > 0) found = join_moments({static_cast<double>(start), mean, square}, found);
-                mean = found.mean;
-                square = found.squares;
-            }
+        for (int j = 0; j < c.packs; ++j) centres[j] = sums[j] = all[j] = P::of(0);
+        const auto by_groups = [&](auto group) {
+            ptrdiff_t i = 0;
+            for (; i + together <= rows; i += together) group(x + i * c.stride, Together());
+            for (; i < rows; ++i) group(x + i * c.stride, Alone());
+        };
+        by_groups([&](const T* from, auto some) {
+            c.each([&](int j, auto whole) {
+                P total = centres[j];
+                for (int k = 0; k < some.rows; ++k) total = total + c.load(from + k * c.stride, j, whole);
+                centres[j] = total;
+            });
         });
+        const P share = P::of(T(1) / static_cast<T>(rows));
+        for (int j = 0; j < c.packs; ++j) centres[j] = centres[j] * share;
+        by_groups([&](const T* from, auto some) {
+            c.each([&](int j, auto whole) {
+                P total = sums[j], square = all[j];
+                const P centre = centres[j];
+                for (int k = 0; k < some.rows; ++k) {
+                    const P d = c.load(from + k * c.stride, j, whole) - centre;
+                    total = total + d;
+                    square = fma(d, d, square);
+                }
+                sums[j] = total;
+                all[j] = square;
+            });
+        });
+        for (int j = 0; j < c.packs; ++j) {
+            centres[j].store(plain[0] + j * P::size);
+            sums[j].store(plain[1] + j * P::size);
+            all[j].store(plain[2] + j * P::size);
+        }
+        // As `join_moments` does, for all columns.
+        const double count = static_cast<double>(rows), before = static_cast<double>(start);
+        const double one = 1 / count, part = count / (before + count);
+        for (ptrdiff_t i = 0; i < c.count; ++i) {
+            const double sum = plain[1][i], mean = double(plain[0][i]) - origins[i] + sum * one;
+            const double square = plain[2][i] - sum * sum * one;
+            if (start == 0) {
+                means[i] = mean;
+                squares[i] = square;
+                continue;
+            }
+            const double distance = mean - means[i];
+            means[i] += distance * part;
+            squares[i] += square + distance * distance * before * part;
+        }
     }
 }
 
@@ -518,6 +578,13 @@ void end_moments(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ptrdiff_t step = state_step(work.shape);
     for (ptrdiff_t channel = start; channel < end; ++channel) {
         const ptrdiff_t at = first_state(work.shape, work.parts, channel);
+        if (work.parts.parts == 1) {
+            static_cast<T*>(work.out)[channel] = static_cast<T>(work.second[channel] / work.divisor);
+            if (work.other != nullptr)
+                static_cast<T*>(work.other)[channel] = static_cast<T>(
+                    work.first[channel] + static_cast<const T*>(work.x)[channel * work.shape.inner]);
+            continue;
+        }
         const Moments found = by_halves<Moments>(
             0, work.parts.parts,
             [&](ptrdiff_t i) {

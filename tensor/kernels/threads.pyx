@@ -74,7 +74,7 @@ def configure_threads(*, awake_microseconds=None):
 
     Examples
     --------
-    >>> from tensor.kernels.threads import configure_threads
+    >>> from tensor.lowlevel import configure_threads
     >>> configure_threads(awake_microseconds=0)  # threads sleep at once
     >>> configure_threads(awake_microseconds=100)
     """
@@ -116,6 +116,56 @@ cdef _read_awake_time():
 thread_count.store(_default_count())
 _read_awake_time()
 prepare_for_forks()
+
+
+# --- threadpoolctl ------------------------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    #if defined(_WIN32)
+    #define DISPOSESCOPE_EXPORTED __declspec(dllexport)
+    #else
+    #define DISPOSESCOPE_EXPORTED __attribute__((visibility("default")))
+    #endif
+
+    /* By this name threadpoolctl finds this library among those that are loaded. */
+    extern "C" DISPOSESCOPE_EXPORTED int disposescope_get_num_threads(void) {
+        return disposescope::kernels::thread_count.load();
+    }
+    """
+
+
+def _threads_of(controller):
+    return get_num_threads()
+
+
+def _set_threads_of(controller, n):
+    set_num_threads(max(1, min(int(n), most_threads)))
+
+
+def _version_of(controller):
+    return None
+
+
+def _register_at_threadpoolctl():
+    """Let ``threadpoolctl.threadpool_limits`` set our threads too, where it is installed."""
+    try:
+        import threadpoolctl
+    except ImportError:
+        return
+    content = {
+        "user_api": "disposescope",
+        "internal_api": "disposescope",
+        "filename_prefixes": ("threads.",),
+        "check_symbols": ("disposescope_get_num_threads",),
+        "get_num_threads": _threads_of,
+        "set_num_threads": _set_threads_of,
+        "get_version": _version_of,
+    }
+    threadpoolctl.register(type("ThreadsController", (threadpoolctl.LibController,), content))
+
+
+_register_at_threadpoolctl()
 
 
 # --- Who takes which piece, for tests of the pool -----------------------------------------------------------

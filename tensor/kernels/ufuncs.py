@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, special
+from tensor.kernels.pooled_ufuncs import PooledUfunc
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
@@ -44,9 +45,22 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def compute_into(ufunc: np.ufunc, operands: Sequence[Any], out: Array) -> Array:
+# What computes as a ufunc does, on the pool where operands are large.
+_pooled: dict[np.ufunc, PooledUfunc] = {}
+
+
+def on_pool(ufunc: np.ufunc) -> PooledUfunc:
+    """Return what computes as `ufunc` does, on the pool where operands are large."""
+    found = _pooled.get(ufunc)
+    if found is None:
+        found = _pooled[ufunc] = PooledUfunc(ufunc)
+    return found
+
+
+def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
-    return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
+    kernel = COMPILED.get(ufunc) or on_pool(ufunc)
+    return kernel(*operands, out=out)  # type: ignore[no-any-return]
 
 
 # By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.

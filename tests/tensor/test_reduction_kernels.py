@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tests.tensor.cutting import three_threads_for_all
+from tests.tensor.cutting import three_threads
 
 INF = np.inf
 # Shorter and longer than what is added up at once, in rows and in columns.
@@ -63,7 +63,7 @@ def test_a_reduction_is_numpys_of_wider_numbers(
     if kind in EXACT:
         values = np.round(values / 50)  # many are the same: the first of them counts
         values.reshape(-1)[:: max(values.size // 3, 1)] = data.draw(st.sampled_from([2, -INF, INF, np.nan]))
-    with np.errstate(all="ignore"), three_threads_for_all():
+    with np.errstate(all="ignore"), three_threads():
         tensor.set_num_threads(count)
         found = getattr(tensor, kind)(tensor.tensor(values), axis=axis, keepdims=keepdims).numpy()
         tensor.set_num_threads(1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import memory
-from tests.tensor.cutting import three_threads_for_all
+from tests.tensor.cutting import three_threads
 
 # Rows as short as a vector and as long as several blocks, columns fewer and more than are worked on at once.
 SHAPES = [(64, 10), (3, 4, 32), (5, 33), (1, 7), (9, 700), (4096, 40), (7, 40_000), (2, 700, 3), (3, 20, 300)]
@@ -40,7 +40,7 @@ def test_no_bit_depends_on_the_number_of_threads(function, shape, last, dtype, d
     array = np.random.default_rng(last).uniform(-9, 9, (*shape, last)).astype(dtype)
     axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
     x = tensor.tensor(array)
-    with three_threads_for_all():
+    with three_threads():
         several = function(x, axis=axis).numpy()
         tensor.set_num_threads(1)
         alone = function(x, axis=axis).numpy()

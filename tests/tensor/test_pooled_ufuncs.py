@@ -14,33 +14,23 @@ from hypothesis import strategies as st
 import tensor
 from scopes import new_dispose_scope
 from tensor import memory
-from tensor.kernels import splitting
+from tensor.kernels.pooled_ufuncs import PooledUfunc
 from tensor.kernels.selecting import where, where_nonzero
-from tensor.kernels.splitting import on_threads
-from tensor.lowlevel import configure_threads
 from tests.tensor.arrays import assert_values, filled, is_exact
-from tests.tensor.cutting import three_threads_for_all
+from tests.tensor.cutting import three_threads
 
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(autouse=True, params=[64, 2**30], ids=["pooled", "not pooled"])
 def all_is_cut(request: pytest.FixtureRequest) -> Iterator[None]:
-    with three_threads_for_all(request.param):
+    with three_threads(request.param):
         yield
 
 
-@pytest.fixture
-def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list of how much was cut into pieces, at each time that something was."""
-    sizes: list[int] = []
-
-    def in_pieces(run: Callable[[int, int], object], size: int, step: int) -> None:
-        sizes.append(size)
-        run(0, size)
-
-    monkeypatch.setattr(splitting, "in_pieces", in_pieces)
-    return sizes
+def on_pool(ufunc: np.ufunc, *operands: Any, out: Array | None = None) -> Any:
+    """Let the pool do even small work, in pieces of a few elements."""
+    return PooledUfunc(ufunc, least_bytes=0, bytes_in_piece=256)(*operands, out=out)
 
 
 def laid(array: Array, way: str) -> Array:
@@ -83,7 +73,7 @@ def outcome(function: Callable[[], Any]) -> Any:
 
 
 def alike(ufunc: np.ufunc, *operands: Any) -> None:
-    found, expected = outcome(lambda: on_threads(ufunc, *operands)), outcome(lambda: ufunc(*operands))
+    found, expected = outcome(lambda: on_pool(ufunc, *operands)), outcome(lambda: ufunc(*operands))
     if isinstance(expected, np.ndarray):
         same(found, expected, exact=is_exact(ufunc.__name__, *operands))
     else:
@@ -139,7 +129,7 @@ def test_of_two_that_broadcast(
 
 def test_shapes_that_do_not_fit_fail_as_in_numpy() -> None:
     with pytest.raises(ValueError, match=r"could not be broadcast together with shapes \(50,40\) \(39,\)"):
-        on_threads(np.add, np.ones((50, 40)), np.ones(39))
+        on_pool(np.add, np.ones((50, 40)), np.ones(39))
 
 
 @given(shape=shapes, dtype=dtypes, way=ways, seed=seeds)
@@ -214,20 +204,3 @@ def test_threads_of_the_user_compute_at_once() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-@pytest.mark.parametrize("op", [np.sinh, lambda x: x**1.5, lambda x: 1.5**x, lambda x: np.hypot(x, x)])
-def test_what_is_dear_is_cut_whether_memory_is_from_the_pool_or_not(
-    op: Callable[[Any], Any], cuts: list[int]
-) -> None:
-    values = filled("float64", (50, 40), 0)
-    x = tensor.tensor(values)
-    cuts.clear()
-    found = op(x)
-    assert len(cuts) == 1
-    assert_values(found.numpy(), op(values), exact=False)
-
-
-def test_sizes_are_numbers_of_bytes() -> None:
-    with pytest.raises(ValueError, match="dear is a number of bytes, not -1"):
-        configure_threads(dear=-1)

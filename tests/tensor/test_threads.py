@@ -1,0 +1,270 @@
+"""The pool of threads: each piece once, whoever asks, after forks and at the end, and the same results."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensor
+from tensor.kernels.threads import record_pieces
+from tensor.lowlevel import configure_threads
+
+SIZE = 300_000
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = tensor.get_num_threads()
+    tensor.set_num_threads(3)
+    yield
+    tensor.set_num_threads(before)
+    configure_threads(awake_microseconds=100)
+
+
+def starts_and_ends(size: int, grain: int) -> list[tuple[int, int]]:
+    return [(start, min(start + grain, size)) for start in range(0, size, grain)]
+
+
+def all_results() -> list[np.ndarray]:
+    """What kernels of all kinds make of some numbers."""
+    x = tensor.from_numpy(np.random.default_rng(0).standard_normal(SIZE).astype(np.float32))
+    return [
+        y.numpy()
+        for y in (x.exp(), x.tanh(), tensor.gelu(x), x**5, x + x, x * 2.0, x.sin(), x > 0, x.long() + 1)
+    ]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+
+
+@given(size=st.integers(0, 200), grain=st.integers(1, 50), count=st.integers(1, 5))
+def test_each_element_belongs_to_one_piece_whatever_the_number_of_threads(
+    size: int, grain: int, count: int
+) -> None:
+    tensor.set_num_threads(count)
+    assert [(start, end) for start, end, _ in record_pieces(size, grain)] == starts_and_ends(size, grain)
+
+
+def threads_at_work(count: int) -> set[int]:
+    tensor.set_num_threads(count)
+    return {thread for _ in range(5) for _, _, thread in record_pieces(60, 1, microseconds=2000)}
+
+
+def test_workers_take_pieces_too() -> None:
+    assert len(threads_at_work(3)) > 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_more_than_the_set_number_of_threads_work(count: int) -> None:
+    assert len(threads_at_work(5)) <= 5  # workers that are there, and shall not be used
+    assert len(threads_at_work(count)) <= count
+
+
+def test_one_thread_does_all_itself() -> None:
+    assert len(threads_at_work(1)) == 1
+
+
+@pytest.mark.parametrize("awake", [0, 100, 100_000])
+def test_workers_that_sleep_are_woken(awake: int) -> None:
+    configure_threads(awake_microseconds=awake)
+    for _ in range(20):
+        assert len(record_pieces(64, 1)) == 64
+        threading.Event().wait(0.002)
+    assert len(threads_at_work(3)) > 1
+
+
+def test_results_are_the_same_to_the_bit_for_any_number_of_threads() -> None:
+    tensor.set_num_threads(1)
+    expected = all_results()
+    for count in (2, 3, 5):
+        tensor.set_num_threads(count)
+        assert same(all_results(), expected)
+
+
+def test_eight_threads_of_the_user_ask_at_once() -> None:
+    expected = all_results()
+    right: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: right.extend([same(all_results(), expected) for _ in range(5)]))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 40
+
+
+def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    program = """
+import os, threading
+import tensor
+from tensor.kernels.threads import record_pieces
+tensor.set_num_threads(3)
+
+def work():
+    for _ in range(300):
+        assert len(record_pieces(60, 7)) == 9
+
+def threads_at_work():
+    return {thread for _ in range(5) for _, _, thread in record_pieces(60, 1, microseconds=2000)}
+
+record_pieces(60, 1)
+busy = [threading.Thread(target=work) for _ in range(4)]
+for thread in busy:
+    thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0 if len(threads_at_work()) > 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+for thread in busy:
+    thread.join()
+assert len(threads_at_work()) > 1
+"""
+    # Python warns of forks while threads run, which is what this is about.
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+
+
+def checksum(seed: int) -> float:
+    x = np.random.default_rng(seed).standard_normal(SIZE)
+    return float(tensor.from_numpy(x).exp().numpy().sum())
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks while threads run
+def test_processes_compute_however_they_were_started(method: str) -> None:
+    expected = [checksum(seed) for seed in range(4)]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(checksum, range(4)).get(timeout=120) == expected
+
+
+END = """
+import tensor
+from tensor.lowlevel import configure_threads
+from tensor.kernels.threads import record_pieces
+tensor.set_num_threads(4)
+configure_threads(awake_microseconds={awake})
+record_pieces(64, 1)
+{last}
+"""
+
+
+@pytest.mark.parametrize("awake", [0, 1_000_000])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "",
+        "raise SystemExit(0)",
+        "import threading\nthreading.Thread(target=lambda: [record_pieces(9, 1) for _ in range(99)]).start()",
+        "import atexit; atexit.register(record_pieces, 64, 1)",
+    ],
+)
+def test_the_interpreter_ends_while_workers_sleep_or_are_awake(awake: int, last: str) -> None:
+    subprocess.run([sys.executable, "-c", END.format(awake=awake, last=last)], check=True, timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_an_interrupt_comes_after_the_work_and_breaks_nothing() -> None:
+    class InterruptError(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise InterruptError
+
+    expected = all_results()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    count = 0
+    try:
+        for i in range(100):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 20 * i))
+                record_pieces(60, 1, microseconds=20)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except InterruptError:
+                count += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert count
+    assert same(all_results(), expected)
+
+
+def test_the_environment_sets_threads_and_how_long_they_stay_awake() -> None:
+    program = "import tensor; print(tensor.get_num_threads())"
+    for wanted, expected in (("3", "3"), ("2,4", "2"), ("100000", "256")):
+        environment = {**os.environ, "OMP_NUM_THREADS": wanted, "DISPOSESCOPE_AWAKE_MICROSECONDS": "0"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinities")
+def test_there_are_no_more_threads_than_cores_that_may_be_used() -> None:
+    program = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
+        "import tensor; print(tensor.get_num_threads())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize("n", [0, -1, 257])
+def test_the_number_of_threads_is_from_1_to_256(n: int) -> None:
+    with pytest.raises(ValueError, match=r"set_num_threads: at (least|most)"):
+        tensor.set_num_threads(n)
+
+
+@pytest.mark.parametrize("n", [2.0, "2", True, None])
+def test_the_number_of_threads_is_an_int(n: object) -> None:
+    with pytest.raises(TypeError, match="set_num_threads takes an int"):
+        tensor.set_num_threads(n)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [(-1, ValueError), (2_000_000, ValueError), (float("nan"), ValueError), ("1", TypeError)],
+)
+def test_how_long_threads_stay_awake_is_a_number_of_microseconds(
+    wrong: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="configure_threads: awake_microseconds is"):
+        configure_threads(awake_microseconds=wrong)  # type: ignore[arg-type]
+
+
+def test_threadpoolctl_knows_the_pool() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    ours = [entry for entry in threadpoolctl.threadpool_info() if entry["internal_api"] == "disposescope"]
+    assert [entry["num_threads"] for entry in ours] == [3]
+    with threadpoolctl.threadpool_limits(1):
+        assert tensor.get_num_threads() == 1
+    assert tensor.get_num_threads() == 3
+    with threadpoolctl.threadpool_limits({"disposescope": 2}):
+        assert tensor.get_num_threads() == 2
+
+
+def test_pytorch_computes_in_the_same_process() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal(SIZE)
+    for _ in range(20):
+        theirs = torch.from_numpy(x).exp().numpy()
+        ours = tensor.from_numpy(x).exp().numpy()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-15)
