@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels import empty
-from tensor.kernels.normalization import as_one_dtype, normalize_channels_backward, normalize_rows_backward
+from tensor.kernels import as_one_dtype, empty, normalize_channels_backward, normalize_rows_backward
 from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
@@ -62,8 +61,8 @@ define(
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation. Kernels
-# give all gradients at once; those that are recorded are made of the formulas.
+# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
+# Kernels give all gradients at once; those that are recorded are made of the formulas.
 
 
 def _inverse(xp: Any, centred: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -98,7 +97,7 @@ def _array_or_none(x: Any) -> Any:
 
 
 def _rows_together(
-    xp: Any, g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
 ) -> Any:
     wanted = (*wanted, False)[:3]
     given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
@@ -106,11 +105,11 @@ def _rows_together(
 
 
 def _channels_together(
-    xp: Any, g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
 ) -> Any:
-    given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+    g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
     # Means and deviations of other elements than these are constants, of no axes.
-    return normalize_channels_backward(*given, axes is not None, *wanted)
+    return normalize_channels_backward(g, input, weight, means, inverses, axes is not None, *wanted)
 
 
 def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:

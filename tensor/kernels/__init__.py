@@ -7,15 +7,35 @@ derivatives see it. ``in_pieces`` computes on several threads.
 
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
+from tensor.kernels.normalization import (
+    as_one_dtype,
+    blend,
+    inverses_of,
+    moments_of_channels,
+    normalize_channels,
+    normalize_channels_backward,
+    normalize_rows,
+    normalize_rows_backward,
+)
 from tensor.kernels.pieces import in_pieces
+from tensor.kernels.softmax import mean_cross_entropy
 from tensor.kernels.special import relu_of, sigmoid
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "as_one_dtype",
+    "blend",
     "copy",
     "empty",
     "in_kernels",
     "in_pieces",
+    "inverses_of",
+    "mean_cross_entropy",
+    "moments_of_channels",
+    "normalize_channels",
+    "normalize_channels_backward",
+    "normalize_rows",
+    "normalize_rows_backward",
     "relu_of",
     "run_kernel",
     "sigmoid",

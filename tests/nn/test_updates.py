@@ -27,7 +27,9 @@ CASES: list[tuple[type[Optimizer], dict[str, Any]]] = [
     *((SGD, o) for o in combined(weight_decay=[0.0, 0.1], maximize=[False, True])),
     *(
         (SGD, o)
-        for o in combined(momentum=[0.9], weight_decay=[0.0, 0.1], dampening=[0.0, 0.5], maximize=[False, True])
+        for o in combined(
+            momentum=[0.9], weight_decay=[0.0, 0.1], dampening=[0.0, 0.5], maximize=[False, True]
+        )
     ),
     *((SGD, o) for o in combined(momentum=[0.9], nesterov=[True], weight_decay=[0.0, 0.1])),
     *(
