@@ -1,8 +1,8 @@
 """Layer, RMS and batch normalization of plain arrays, and their gradients.
 
-Arrays are of one dtype, float32 or float64, and in C order; ``as_one_dtype`` makes them so. Each is read about
-twice, on several threads where that pays; no bit of what comes out depends on their number. The kernels are
-in `normalization.cpp`.
+Arrays are of one dtype, float32 or float64, and in C order; ``as_one_dtype`` makes them so. Each is read
+about twice, on several threads where that pays; no bit of what comes out depends on their number. The kernels
+are in `normalization.cpp`.
 """
 
 cimport numpy as cnp
