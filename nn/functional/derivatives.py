@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels import as_one_dtype, empty, normalize_channels_backward, normalize_rows_backward
+from tensor.kernels import (
+    affine_by_bias,
+    affine_by_input,
+    affine_by_weight,
+    as_one_dtype,
+    empty,
+    normalize_channels_backward,
+    normalize_rows_backward,
+)
 from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
@@ -24,18 +32,12 @@ def _rows(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _weight_of_linear(xp: Any, g: Any, input: Any) -> Any:
-    if g.ndim != 2:
-        g, input = _rows(xp, g), _rows(xp, input)
-    return xp.matmul(g.mT, input)
-
-
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
     rows, g = indices.reshape(-1), _rows(xp, g)
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]
-    return xp.spread(g, (rows,), shape)
+    return xp.scatter_add(g, (rows,), shape)
 
 
 _UNPACKED_AT_ONCE = 2**15
@@ -52,12 +54,7 @@ def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
     return mask
 
 
-define(
-    "linear",
-    input=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=_weight_of_linear,
-    bias=lambda xp, g: g,
-)
+define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_bias)
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
@@ -167,7 +164,7 @@ def _cross_entropy(xp: Any, g: Any, input: Any, target: Any, tops: Any, sums: An
 define("cross_entropy", input=_cross_entropy, target=None)
 define(
     "nll_loss",
-    input=lambda xp, g, key, counts, shape: xp.spread(
+    input=lambda xp, g, key, counts, shape: xp.scatter_add(
         -g if counts is None else xp.keep_where(-g * counts, counts != 0), key, shape
     ),
 )

@@ -8,13 +8,12 @@ import numpy as np
 
 from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
-from tensor.kernels.scatter_add import spread
+from tensor.kernels.scatter_add import scatter_add
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
-from tensor.ops.elementwise import erf, sigmoid
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES
@@ -41,8 +40,8 @@ def _real(x: Any) -> Any:
     return x.real if x.dtype.kind == "c" else x
 
 
-def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
-    return apply(RULES["spread"], lambda array: spread(array, key, shape), (values,), key=key)
+def _scatter_add(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
+    return apply(RULES["scatter_add"], lambda array: scatter_add(array, key, shape), (values,), key=key)
 
 
 def _keep_where(x: Any, mask: Any) -> Any:
@@ -83,7 +82,7 @@ class Functions:
     cumulative_sum = scans.cumulative_sum
     divide = elementwise.divide
     einsum = _einsum
-    erf = erf
+    erf = elementwise.erf
     exp = elementwise.exp
     expand_dims = shapes.expand_dims
     expm1 = elementwise.expm1
@@ -114,13 +113,13 @@ class Functions:
     reshape = shapes.reshape
     roll = moving.roll
     scaled_product = staticmethod(_scaled_product)
-    sigmoid = sigmoid
+    scatter_add = _scatter_add
+    sigmoid = elementwise.sigmoid
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
     slope = staticmethod(_slope)
     softmax = scans.softmax
-    spread = _spread
     sqrt = elementwise.sqrt
     square = elementwise.square
     stack = stack

@@ -5,6 +5,7 @@ of overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first 
 derivatives see it. ``in_pieces`` computes on several threads.
 """
 
+from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.kernels.normalization import (
@@ -23,6 +24,9 @@ from tensor.kernels.special import relu_of, sigmoid
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "affine_by_bias",
+    "affine_by_input",
+    "affine_by_weight",
     "as_one_dtype",
     "blend",
     "copy",

@@ -28,6 +28,13 @@ cdef const Affine* _kernels = affine_kernels_of(simd_level)
 cdef object _matmul = np.matmul
 cdef object _add = np.add
 
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_MatrixProduct2(object a, object b, cnp.ndarray out)
+
+# Bytes of a product up to which ``np.dot`` makes it sooner than the ufunc, by 0.5 us; it fills it with zeros
+# first.
+cdef Py_ssize_t _SMALL = 1 << 13
+
 cdef enum:
     MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
 
@@ -112,7 +119,9 @@ cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
         by = _transposed(weight)
     else:
         by = cnp.PyArray_SwapAxes(weight, 0, 1)
-    if ndim == 2:
+    if ndim == 2 and cnp.PyArray_NBYTES(out) <= _SMALL:
+        PyArray_MatrixProduct2(x, by, out)
+    elif ndim == 2:
         _matmul(x, by, out)
     else:  # of which NumPy would make a product each
         _matmul((<object>x).reshape(rows, inner), by, (<object>out).reshape(rows, columns))
@@ -157,3 +166,37 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
     with nogil:  # `out` is new, nobody else has it; who passed `bias` holds it
         parallel_for(size // columns, max(1, _AT_ONCE // columns), kernel, &finish)
     return 0
+
+
+# --- Derivatives: functions for the table of rules ----------------------------------------------------------
+
+
+def affine_by_input(xp, g, weight):
+    """Return the gradient of the input of an affine map; `g` is that of its output."""
+    if g.ndim <= 2:
+        return xp.matmul(g, weight)
+    *sizes, _ = g.shape
+    return xp.reshape(xp.matmul(_rows(xp, g), weight), (*sizes, weight.shape[1]))
+
+
+def affine_by_weight(xp, g, input):
+    """Return the gradient of the weight."""
+    if type(g) is cnp.ndarray and cnp.PyArray_NDIM(<cnp.ndarray>g) == 2:
+        return _matmul(cnp.PyArray_SwapAxes(<cnp.ndarray>g, 0, 1), input)
+    if g.ndim != 2:
+        g, input = _rows(xp, g), _rows(xp, input)
+    return xp.matmul(g.mT, input)
+
+
+def affine_by_bias(xp, g):
+    """Return the gradient of the bias, whose rows are yet to be added up."""
+    return g if g.ndim <= 2 else _rows(xp, g)
+
+
+cdef object _rows(object xp, object x):
+    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    cdef Py_ssize_t rows = 1
+    *sizes, columns = x.shape
+    for n in sizes:
+        rows *= <Py_ssize_t>n
+    return xp.reshape(x, (rows, columns))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
-from tensor.kernels.scatter_add import spread
+from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
 
@@ -59,7 +59,7 @@ class Namespace:
     cross_entropy_backward = staticmethod(cross_entropy_backward)
     log_softmax_backward = staticmethod(log_softmax_backward)
     softmax_backward = staticmethod(softmax_backward)
-    spread = staticmethod(spread)
+    scatter_add = staticmethod(scatter_add)
     keep_where = staticmethod(keep_where)
     pow = powers.power
     where = staticmethod(where)

@@ -185,6 +185,7 @@ def configure_threads(
 
 
 def set_num_threads(n: int) -> None:
+    """Let `n` threads compute on large arrays, 1 to 256; 1 leaves all to the thread that asks."""
     _threads.set_num_threads(n)
     least.clear()
 

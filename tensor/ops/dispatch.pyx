@@ -7,7 +7,7 @@ share memory, ``overwrite`` those that write in place.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.storage cimport begin_write, take_snapshot, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
@@ -210,8 +210,13 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    arrays = [_operand(x) for x in operands]
-    if not any([isinstance(array, cnp.ndarray) for array in arrays]):
+    cdef list arrays = []
+    cdef bint has_array = False
+    for x in operands:
+        array = _operand(x)
+        arrays.append(array)
+        has_array = has_array or isinstance(array, cnp.ndarray)
+    if not has_array:
         arrays[0] = as_data(arrays[0], None)
     donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
@@ -255,10 +260,14 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
 
 cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
     """Return a donated operand into whose buffer the result may be written."""
+    cdef list shapes = []
     if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
         return None
+    for array in arrays:
+        if isinstance(array, cnp.ndarray):
+            shapes.append(array.shape)
     try:
-        shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, cnp.ndarray)])
+        shape = np.broadcast_shapes(*shapes)
         dtype = dtype_of(kernel, *arrays)
     except ValueError:
         return None  # for which the op itself finds words
@@ -276,8 +285,12 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
 
 cdef bint _is_saved(Rule rule, tuple operands, int place):
     """Tell whether the derivative of the op will need the value of the operand at `place`."""
-    wanted = tuple([isinstance(x, TensorCore) and (<TensorCore>x)._node is not None for x in operands])
-    return any(wanted) and rule.is_differentiable and bool(recorder()) and place in rule.plan(wanted).saves
+    cdef list wanted = []
+    for x in operands:
+        wanted.append(isinstance(x, TensorCore) and (<TensorCore>x)._node is not None)
+    if True not in wanted or not rule.is_differentiable or not recorder():
+        return False
+    return place in rule.plan(tuple(wanted)).saves
 
 
 # --- All other ops ------------------------------------------------------------------------------------------
@@ -368,14 +381,16 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     cdef Node node = None
     cdef Buffer buffer
     cdef cnp.ndarray array
+    cdef bint has_history = False
     others = []
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
-    if recorder() and any([isinstance(other, TensorCore) and other._node is not None for other in inputs]):
+            has_history = has_history or other._node is not None
+    if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # What the derivative needs of the old values is claimed before the write, which then copies.
+        # Takes snapshots of the old values that the derivative needs; the write then copies.
         node = record(rule, inputs, x.array, parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
@@ -394,7 +409,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
 
 cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
     if node.plan.saves_out:
-        share = claim_share(x)
+        share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
     for other in others:

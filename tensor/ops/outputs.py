@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.storage import claim, writing
+from tensor.core.storage import snapshot, writing
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
 from tensor.kernels.ufuncs import compute_into
@@ -41,7 +41,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
     with writing(out) as target:
-        # The operands only now: making room for the write may have moved them.
+        # The operands only now: what is shared is copied before the write, which may have moved them.
         arrays = [operand(x) for x in operands]
         try:
             run_kernel(compute_into, kernel, arrays, target)
@@ -56,7 +56,7 @@ def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) ->
     """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
     try:
         require_out(name, operands, out)
-        return _put(name, claim(result), out)
+        return _put(name, snapshot(result), out)
     finally:
         result.dispose()
 

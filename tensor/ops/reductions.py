@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
-from tensor.core.storage import claim
+from tensor.core.storage import snapshot
 from tensor.core.tensor import wrap
 from tensor.kernels import reductions as kernels
 from tensor.kernels.context import run_kernel
@@ -294,8 +294,8 @@ def _along(
     except (TypeError, ValueError) as error:
         raise failed(name, error, array) from None
     indices = wrap(kept.reshape(out.shape))
-    # A claim, since the user may write to the indices.
-    parameters = {"kept": claim(indices).reshape(kept.shape), "shape": array.shape, "axis": place}
+    # A snapshot, since the user may write to the indices.
+    parameters = {"kept": snapshot(indices).reshape(kept.shape), "shape": array.shape, "axis": place}
     parameters["keepdims"] = keepdims
     values = wrap_recorded(out, record(RULES[f"{name}_along"], (x,), out, parameters))
     return values, indices

@@ -204,7 +204,7 @@ def _write_binary(
             x1._raise_disposed()
 
         def write(array: Array) -> None:
-            # The array of `x2` only now: making room for the write may have moved it.
+            # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
             given = operand(x2)
             try:
                 if isinstance(kernel, np.ufunc):

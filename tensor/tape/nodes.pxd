@@ -22,10 +22,10 @@ cdef class Rule:
     cdef readonly bint is_differentiable
     cdef readonly dict plans
     # Those for one and two inputs once more.
-    cdef Plan of_one
-    cdef Plan of_first
-    cdef Plan of_second
-    cdef Plan of_both
+    cdef Plan unary_plan
+    cdef Plan first_plan
+    cdef Plan second_plan
+    cdef Plan both_plan
 
     cpdef Plan plan(self, tuple wanted)
 
