@@ -11,8 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels import affine_by_bias, affine_by_input, affine_by_weight, empty
-from tensor.kernels.normalization import as_one_dtype, normalize_channels_backward, normalize_rows_backward
+from tensor.kernels import (
+    affine_by_bias,
+    affine_by_input,
+    affine_by_weight,
+    as_one_dtype,
+    empty,
+    normalize_channels_backward,
+    normalize_rows_backward,
+)
 from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
@@ -51,8 +58,8 @@ define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation. Kernels
-# give all gradients at once; those that are recorded are made of the formulas.
+# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
+# Kernels give all gradients at once; those that are recorded are made of the formulas.
 
 
 def _inverse(xp: Any, centred: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -87,7 +94,7 @@ def _array_or_none(x: Any) -> Any:
 
 
 def _rows_together(
-    xp: Any, g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
 ) -> Any:
     wanted = (*wanted, False)[:3]
     given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
@@ -95,11 +102,11 @@ def _rows_together(
 
 
 def _channels_together(
-    xp: Any, g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
 ) -> Any:
-    given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+    g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
     # Means and deviations of other elements than these are constants, of no axes.
-    return normalize_channels_backward(*given, axes is not None, *wanted)
+    return normalize_channels_backward(g, input, weight, means, inverses, axes is not None, *wanted)
 
 
 def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:

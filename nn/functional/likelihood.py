@@ -13,8 +13,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import run_kernel
-from tensor.kernels.softmax import cross_entropy as cross_entropy_kernel
+from tensor.kernels import mean_cross_entropy, run_kernel
 from tensor.lowlevel import Key, apply, record, shown, wrap_recorded
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     """Return the mean cross entropy of a batch without options; None where something needs a closer look."""
     if y.shape != x.shape[:1] or y.dtype != _INT64 or x.dtype.char not in "fd" or not x.size:
         return None
-    found = run_kernel(cross_entropy_kernel, x, y)
+    found = run_kernel(mean_cross_entropy, x, y)
     if found is None:  # a class that is none, or is ignored
         return None
     out, tops, sums = found

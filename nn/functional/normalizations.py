@@ -8,14 +8,14 @@ import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import run_kernel
-from tensor.kernels.normalization import (
+from tensor.kernels import (
     as_one_dtype,
     blend,
     inverses_of,
     moments_of_channels,
     normalize_channels,
     normalize_rows,
+    run_kernel,
 )
 from tensor.lowlevel import Array, Dtype, is_recomputing, record, wrap_recorded, writing
 
@@ -55,10 +55,11 @@ def _rows(
     affine: list[Any],
     eps: float,
 ) -> Tensor:
-    """Return `input` normalised over its last dimensions, around 0 unless the rule is that of a layer norm."""
+    """Return `input` normalised over its last dimensions, around its mean for the rule of a layer norm."""
     dtype = x.dtype
     x, weight, bias = as_one_dtype(x, weight, bias)
-    out, means, inverses = run_kernel(normalize_rows, x, len(sizes), weight, bias, eps, rule == "layer_norm")
+    is_centred = rule == "layer_norm"
+    out, means, inverses = run_kernel(normalize_rows, x, len(sizes), weight, bias, eps, is_centred)
     parameters = {"means": means, "inverses": inverses, "axes": tuple(range(-len(sizes), 0)), "eps": eps}
     return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
 

@@ -355,9 +355,9 @@ cdef class Backward:
         """Let each input have its gradient, of those that one function gives at once."""
         cdef Py_ssize_t i
         cdef Node after
-        cdef list given = [xp, g]
+        cdef list given
         function, wanted, places = node.plan.together
-        given.append(wanted)
+        given = [g, wanted]
         for place in <tuple>places:
             given.append(saved[<Py_ssize_t>place])
         found = function(*given)

@@ -19,9 +19,8 @@ constexpr ptrdiff_t rows_at_once = 128;
 template <typename State, typename Function, typename Join>
 State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
     if (count == 1) return f(first);
-    if (count == 2) return join(f(first), f(first + 1));
     const ptrdiff_t half = count / 2;
-    const State a = by_halves<State>(first, half, f, join);
+    const State a = by_halves<State>(first, half, f, join);  // in the order of memory
     return join(a, by_halves<State>(first + half, count - half, f, join));
 }
 

@@ -143,7 +143,7 @@ cdef cnp.ndarray _backward(const Kernel* kernels, cnp.ndarray g, cnp.ndarray out
     return dx
 
 
-def cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
+def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
     """Return the mean cross entropy of the rows of `x` with `classes`, and what the gradient needs.
 
     None instead where a class is none: less than 0, or not less than the length of a row. The others are the
@@ -188,7 +188,7 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``cross_entropy``."""
+    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``mean_cross_entropy``."""
     cdef cnp.ndarray out
     cdef CrossEntropyWork work
     cdef Py_ssize_t count = cnp.PyArray_DIM(x, 0)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
-from tensor.core.dims import dim_of, dims_of
 from tensor.core.storage import snapshot
 from tensor.core.tensor import wrap
 from tensor.kernels import reductions as kernels
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
-from tensor.ops.messages import explain
 from tensor.ops.outputs import copy_out
+from tensor.ops.reduce import axis_of, failed, reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -38,44 +37,6 @@ or_reduce: Callable[..., Any] = np.logical_or.reduce
 multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
-def axis_of(name: str, axis: Axis, ndim: int) -> Axis:
-    """Return `axis` counted from the front; the one element of a 0-d tensor lies along 0 and -1."""
-    if axis is None or (ndim == 0 and axis in (0, -1)):
-        return None
-    if isinstance(axis, (tuple, list)):
-        return dims_of(name, axis, ndim)
-    return dim_of(name, axis, ndim)
-
-
-def reduce(
-    name: str, kernel: Callable[..., Any], x: Operand, axis: Axis, keepdims: bool = False, **more: Any
-) -> Tensor:
-    """Return what ``kernel(array, axis, keepdims, **more)`` makes of `x`; derivatives may ask for these."""
-    x = as_tensor(x)
-    array = x._array
-    if array is None:
-        x._raise_disposed()
-    if axis is not None:
-        axis = axis_of(name, axis, array.ndim)
-    try:
-        out = as_array(run_kernel(kernel, array, axis, keepdims, **more))
-    except (TypeError, ValueError) as error:
-        raise _failed(name, error, array) from None
-    if x._node is None:
-        return wrap(out)
-    more["shape"], more["axis"], more["keepdims"] = array.shape, axis, keepdims
-    return wrap_recorded(out, record(RULES[name], (x,), out, more))
-
-
-def _failed(name: str, error: Exception, array: Array) -> Exception:
-    if array.size == 0 and isinstance(error, ValueError):
-        return ValueError(
-            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "
-            "dimension that has some, or check x.numel() first"
-        )
-    return explain(name, error, (array,))
-
-
 def count_along(shape: tuple[int, ...], axis: Axis) -> int:
     """Return how many elements a reduction over `axis` makes one of."""
     if axis is None:
@@ -88,14 +49,10 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
-# Kernels of ours return None for what is NumPy's to do.
+# Kernels of ours return None for what is NumPy's to do. Those for sums, means and extremes are asked before.
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    if dtype is None or dtype == a.dtype:
-        found = kernels.sum_over(a, axis, keepdims)
-        if found is not None:
-            return found
     return add_reduce(a, axis, dtype, None, keepdims)
 
 
@@ -335,7 +292,7 @@ def _along(
         kept = as_array(run_kernel(locate, array, place, True))
         out = as_array(run_kernel(extreme, array, place, keepdims))
     except (TypeError, ValueError) as error:
-        raise _failed(name, error, array) from None
+        raise failed(name, error, array) from None
     indices = wrap(kept.reshape(out.shape))
     # A snapshot, since the user may write to the indices.
     parameters = {"kept": snapshot(indices).reshape(kept.shape), "shape": array.shape, "axis": place}

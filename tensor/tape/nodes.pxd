@@ -8,8 +8,8 @@ cdef class Plan:
     # For each input that wants a gradient: its place, the function, and the places of what the function asks
     # for.
     cdef public tuple steps
-    # The function that gives all gradients at once, which inputs want one, and the places of what it asks for;
-    # or None.
+    # The function that gives all gradients at once, which inputs want one, and the places of what it asks
+    # for; or None.
     cdef public tuple together
     cdef Plan _bare
 

@@ -33,7 +33,7 @@ cdef class Plan:
             steps.append((i, function, tuple(places)))
         if rule.together is not None:
             places = []
-            for name in _arguments(rule.together)[1:]:
+            for name in _arguments(rule.together):
                 places.append(needed.setdefault(name, len(needed)))
             self.together = (rule.together, wanted, tuple(places))
         _add_what_is_derived(rule, wanted, needed)
@@ -91,9 +91,9 @@ cdef class Rule:
     Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
     of an op of the same inputs whose output is that parameter.
 
-    Where one pass over the arrays gives several gradients, `together` does: ``(xp, g, wanted, ...)``, with what
-    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain arrays
-    alone; derivatives that are recorded themselves are made of `functions`.
+    Where one pass over the arrays gives several gradients, `together` does: ``(g, wanted, ...)``, with what
+    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain
+    arrays alone; derivatives that are recorded themselves are made of `functions`.
     """
 
     def __init__(self, str name, functions, dict derived=None, together=None):
