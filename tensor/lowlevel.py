@@ -1,16 +1,16 @@
 """For libraries that build on tensors: what ``nn`` itself stands on.
 
-Arrays in and out of tensors (``claim``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
+Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
 (``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
-them. Read the array from ``claim``; write to the one of ``with writing(x) as array:``, and let go of it.
+them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.autograd.leaves import clear_gradients
-from tensor.core.storage import claim, writing, writing_all
-from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
+from tensor.core.storage import snapshot, writing, writing_all
+from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.splitting import configure_threads
@@ -43,7 +43,6 @@ __all__ = [
     "apply_affine_then_relu",
     "as_dtype",
     "become_leaf",
-    "claim",
     "clear_gradients",
     "configure_threads",
     "default_generator",
@@ -59,10 +58,11 @@ __all__ = [
     "require_supported",
     "run_kernel",
     "shown",
+    "snapshot",
     "wrap",
-    "wrap_claim",
-    "wrap_claim_unowned",
     "wrap_recorded",
+    "wrap_snapshot",
+    "wrap_snapshot_unowned",
     "wrap_unowned",
     "writing",
     "writing_all",

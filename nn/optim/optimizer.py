@@ -13,7 +13,7 @@ from scopes import current_dispose_scope
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, Step, TensorCore, claim, clear_gradients, wrap_claim, wrap_unowned
+from tensor.lowlevel import Leaf, Step, TensorCore, clear_gradients, snapshot, wrap_snapshot, wrap_unowned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -229,7 +229,7 @@ class Optimizer:
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
             numbers[id(x)]: {
-                key: wrap_claim(value) if isinstance(value, TensorCore) else value
+                key: wrap_snapshot(value) if isinstance(value, TensorCore) else value
                 for key, value in held.items()
             }
             for x, held in self.state.items()
@@ -299,7 +299,7 @@ class Optimizer:
                 if not isinstance(value, (TensorCore, np.ndarray)):
                     loaded[key] = value
                     continue
-                array = claim(value) if isinstance(value, TensorCore) and not value.is_invalid else value
+                array = snapshot(value) if isinstance(value, TensorCore) and not value.is_invalid else value
                 if isinstance(array, TensorCore):
                     array._raise_disposed()
                 if array.shape not in ((), x.shape):

@@ -102,6 +102,9 @@ cdef int _tell_created(Disposable x) except -1:
     told = _observer
     if told is not None:
         told.created(x, owner_of(x))
+        if x.counters is None:
+            # Another thread has disposed it, and told of that before `x` was known.
+            told.ended(x, ending_by(x._ended_scope))
     return 0
 
 

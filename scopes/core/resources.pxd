@@ -1,6 +1,6 @@
 """Resources of the user's own in a scope: the interface for ``cimport``."""
 
-from scopes.core.disposable cimport Disposable
+from scopes.core.disposable cimport Disposable, MemberList
 
 
 cdef class Held(Disposable):
@@ -16,4 +16,9 @@ cdef int remember(Held held) except -1
 cdef Held held_of(x)
 cdef Disposable member_for(x)
 cdef object resource_of(Disposable member)
-cdef int raise_all(list errors, when) except -1
+# Return `errors` and one more `error`: None for none, one by itself, several in a list.
+cdef object noted(errors, error)
+# Dispose the members of `scope`, which has ended, newest first; return what they raise, as `noted`.
+cdef object dispose_members(MemberList scope)
+# Raise what was `noted`.
+cdef int raise_all(errors, when) except -1

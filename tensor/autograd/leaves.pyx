@@ -12,14 +12,14 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_expanded
+from tensor.core.storage cimport begin_write, take_snapshot, end_write, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
 
 import numpy as np
 
-from tensor.core.tensor import wrap_claim_unowned
+from tensor.core.tensor import wrap_snapshot_unowned
 
 cnp.import_array()
 
@@ -123,8 +123,8 @@ cdef TensorCore _sum(TensorCore before, Arrival arrival):
     cdef Share share
     if isinstance(arrival.value, TensorCore):
         total = before + arrival.value
-        return with_history(wrap_claim_unowned(total), total)
-    share = claim_share(before)
+        return with_history(wrap_snapshot_unowned(total), total)
+    share = take_snapshot(before)
     return wrap_unowned(as_array(_add(share.array, arrival.value)))
 
 

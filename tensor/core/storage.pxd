@@ -48,9 +48,9 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
 # The values that `x` has now, whatever is written later. O(1) unless outsiders look.
-cdef Share claim_share(StorageReference x)
+cdef Share take_snapshot(StorageReference x)
 # The same, for a tensor of its own: each element needs a place of its own.
-cdef Share claim_for_writing(StorageReference x)
+cdef Share take_snapshot_to_write(StorageReference x)
 # Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept

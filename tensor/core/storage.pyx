@@ -41,7 +41,7 @@ cdef int64_t _references_alive = 0
 
 
 cdef class StorageReference(Disposable):
-    """A claim on a storage: what tensors and handles have in common."""
+    """A reference to a storage: what tensors and handles have in common."""
 
     def __cinit__(self):
         global _references_alive
@@ -95,7 +95,7 @@ cdef class StorageReference(Disposable):
 
     @property
     def is_invalid(self) -> bool:
-        """Whether this is empty: disposed, or its claim moved elsewhere."""
+        """Whether this is empty: disposed, or its handle moved elsewhere."""
         # Who disposes on another thread may have counted it, and not yet let go of the memory.
         return self.array is None or self.counters is None
 
@@ -213,7 +213,7 @@ cdef bint is_expanded(cnp.ndarray array) noexcept:
     return False
 
 
-cdef Share claim_share(StorageReference x):
+cdef Share take_snapshot(StorageReference x):
     cdef Buffer buffer
     if x.array is None:
         x._raise_disposed()
@@ -223,11 +223,11 @@ cdef Share claim_share(StorageReference x):
     return new_share(buffer, x.array)
 
 
-cdef Share claim_for_writing(StorageReference x):
-    """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
+cdef Share take_snapshot_to_write(StorageReference x):
+    """Return what `take_snapshot` does, for a tensor of its own: each element needs a place of its own."""
     if x.array is None:
         x._raise_disposed()
-    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else claim_share(x)
+    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else take_snapshot(x)
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):
@@ -237,21 +237,21 @@ cdef cnp.ndarray _in_c_order(cnp.ndarray array):
     return out
 
 
-def claim_shared(StorageReference x not None) -> Share:
+def snapshot_share(StorageReference x not None) -> Share:
     """Return the values that `x` has now, as ``.array`` of what keeps them so."""
-    return claim_share(x)
+    return take_snapshot(x)
 
 
-def claim(StorageReference x not None) -> cnp.ndarray:
+def snapshot(StorageReference x not None) -> cnp.ndarray:
     """Return a read-only array with the values that `x` has now, whatever is written later.
 
     O(1), unless outsiders look at the memory: then it is a copy.
     """
-    return shared_array(claim_share(x))
+    return shared_array(take_snapshot(x))
 
 
-def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does, for all of the memory under `x` and its views.
+def snapshot_block(StorageReference x not None) -> cnp.ndarray:
+    """Return what ``snapshot`` does, for all of the memory under `x` and its views.
 
     In the layout of the block, or as bytes where it is a copy.
     """
@@ -529,14 +529,16 @@ def _holders():
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue
-        names = {type(x).__name__ for x in members_of(buffer)}
+        names = set()
+        for x in members_of(buffer):
+            names.add(type(x).__name__)
         if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
             names.add("Tensor")
         if (<Buffer>buffer).shares:
             names.add("the graph")
         root = (<Buffer>buffer).root
-        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
         is_pinned = (<Buffer>buffer).sharers == 0
+        shape = (<object>root).shape
         yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
 
 

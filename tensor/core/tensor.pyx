@@ -6,7 +6,7 @@ from cpython.ref cimport Py_INCREF, PyObject
 from scopes.core.disposable cimport hand_over_place, register_new, register_unowned
 from tensor.core.storage cimport (
     StorageReference,
-    claim_for_writing,
+    take_snapshot_to_write,
     join_ring,
     lay,
     move_storage,
@@ -44,7 +44,7 @@ cdef class TensorCore(StorageReference):
         self.dispose()
 
     def move_handle(self) -> Handle:
-        """Return the tensor's claim on its memory as a `Handle`, and leave the tensor empty.
+        """Return the tensor's reference to its memory as a `Handle`, and leave the tensor empty.
 
         Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its
         scope until something takes it (``DisposeScope.replace_with``).
@@ -121,7 +121,7 @@ cdef class TensorCore(StorageReference):
 
 
 cdef class Handle(StorageReference):
-    """A tensor's claim on its storage, between two tensors. Dropped unused, it gives the memory back.
+    """A tensor's reference to its storage, between two tensors. Dropped unused, it gives the memory back.
 
     Examples
     --------
@@ -221,14 +221,14 @@ cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
     return x
 
 
-def wrap_claim(TensorCore x not None) -> TensorCore:
+def wrap_snapshot(TensorCore x not None) -> TensorCore:
     """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
-    return wrap_share(claim_for_writing(x))
+    return wrap_share(take_snapshot_to_write(x))
 
 
-def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
-    """Return what ``wrap_claim`` does, owned by no scope."""
-    return wrap_share_unowned(claim_for_writing(x))
+def wrap_snapshot_unowned(TensorCore x not None) -> TensorCore:
+    """Return what ``wrap_snapshot`` does, owned by no scope."""
+    return wrap_share_unowned(take_snapshot_to_write(x))
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from tensor.kernels import threads as _threads
 from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.pieces import in_pieces, threads
-from tensor.kernels.powers import integer_power
+from tensor.kernels.ufuncs import dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +30,6 @@ _DEAR = "cos exp exp2 log log2 sin tanh"
 _COSTS: dict[Any, str] = {getattr(np, name): "cheap" for name in _CHEAP.split()}
 _COSTS.update({getattr(np, name): "dear" for name in _DEAR.split()})
 _COSTS[keep_nonzero] = _COSTS[keep_true] = "cheap"
-_COSTS[integer_power] = "cheap"  # as cubes are; what takes longer is divided late
 
 
 def cost_of(function: Callable[..., Any]) -> str:
@@ -187,26 +185,9 @@ def configure_threads(
 
 
 def set_num_threads(n: int) -> None:
+    """Let `n` threads compute on large arrays, 1 to 256; 1 leaves all to the thread that asks."""
     _threads.set_num_threads(n)
     least.clear()
-
-
-# By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
-_dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
-
-
-def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
-    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None for several."""
-    kinds = [x.dtype if isinstance(x, (ndarray, np.generic)) else type(x) for x in operands]
-    key = (ufunc, *kinds)
-    if key not in _dtypes:
-        found = None
-        if ufunc.nout == 1 and ufunc.nin == len(kinds):
-            given = [np.dtype(np.bool_) if kind is bool else kind for kind in kinds]
-            with suppress(TypeError):  # which the call says better
-                found = ufunc.resolve_dtypes((*given, None))[-1]
-        _dtypes[key] = found
-    return _dtypes[key]
 
 
 def on_threads(ufunc: np.ufunc, *operands: Any) -> Any:

@@ -42,9 +42,9 @@ cdef class Buffer:
 
 
 cdef class Share:
-    # A claim on the values of a buffer: as long as it lives, a writer copies first.
+    # A snapshot of the values of a buffer: as long as it lives, a writer copies first.
     cdef readonly Buffer buffer
-    # The values that are claimed: an array over the buffer.
+    # The values: an array over the buffer.
     cdef readonly cnp.ndarray array
 
 

@@ -113,7 +113,7 @@ cdef Buffer new_buffer(cnp.ndarray array):
     cdef object base = cnp.get_array_base(root)
     cdef Buffer buffer
     if isinstance(base, Share):
-        return (<Share>base).buffer  # `array` came by a claim: it is counted already
+        return (<Share>base).buffer  # `array` came by a snapshot: it is counted already
     buffer = Buffer.__new__(Buffer)
     buffer.root = root
     _measure(buffer)
@@ -180,7 +180,7 @@ def listed_buffers() -> list[Buffer]:
 @cython.no_gc
 @cython.freelist(256)
 cdef class Share:
-    """A claim on the values of a buffer, for as long as it lives."""
+    """A snapshot of the values of a buffer, for as long as it lives."""
 
     def __dealloc__(self):
         if self.buffer is not None:

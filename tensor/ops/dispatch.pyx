@@ -7,9 +7,10 @@ share memory, ``overwrite`` those that write in place.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.storage cimport begin_write, take_snapshot, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
+from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
@@ -20,7 +21,7 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
-from tensor.kernels.splitting import dtype_of, least
+from tensor.kernels.ufuncs import compute_into, dtype_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -122,14 +123,13 @@ cdef inline Py_ssize_t _bytes_of(object x):
 cdef class UnaryOp:
     """An op of one operand, by its derivative and its kernel."""
 
-    def __init__(self, Rule rule not None, kernel, on_threads=None):
+    def __init__(self, Rule rule not None, kernel, UnaryKernel compiled=None):
         self.rule = rule
         self.kernel = kernel
-        self.on_threads = on_threads
+        self.compiled = compiled
 
     cdef TensorCore run(self, object x):
-        cdef cnp.ndarray out
-        cdef Py_ssize_t nbytes
+        cdef cnp.ndarray out = None
         a = _operand(x)
         if a is NotImplemented:
             raise foreign(self.rule.name, x)
@@ -137,14 +137,14 @@ cdef class UnaryOp:
             return _run_on_donated(self.rule, self.kernel, (x,))
         if not isinstance(a, cnp.ndarray):
             a = as_data(a, None)
-        nbytes = cnp.PyArray_NBYTES(<cnp.ndarray>a)
-        kernel = self.kernel
-        if self.on_threads is not None and nbytes >= least[kernel]:
-            kernel = self.on_threads
         failure = None
         try:
-            # Twice the bytes: a result may be wider than its operand.
-            out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
+            if self.compiled is not None:
+                out = self.compiled.run(a, None)
+            if out is None:
+                # Twice the bytes: a result may be wider than its operand.
+                pooled = is_worth_pooling(2 * cnp.PyArray_NBYTES(<cnp.ndarray>a))
+                out = _as_array(_call(self.kernel, a, None, 1, pooled))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a,))
         if failure is not None:
@@ -168,14 +168,13 @@ cdef Py_ssize_t _bound(object a, object b):
 cdef class BinaryOp:
     """An op of two operands, by its derivative and its kernel."""
 
-    def __init__(self, Rule rule not None, kernel, on_threads=None):
+    def __init__(self, Rule rule not None, kernel, BinaryKernel compiled=None):
         self.rule = rule
         self.kernel = kernel
-        self.on_threads = on_threads
+        self.compiled = compiled
 
     cdef object run(self, object x1, object x2, bint is_operator):
-        cdef cnp.ndarray out
-        cdef Py_ssize_t nbytes
+        cdef cnp.ndarray out = None
         a = _operand(x1)
         b = _operand(x2)
         if a is NotImplemented or b is NotImplemented:
@@ -186,13 +185,12 @@ cdef class BinaryOp:
             return _run_on_donated(self.rule, self.kernel, (x1, x2))
         if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
             a = as_data(a, None)  # two numbers become what tensors of them are
-        nbytes = _bound(a, b)
-        kernel = self.kernel
-        if self.on_threads is not None and nbytes >= _SMALL_FOR_THREADS and nbytes >= least[kernel]:
-            kernel = self.on_threads
         failure = None
         try:
-            out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
+            if self.compiled is not None:
+                out = self.compiled.run(a, b, None)
+            if out is None:
+                out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_bound(a, b))))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a, b))
         if failure is not None:
@@ -201,10 +199,6 @@ cdef class BinaryOp:
 
     def __call__(self, x1, x2):
         return self.run(x1, x2, False)
-
-
-# Bytes below which no op is worth a second thread, whatever it costs: to look up the exact size takes longer.
-cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 12
 
 
 # --- Donated memory -----------------------------------------------------------------------------------------
@@ -216,14 +210,19 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    arrays = [_operand(x) for x in operands]
-    if not any([isinstance(array, cnp.ndarray) for array in arrays]):
+    cdef list arrays = []
+    cdef bint has_array = False
+    for x in operands:
+        array = _operand(x)
+        arrays.append(array)
+        has_array = has_array or isinstance(array, cnp.ndarray)
+    if not has_array:
         arrays[0] = as_data(arrays[0], None)
     donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
+        out = _as_array(kernel(*arrays) if donor is None else compute_into(kernel, arrays, donor.array))
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         failure = _told(rule.name, error, arrays)
     finally:
@@ -261,10 +260,14 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
 
 cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
     """Return a donated operand into whose buffer the result may be written."""
+    cdef list shapes = []
     if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
         return None
+    for array in arrays:
+        if isinstance(array, cnp.ndarray):
+            shapes.append(array.shape)
     try:
-        shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, cnp.ndarray)])
+        shape = np.broadcast_shapes(*shapes)
         dtype = dtype_of(kernel, *arrays)
     except ValueError:
         return None  # for which the op itself finds words
@@ -282,8 +285,12 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
 
 cdef bint _is_saved(Rule rule, tuple operands, int place):
     """Tell whether the derivative of the op will need the value of the operand at `place`."""
-    wanted = tuple([isinstance(x, TensorCore) and (<TensorCore>x)._node is not None for x in operands])
-    return any(wanted) and rule.is_differentiable and bool(recorder()) and place in rule.plan(wanted).saves
+    cdef list wanted = []
+    for x in operands:
+        wanted.append(isinstance(x, TensorCore) and (<TensorCore>x)._node is not None)
+    if True not in wanted or not rule.is_differentiable or not recorder():
+        return False
+    return place in rule.plan(tuple(wanted)).saves
 
 
 # --- All other ops ------------------------------------------------------------------------------------------
@@ -374,14 +381,16 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     cdef Node node = None
     cdef Buffer buffer
     cdef cnp.ndarray array
+    cdef bint has_history = False
     others = []
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
-    if recorder() and any([isinstance(other, TensorCore) and other._node is not None for other in inputs]):
+            has_history = has_history or other._node is not None
+    if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # What the derivative needs of the old values is claimed before the write, which then copies.
+        # Takes snapshots of the old values that the derivative needs; the write then copies.
         node = record(rule, inputs, x.array, parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
@@ -400,7 +409,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
 
 cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
     if node.plan.saves_out:
-        share = claim_share(x)
+        share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
     for other in others:

@@ -3,7 +3,7 @@
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport claim_share, share_of
+from tensor.core.storage cimport take_snapshot, share_of
 from tensor.core.tensor cimport TensorCore, is_tensor, wrap
 from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.memory.buffer cimport copy as copy_array
@@ -36,11 +36,11 @@ cdef inline bint _is_inexact(cnp.ndarray array):
     return cnp.PyArray_ISFLOAT(array) or cnp.PyArray_ISCOMPLEX(array)
 
 
-cdef int _claimed(object x, object array, list saved, list holds) except -1:
+cdef int _save(object x, object array, list saved, list holds) except -1:
     """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
     cdef Share share
     if is_tensor(x):
-        share = claim_share(<TensorCore>x)
+        share = take_snapshot(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
         share = share_of(copy_array(<cnp.ndarray>array))  # the user's own, who may write to it
     else:
@@ -112,7 +112,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
         if isinstance(source, str):
             value = parameters[source]
             if isinstance(value, TensorCore):
-                _claimed(value, None, saved, holds)
+                _save(value, None, saved, holds)
             else:
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
@@ -121,7 +121,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
             holds.append(None)
         else:
             value = inputs[source]
-            _claimed(value, value, saved, holds)
+            _save(value, value, saved, holds)
     return _new_node(rule, plan, tuple(nodes), saved, holds, out, answer)
 
 
@@ -134,14 +134,14 @@ cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     if plan.saves:
         saved, holds = [], []
         for source in plan.saves:
             if source == 0:
-                _claimed(x, a, saved, holds)
+                _save(x, a, saved, holds)
             else:
                 saved.append(out)
                 holds.append(None)
@@ -157,16 +157,16 @@ cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_first if before2 is None else rule.of_second if before1 is None else rule.of_both
+    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
     if plan is None:
         plan = rule.plan((before1 is not None, before2 is not None))
     if plan.saves:
         saved, holds = [], []
         for source in plan.saves:
             if source == 0:
-                _claimed(x1, a, saved, holds)
+                _save(x1, a, saved, holds)
             elif source == 1:
-                _claimed(x2, b, saved, holds)
+                _save(x2, b, saved, holds)
             else:
                 saved.append(out)
                 holds.append(None)
@@ -181,7 +181,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     answer = recorder()
     if not answer:
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     node = Node.__new__(Node)
@@ -205,7 +205,8 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     if not answer:
         return None
     plan = rule.plan((True,))
-    return _new_node(rule, plan, (before,), [out] * len(plan.saves), [None] * len(plan.saves), out, answer)
+    saved = [out] * len(plan.saves)
+    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
