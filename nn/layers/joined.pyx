@@ -47,7 +47,7 @@ def through(list modules not None, input):
 
 
 cdef bint _is_ours(object module, object kind, object forward) except -1:
-    """Tell whether nobody sees if `module` is called: no hook, and no ``forward`` that the user has put there."""
+    """Tell whether nobody sees if `module` is called: it has no hook, and no ``forward`` of the user's."""
     return is_plain(module) and kind.forward is forward and "forward" not in module.__dict__
 
 
@@ -55,8 +55,8 @@ cdef object _mapped(dict own, function, input):
     """Return ``function(input, weight, bias)`` with those of a linear layer whose ``__dict__`` is `own`.
 
     With a ReLU behind it the tensor in between is never made: that takes half the memory, and inference of
-    4-8096-4 330 us instead of 620. Returns None where something is disposed or missing, which the modules say in
-    their own words.
+    4-8096-4 330 us instead of 620. Returns None where something is disposed or missing, which the modules
+    say in their own words.
     """
     cdef PyObject* weight = PyDict_GetItemWithError(own, "weight")
     cdef PyObject* bias = PyDict_GetItemWithError(own, "bias")

@@ -1,7 +1,6 @@
 """Calls of modules: to ``forward``, with a user's hooks around it where there are some."""
 
 cimport cython
-from cpython.dict cimport PyDict_Check
 from cpython.object cimport PyObject
 
 from tensor import TensorDisposedError
@@ -25,7 +24,7 @@ cdef inline bint _is_set(dict own, object module, str name) except -1:
 
 
 cpdef bint is_plain(object module) except -1:
-    """Tell whether a call of `module` is one of its ``forward``: it is not disposed, and there are no hooks."""
+    """Tell whether a call of `module` is one of its ``forward``: neither disposed nor hooked."""
     cdef dict own = PyObject_GenericGetDict(module, NULL)
     return not (
         _is_set(own, module, "_is_disposed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +25,7 @@ Group = dict[str, Any]
 
 
 class Optimizer:
-    """Base of all optimizers. Derive, and define ``_numbers``, ``_formula``, and ``_tensors`` if it keeps some.
+    """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
 
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
     scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
@@ -41,7 +42,7 @@ class Optimizer:
     param_groups
         The groups: dicts of options. Options may be changed at any time.
     state
-        What the optimizer remembers, by parameter.
+        What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
     """
 
     # Under which name the state of each parameter counts its steps.
@@ -50,12 +51,12 @@ class Optimizer:
     _rule: str | None = None
 
     param_groups: list[Group]
-    state: dict[Tensor, dict[str, Any]]
+    state: defaultdict[Tensor, dict[str, Any]]
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
         self.param_groups = []
-        self.state = {}
+        self.state = defaultdict(dict)
         self._is_disposed = False
         note_created(self, current_dispose_scope())
         if isinstance(params, TensorCore):
@@ -276,7 +277,7 @@ class Optimizer:
         ]
         for group in groups:
             self._check_options(group)
-        state = {params[number]: values for number, values in self._loaded(params, held)}
+        state = defaultdict(dict, {params[number]: values for number, values in self._loaded(params, held)})
         before = self.state
         # In one call, so that an interrupt finds all of it old or all of it new.
         vars(self).update(state=state, param_groups=groups)
@@ -328,7 +329,7 @@ class Optimizer:
         return made
 
     def _drop_state(self) -> None:
-        state, self.state = self.state, {}
+        state, self.state = self.state, defaultdict(dict)
         _dispose_tensors(state)
 
     def dispose(self) -> None:

@@ -53,8 +53,8 @@ cdef class _Batch:
     cdef Py_ssize_t steps
     cdef object next_steps
     cdef tuple numbers
-    # Row after row: a parameter, its gradient, the tensors of its state. In the next two lists, from when they
-    # are written to, the array of each and its buffer.
+    # Row after row: a parameter, its gradient, the tensors of its state. In the next two lists, from when
+    # they are written to, the array of each and its buffer.
     cdef list tensors
     cdef list arrays
     cdef list buffers
@@ -221,8 +221,8 @@ cdef class Step:
         counter
             The name of the number of steps in it, or None.
         numbers
-            Returns what the rule asks for, by that number; without a `counter` it is called with 0 where some of
-            the state is new, else with 1.
+            Returns what the rule asks for, by that number; without a `counter` it is called with 0 where some
+            of the state is new, else with 1.
         """
         cdef TensorCore x, grad
         cdef cnp.ndarray array
@@ -283,8 +283,8 @@ cdef class Step:
     def run(self, formula):
         """Update all that was gathered.
 
-        ``formula(numbers, arrays)`` updates a parameter that the compiled rule does not take, by arrays of its
-        values, its gradient and its state.
+        ``formula(numbers, arrays)`` updates a parameter that the compiled rule does not take, by arrays of
+        its values, its gradient and its state.
         """
         cdef _Batch batch
         try:

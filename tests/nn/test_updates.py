@@ -232,3 +232,16 @@ def test_an_optimizer_of_ones_own_needs_a_formula_alone() -> None:
 def test_a_rule_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match="'adagrad'"):
         Step("adagrad")
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam])
+def test_the_state_of_a_parameter_is_there_when_it_is_asked_for_and_steps_go_on_with_it(kind: Any) -> None:
+    x = nn.Parameter(tensor.ones((2,)))
+    optimizer = kind([x], lr=0.25)
+    optimizer.state[x]["note"] = "mine"
+    x.grad = tensor.ones((2,))
+    optimizer.step()
+    assert x.tolist() == pytest.approx([0.75, 0.75])
+    assert optimizer.state[x]["note"] == "mine"
+    other = nn.Parameter(tensor.ones((2,)))
+    assert optimizer.state[other] == {}
