@@ -65,7 +65,7 @@ def test_a_step_that_runs_out_of_memory_anywhere_loses_nothing_and_the_next_one_
             now = memory.statistics()
             assert (now.bytes_live, now.bytes_pinned) == (start.bytes_live, start.bytes_pinned), number
             assert statistics.live_count == alive, number
-        assert failures > 50
+        assert failures > 15
         assert tensor.is_grad_enabled()
         assert np.isfinite(step.run())
     finally:
