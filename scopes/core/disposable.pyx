@@ -101,14 +101,15 @@ cdef int tell_closed(MemberList scope) except -1:
 cdef int _tell_created(Disposable x) except -1:
     told = _observer
     if told is not None:
-        told.created(x, owner_of(x))
+        told.created(x.subject(), owner_of(x))
     return 0
 
 
 cdef int _tell_ended(Disposable x, MemberList scope) except -1:
     told = _observer
-    if told is not None:
-        told.ended(x, ending_by(scope))
+    subject = x.subject()
+    if told is not None and subject is not None:
+        told.ended(subject, ending_by(scope))
     return 0
 
 
@@ -246,11 +247,19 @@ cdef MemberList owner_of(Disposable x):
 
 
 cdef int register_new(Disposable x) except -1:
+    return register_as(x, type(x), True)
+
+
+cdef int register_unowned(Disposable x) except -1:
+    return register_as(x, type(x), False)
+
+
+cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     # First what may run Python code: the rest is one step.
-    cdef Counters counters = counters_of(type(x))
-    cdef MemberList scope = current_scope()
+    cdef Counters counters = counters_of(kind)
+    cdef MemberList scope = current_scope() if is_owned else None
     with cython.critical_section(_step_lock):
         x.link.member = <PyObject*>x
         scopes_enable_try_incref(<PyObject*>x)
@@ -261,19 +270,6 @@ cdef int register_new(Disposable x) except -1:
         else:
             counters.created_outside.fetch_add(1, memory_order_relaxed)
         x.counters = counters
-    if _observer is not None:
-        _tell_created(x)
-    return 0
-
-
-cdef int register_unowned(Disposable x) except -1:
-    if x.counters is not None or x.link.owner is not NULL:
-        return 0
-    cdef Counters counters = counters_of(type(x))
-    x.link.member = <PyObject*>x
-    scopes_enable_try_incref(<PyObject*>x)
-    counters.created_outside.fetch_add(1, memory_order_relaxed)
-    x.counters = counters
     if _observer is not None:
         _tell_created(x)
     return 0
@@ -447,6 +443,9 @@ cdef class Disposable:
     cdef int release(self) except -1:
         self._release()
         return 0
+
+    cdef object subject(self):
+        return self
 
     def _release(self):
         """Give back what is held. Called once, when this has left its scope and is counted as disposed."""

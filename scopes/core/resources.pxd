@@ -15,5 +15,6 @@ cdef Held new_held(resource)
 cdef int remember(Held held) except -1
 cdef Held held_of(x)
 cdef Disposable member_for(x)
-cdef object resource_of(Disposable member)
+# The same, made if nothing stands for it yet.
+cdef Disposable new_member_for(x)
 cdef int raise_all(list errors, when) except -1

@@ -11,6 +11,7 @@ from libcpp.unordered_map cimport unordered_map
 from scopes.core.containers cimport is_closable, is_disposable
 from scopes.core.disposable cimport Disposable, MemberList, list_of, promoted, unlink
 from scopes.core.disposable cimport owner_of as owner_of_disposable
+from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 
 from scopes.core.disposable import step_lock as _step_lock
 
@@ -52,6 +53,9 @@ cdef class Held(Disposable):
         end_resource(resource)
         return 0
 
+    cdef object subject(self):
+        return self.resource
+
 
 cdef int end_resource(resource) except -1:
     if is_disposable(resource):
@@ -84,21 +88,28 @@ cdef Held held_of(x):
 
 cdef Disposable member_for(x):
     """Return what stands for `x` in a scope, or None: a disposable for itself."""
-    return <Disposable>x if isinstance(x, Disposable) else held_of(x)
+    cdef Disposable member
+    if isinstance(x, Disposable):
+        return <Disposable>x
+    member = foreign_of(x)
+    return held_of(x) if member is None else member
 
 
-cdef object resource_of(Disposable member):
-    return (<Held>member).resource if isinstance(member, Held) else member
+cdef Disposable new_member_for(x):
+    """Return what stands for `x` in a scope, made if nothing does."""
+    if isinstance(x, Disposable):
+        return <Disposable>x
+    return foreign_for(x) if is_foreign(x) else new_held(x)
 
 
 def may_be_owned(x):
     """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
-    return is_disposable(x) or (is_closable(x) and held_of(x) is not None)
+    return is_disposable(x) or is_foreign(x) or (is_closable(x) and held_of(x) is not None)
 
 
 def may_be_attached(x):
     """Tell whether a scope could dispose `x`."""
-    return is_disposable(x) or is_closable(x)
+    return is_disposable(x) or is_foreign(x) or is_closable(x)
 
 
 def owner_of(x):
@@ -148,8 +159,8 @@ def dispose_each(list items):
     while items:
         try:
             x = items.pop()
-            if isinstance(x, Disposable):
-                x.dispose()
+            if isinstance(x, Disposable) or is_foreign(x):
+                new_member_for(x).dispose()
                 continue
             held = held_of(x)
             if held is not None:

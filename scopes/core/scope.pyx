@@ -6,6 +6,7 @@ How members are linked, and what makes each change one step, is told in ``dispos
 
 cimport cython
 from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
 from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.containers cimport find
@@ -15,7 +16,8 @@ from scopes.core.disposable cimport (
     link_newest, list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
-from scopes.core.resources cimport Held, held_of, member_for, new_held, raise_all, remember, resource_of
+from scopes.core.foreign cimport harvest
+from scopes.core.resources cimport Held, held_of, member_for, new_member_for, raise_all, remember
 
 from scopes.core.disposable import step_lock as _step_lock
 from scopes.core.errors import ScopeDisposedError, TensorDisposedError
@@ -91,7 +93,9 @@ cdef class DisposeScope(MemberList):
     def __init__(self, name=None):
         if self.members.scope is not NULL:
             raise RuntimeError(f"{self} was opened before: open another one with new_dispose_scope()")
+        harvest()
         self.name = name
+        self.thread = PyThread_get_thread_ident()
         self.outer = current_scope()
         self.members.scope = <PyObject*>self
         self.members.is_open = True
@@ -136,14 +140,20 @@ cdef class DisposeScope(MemberList):
         cdef MemberList outer
         if not self.members.is_open:
             return 0
+        try:
+            harvest()
+        except BaseException as error:
+            errors = [error]
         # From here on nobody enters. The second who ends it finds it ended.
+        if not self.members.is_open:
+            return 0
         self.members.is_open = False
         try:
             outer = outer_of(self)
             if is_current(self):
                 make_current(outer)
         except BaseException as error:
-            errors = [error]
+            errors = [error] if errors is None else [*errors, error]
         if self.members.count:
             errors = _dispose_members(self, errors)
         if is_observed():
@@ -192,12 +202,22 @@ cdef class DisposeScope(MemberList):
                 link = link.newer
         return found
 
+    cdef list subjects(self):
+        cdef list found = []
+        cdef Disposable member
+        harvest()
+        for member in self.collect():
+            subject = member.subject()
+            if subject is not None:
+                found.append(subject)
+        return found
+
     @property
     def disposables_view(self):
         """What the scope owns, oldest first."""
         if not self.members.is_open:
             self.raise_ended("asked for its members")
-        return tuple([resource_of(member) for member in self.collect()])
+        return tuple(self.subjects())
 
     @property
     def disposables_count(self):
@@ -209,13 +229,14 @@ cdef class DisposeScope(MemberList):
         """The memory of what the scope owns, in bytes; what several members share counts once."""
         if not self.members.is_open:
             self.raise_ended("asked for its size")
+        harvest()
         return self.size()
 
     cdef object size(self):
         cdef dict sizes = {}
         for member in self.collect():
             if isinstance(member, Held):
-                resource = resource_of(member)
+                resource = (<Held>member).resource
                 key, nbytes = id(resource), getattr(resource, "nbytes", 0)
                 if not isinstance(nbytes, int):
                     nbytes = 0
@@ -242,6 +263,7 @@ cdef class DisposeScope(MemberList):
     def __len__(self):
         if not self.members.is_open:
             self.raise_ended("asked for its members")
+        harvest()
         return self.members.count
 
     def __bool__(self):
@@ -290,13 +312,13 @@ cdef class DisposeScope(MemberList):
         if not self.members.is_open:
             self.raise_ended("attached to")
         for x in find(xs, may_be_attached, False):
-            if isinstance(x, Disposable):
-                x._raise_if_disposed()
-                members.append(x)
-                counters.append(None)
-            else:
-                members.append(new_held(x))
+            member = new_member_for(x)
+            members.append(member)
+            if isinstance(member, Held):
                 counters.append(counters_of(type(x)))
+            else:
+                member._raise_if_disposed()
+                counters.append(None)
         self.take_over(members, counters)
         return xs[0] if len(xs) == 1 else xs
 
@@ -504,7 +526,7 @@ cdef class DisposeScope(MemberList):
         while members:
             try:
                 x = members.pop()
-                if id(resource_of(x)) in kept or x.link.owner is not &self.members:
+                if id(x.subject()) in kept or x.link.owner is not &self.members:
                     continue
                 if isinstance(x, Held):
                     x.release()
@@ -579,11 +601,7 @@ cdef int _replace_resource(original, replacement) except -1:
     cdef DisposeScope scope = None if before is None else <DisposeScope>owner_of_disposable(before)
     if scope is None:
         return 0
-    if isinstance(replacement, Disposable):
-        members = [replacement]
-    else:
-        members = [new_held(replacement)]
-    scope.take_over(members, None)
+    scope.take_over([new_member_for(replacement)], None)
     if before.link.owner is not NULL:
         unlink(&before.link)
     if isinstance(before, Held):

@@ -7,6 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from scopes.core.foreign import footprint_of, kind_of
 from scopes.tracking.paths import Place, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
@@ -130,13 +131,12 @@ class Tracker:
 
     def created(self, x: Any, scope: DisposeScope | None) -> Record:
         """Begin a record of `x`."""
-        footprint = getattr(x, "_footprint", None)
-        buffer, nbytes = (id(x), 0) if footprint is None else footprint()
+        buffer, nbytes = footprint_of(x)
         record = Record(x, self._when_gone)
         key = record.key = id(x)
         serial = self.serial = self.serial + 1
         record.serial = serial
-        record.kind = type(x).__name__
+        record.kind = kind_of(x)
         record.site = site_here(self.depth)
         if scope is None:
             place = self.root
