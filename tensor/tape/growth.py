@@ -2,8 +2,8 @@
 
 Whoever records an op counts it in `ticks`; now and then ``look_closer`` asks whether the graph has grown
 since, and only then walks through it. What tells growth from depth is one parameter that the same graph has
-used again and again. A line of the user's is looked at again when so many more nodes are alive that its
-graph may have got there, and warns once.
+used again and again, and memory that nothing but the graph holds. A line of the user's is looked at again
+when so many more nodes are alive that its graph may have got there, and warns once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from _thread import get_ident
 from math import prod
 from weakref import ref
 
-from scopes.lowlevel import callers, format_bytes
+from scopes.lowlevel import callers, format_bytes, parse_size
 from tensor.tape.nodes import Leaf, Node, nodes_alive, tick_counter
 from tensor.tape.statistics import GraphStatistics, nodes_from, statistics_of
 
 _STEPS = 200
+# A recurrent network may use its weights so often and be none the worse; few of them hold so much.
+_HELD_BYTES = 16 * 2**20
 # How many ops are recorded from one look to the next.
 _PERIOD = 251
 # The same where nothing is to be warned of.
@@ -53,7 +55,8 @@ class GraphGrowthWarning(UserWarning):
             "loss.backward() in each pass; or cut the history of what goes into the next pass (x.detach()) "
             "or into a running sum (loss.item()); or, where no gradients are needed, run under no_grad() "
             "or with module.valid(). If the graph is to be so large, "
-            f"autograd.warn_on_graph_growth({10 * steps}) warns later and warn_on_graph_growth(None) never"
+            f"autograd.warn_on_graph_growth({10 * steps}) or held_bytes= warn later, "
+            "warn_on_graph_growth(None) never"
         )
 
     def __reduce__(self) -> tuple[type[GraphGrowthWarning], tuple[int, GraphStatistics, str]]:
@@ -68,11 +71,22 @@ _Line = tuple[str, int]
 class _Watch:
     """What is known of the user's lines."""
 
-    __slots__ = ("known", "one_by_one", "searched", "silent_thread", "steps", "thresholds", "warned")
+    __slots__ = (
+        "held_bytes",
+        "known",
+        "one_by_one",
+        "searched",
+        "silent_thread",
+        "steps",
+        "thresholds",
+        "warned",
+    )
 
-    def __init__(self, steps: int | None) -> None:
+    def __init__(self, steps: int | None, held_bytes: int) -> None:
         # How many uses of a parameter are warned of; None: never.
         self.steps = steps
+        # How much a graph has to hold alone.
+        self.held_bytes = held_bytes
         # How many nodes are alive when the graph is walked through from a line again.
         self.thresholds: dict[_Line, int] = {}
         # The lines that warn no more, each with a token of who was first to say so.
@@ -102,32 +116,35 @@ class _Watch:
         ticks.left = 0
 
 
-_watch = _Watch(_STEPS)
+_watch = _Watch(_STEPS, _HELD_BYTES)
 _watch.wind_up()
 
 
-def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
-    """Warn when one graph has used a parameter `steps` times without a backward; None: never.
+def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = _HELD_BYTES) -> None:
+    """Warn when one graph has used a parameter `steps` times without a backward, and holds so many bytes.
 
     The warning is a `GraphGrowthWarning`. Each loop of the program gives one, until this is called again;
     the setting is the whole process's. It costs next to nothing: every 250 recorded ops or so the graph is
-    looked at, if it can have got so large. A graph may well be meant to use a parameter often, as that of a
-    recurrent network over 300 time steps: ask for more steps then.
+    looked at, if it can have got so large. A graph may well be meant to use a parameter often and to hold
+    much, as that of a recurrent network over 1,000 time steps: ask for more then.
 
     Parameters
     ----------
     steps : int, optional
-        At least 2; from the start it is 200.
+        At least 2; from the start it is 200. None: never warn.
+    held_bytes : int or str, optional
+        How much the graph holds that nothing else does, in bytes or as "16 MiB", which it is from the start.
+        A graph that holds less than a byte for each use of the parameter is never warned of.
 
     Raises
     ------
     TypeError, ValueError
-        If `steps` is no such number. The setting is as before.
+        If one of them is no such number. The setting is as before.
 
     Examples
     --------
     >>> from tensor import autograd
-    >>> autograd.warn_on_graph_growth(1000)
+    >>> autograd.warn_on_graph_growth(1000, held_bytes="1 GiB")
     >>> autograd.warn_on_graph_growth()
     """
     global _watch
@@ -142,7 +159,7 @@ def warn_on_graph_growth(steps: int | None = _STEPS) -> None:
                 f"warn_on_graph_growth takes 2 steps or more, not {steps}: every graph has one. Write None "
                 "to switch the warning off"
             )
-    _watch = _Watch(steps)
+    _watch = _Watch(steps, parse_size(held_bytes, "held_bytes"))
     _watch.wind_up()
 
 
@@ -192,9 +209,13 @@ def _examine(
     users, parameter = _most_used(nodes)
     used, size = len(users), len(nodes)
     figures = statistics_of(nodes) if used >= steps else None
-    if figures is None or figures.bytes_held_alone < used:  # hardly any memory grows with each use
-        # So many more as are wanting, and as that all walks together cost little.
+    held = figures.bytes_held_alone if figures is not None else 0
+    if figures is None or held < max(watch.held_bytes, used):
+        # So many more as are wanting, and as that all walks together cost little. Of memory later passes may
+        # hold more: no later than when the graph has doubled.
         wanting = size * steps // used - size if used else size
+        if figures is not None:
+            wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
         watch.thresholds[line] = alive + max(wanting, size // 4, alive // 32)
         if size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
             # Somebody keeps others: it may be a sum over all of them, on another line.

@@ -17,9 +17,14 @@ from tensor.autograd import GraphGrowthWarning
 from tensor.tape import growth
 
 
+def warn_of_small_graphs(steps: int | None = 200) -> None:
+    """Warn of graphs that use a parameter so often, however little they hold; of each line anew."""
+    autograd.warn_on_graph_growth(steps, held_bytes=0)
+
+
 @pytest.fixture(autouse=True)
 def no_line_has_warned() -> Iterator[None]:
-    autograd.warn_on_graph_growth()
+    warn_of_small_graphs()
     yield
     autograd.warn_on_graph_growth()
 
@@ -196,7 +201,7 @@ def test_another_line_warns_too(caught):
 
 def test_setting_the_steps_lets_lines_warn_again(caught):
     pile_up()
-    autograd.warn_on_graph_growth(200)
+    warn_of_small_graphs()
     pile_up()
     assert len(caught) == 2
 
@@ -212,7 +217,7 @@ def test_switched_off_nothing_warns(caught):
 
 def test_more_steps_warn_later_and_fewer_sooner(caught):
     for steps in (10, 50, 300, 700):
-        autograd.warn_on_graph_growth(steps)
+        warn_of_small_graphs(steps)
         pile_up(1000)
     assert len(caught) == 4
     for steps, warning in zip((10, 50, 300, 700), caught, strict=True):
@@ -220,17 +225,73 @@ def test_more_steps_warn_later_and_fewer_sooner(caught):
         assert warning.message.statistics.node_count == pytest.approx(3 * warning.message.steps, abs=3)
 
 
+def feed_back_rows(steps: int, batch: int, width: int = 256) -> Tensor:
+    layer = nn.Linear(width, width)
+    x = tensor.rand(batch, width)
+    for _ in range(steps):
+        x = layer(x).tanh()
+    return x
+
+
+def test_from_the_start_a_graph_that_holds_little_gets_no_warning(caught):
+    autograd.warn_on_graph_growth()
+    pile_up(3000)
+    assert caught == []
+
+
+def test_from_the_start_a_graph_that_holds_16_mebibytes_gets_one(caught):
+    autograd.warn_on_graph_growth()
+    feed_back_rows(400, batch=64)  # 64 KiB with each pass
+    (warning,) = caught
+    assert 2**24 <= warning.message.statistics.bytes_held_alone < 2 * 2**24
+    assert 256 <= warning.message.steps <= 320
+
+
+def test_a_sum_of_losses_is_warned_of_when_it_holds_so_much(caught):
+    autograd.warn_on_graph_growth(held_bytes="4 MiB")
+    w = tensor.ones((1024,), requires_grad=True)
+    total = tensor.zeros(())
+    for _ in range(4000):
+        loss = (w * 1).exp().sum()
+        total = total + loss
+    (warning,) = caught
+    assert warning.lineno == line_of("total = total + loss")
+    assert 2**22 <= warning.message.statistics.bytes_held_alone < 2 * 2**22
+
+
+def test_a_graph_whose_later_passes_hold_more_is_found_before_it_has_doubled_twice(caught):
+    autograd.warn_on_graph_growth(held_bytes="1 MiB")
+    w = tensor.ones((1,), requires_grad=True)
+    x = tensor.ones((1,))
+    for _ in range(400):
+        x = (x * w).tanh()
+    x = x.expand((2**14,)).clone()
+    for _ in range(800):
+        x = (x * w).tanh()
+    (warning,) = caught
+    assert 400 <= warning.message.steps <= 1000
+
+
+@pytest.mark.parametrize("held_bytes", ["much", -1, 1.5])
+def test_what_is_no_number_of_bytes_is_refused_and_the_setting_stays(held_bytes: object, caught):
+    autograd.warn_on_graph_growth(None)
+    with pytest.raises(ValueError, match=r"held_bytes is .*write a whole number"):
+        autograd.warn_on_graph_growth(held_bytes=held_bytes)
+    pile_up()
+    assert caught == []
+
+
 @pytest.mark.parametrize("steps", [True, 2.0, "200", [1]])
 def test_what_is_no_number_of_steps_is_told_what_to_write(steps: object):
     with pytest.raises(TypeError, match="write an int, or None"):
-        autograd.warn_on_graph_growth(steps)
+        warn_of_small_graphs(steps)
 
 
 @pytest.mark.parametrize("steps", [1, 0, -5])
 def test_too_few_steps_are_told_what_to_write_and_the_setting_stays(steps: int, caught):
     autograd.warn_on_graph_growth(None)
     with pytest.raises(ValueError, match=f"2 steps or more, not {steps}.*Write None"):
-        autograd.warn_on_graph_growth(steps)
+        warn_of_small_graphs(steps)
     pile_up()
     assert caught == []
 
@@ -289,7 +350,7 @@ def test_after_an_error_the_next_loop_gets_its_own():
             for _ in range(500):
                 x = activation(layer(x))
         del x
-        autograd.warn_on_graph_growth()
+        warn_of_small_graphs()
 
 
 OPS: dict[str, Callable[[Tensor, Tensor], object]] = {
@@ -328,7 +389,7 @@ def test_no_op_is_left_half_done_by_the_error(op: Callable[[Tensor, Tensor], obj
     for late in range(4):  # an op may be several that are recorded
 
         def fail(x: Tensor, w: Tensor, late: int = late) -> None:
-            autograd.warn_on_graph_growth(2)
+            warn_of_small_graphs(2)
             growth.ticks.left = late
             try:
                 op(x, w)
