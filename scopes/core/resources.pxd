@@ -17,4 +17,7 @@ cdef Held held_of(x)
 cdef Disposable member_for(x)
 # The same, made if nothing stands for it yet.
 cdef Disposable new_member_for(x)
+# What users know as `members`, without those that have gone meanwhile.
+cdef list subjects_of(list members)
+cdef int raise_disposed(Disposable x) except -1
 cdef int raise_all(list errors, when) except -1

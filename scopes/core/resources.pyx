@@ -14,6 +14,7 @@ from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 
 from scopes.core.disposable import step_lock as _step_lock
+from scopes.core.errors import TensorDisposedError
 
 # By the address of a resource: what stands for it in its scope; both borrowed, an entry goes with its `Held`.
 cdef unordered_map[size_t, PyObject*] _held_by_address
@@ -102,6 +103,16 @@ cdef Disposable new_member_for(x):
     return foreign_for(x) if is_foreign(x) else new_held(x)
 
 
+cdef list subjects_of(list members):
+    cdef list found = []
+    cdef Disposable member
+    for member in members:
+        subject = member.subject()
+        if subject is not None:
+            found.append(subject)
+    return found
+
+
 def may_be_owned(x):
     """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
     return is_disposable(x) or is_foreign(x) or (is_closable(x) and held_of(x) is not None)
@@ -130,6 +141,11 @@ def owner_of(x):
 
 
 # Ends that raise.
+
+
+cdef int raise_disposed(Disposable x) except -1:
+    x._raise_if_disposed()
+    raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
 
 
 cdef int raise_all(list errors, when) except -1:

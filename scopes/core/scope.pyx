@@ -17,10 +17,12 @@ from scopes.core.disposable cimport (
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport harvest
-from scopes.core.resources cimport Held, held_of, member_for, new_member_for, raise_all, remember
+from scopes.core.resources cimport (
+    Held, held_of, member_for, new_member_for, raise_all, raise_disposed, remember, subjects_of
+)
 
 from scopes.core.disposable import step_lock as _step_lock
-from scopes.core.errors import ScopeDisposedError, TensorDisposedError
+from scopes.core.errors import ScopeDisposedError
 from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
@@ -138,8 +140,6 @@ cdef class DisposeScope(MemberList):
     cdef int end(self) except -1:
         cdef list errors = None
         cdef MemberList outer
-        if not self.members.is_open:
-            return 0
         try:
             harvest()
         except BaseException as error:
@@ -202,22 +202,17 @@ cdef class DisposeScope(MemberList):
                 link = link.newer
         return found
 
-    cdef list subjects(self):
-        cdef list found = []
-        cdef Disposable member
-        harvest()
-        for member in self.collect():
-            subject = member.subject()
-            if subject is not None:
-                found.append(subject)
-        return found
+    cdef int complete(self, what) except -1:
+        """Be open and own all that was created here, or raise an error."""
+        if not self.members.is_open:
+            self.raise_ended(what)
+        return harvest()
 
     @property
     def disposables_view(self):
         """What the scope owns, oldest first."""
-        if not self.members.is_open:
-            self.raise_ended("asked for its members")
-        return tuple(self.subjects())
+        self.complete("asked for its members")
+        return tuple(subjects_of(self.collect()))
 
     @property
     def disposables_count(self):
@@ -227,9 +222,7 @@ cdef class DisposeScope(MemberList):
     @property
     def nbytes(self):
         """The memory of what the scope owns, in bytes; what several members share counts once."""
-        if not self.members.is_open:
-            self.raise_ended("asked for its size")
-        harvest()
+        self.complete("asked for its size")
         return self.size()
 
     cdef object size(self):
@@ -261,9 +254,7 @@ cdef class DisposeScope(MemberList):
         return _report_survivors(self.disposables_view)
 
     def __len__(self):
-        if not self.members.is_open:
-            self.raise_ended("asked for its members")
-        harvest()
+        self.complete("asked for its members")
         return self.members.count
 
     def __bool__(self):
@@ -338,7 +329,7 @@ cdef class DisposeScope(MemberList):
             for i in range(len(members)):
                 x = <Disposable>members[i]
                 if x.counters is None and not isinstance(x, Held):
-                    _raise_disposed(x)  # on another thread, just now
+                    raise_disposed(x)  # on another thread, just now
             for i in range(len(members)):
                 x = <Disposable>members[i]
                 if isinstance(x, Held):
@@ -517,11 +508,9 @@ cdef class DisposeScope(MemberList):
         """
         cdef list errors = [], members
         cdef Disposable x
-        if not self.members.is_open:
-            self.raise_ended("told to dispose its members")
+        self.complete("told to dispose its members")
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
-        if not self.members.is_open:
-            self.raise_ended("told to dispose its members")
+        self.complete("told to dispose its members")
         members = self.collect()
         while members:
             try:
@@ -589,11 +578,6 @@ cdef class DisposeScope(MemberList):
             return f"<{label}: disposed>"
         count = self.members.count
         return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {self.size():,} bytes>"
-
-
-cdef int _raise_disposed(Disposable x) except -1:
-    x._raise_if_disposed()
-    raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
 
 
 cdef int _replace_resource(original, replacement) except -1:

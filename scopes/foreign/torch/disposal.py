@@ -41,7 +41,7 @@ def tell_errors_by(error_for: Callable[[Any], TensorDisposedError]) -> None:
     _error_for = error_for
 
 
-class DisposedTensor(torch.Tensor):  # type: ignore[misc]
+class DisposedTensor(torch.Tensor):  # type: ignore[misc, name-defined]
     """What a disposed tensor is an instance of."""
 
     __slots__ = ()

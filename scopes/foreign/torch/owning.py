@@ -1,4 +1,4 @@
-"""Noticing new tensors of PyTorch: a mode that hears of each call, and wrappers for what it does not hear of."""
+"""Noticing new tensors of PyTorch: a mode that hears of each call, and wrappers for what it does not hear."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _adopter = Adopter(ADAPTER, torch.Tensor, _NOTHING, _BORROWING, torch._C._functo
 _take = _adopter.take
 
 
-class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
     """Hears of each call of PyTorch's Python functions and methods."""
 
     def __torch_function__(
@@ -44,7 +44,7 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         return result
 
 
-class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
     """Hears of each operator that C++ code runs, whoever calls it."""
 
     def __torch_dispatch__(

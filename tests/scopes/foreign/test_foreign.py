@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import pytest
@@ -105,7 +105,9 @@ def test_a_scope_disposes_what_was_adopted_in_it(window: Window) -> None:
         assert scope.nbytes == 8
         assert figures(window) == (0, 0, 1, 0, 0, 0, 1)
     assert figures(window) == (0, 0, 1, 1, 0, 0, 0)
-    with pytest.raises(TensorDisposedError, match=r"this blocks tensor \(8 bytes\) is empty: its dispose scope 'step' ended"):
+    with pytest.raises(
+        TensorDisposedError, match=r"this blocks tensor \(8 bytes\) is empty: its dispose scope 'step' ended"
+    ):
         block.use()
 
 
@@ -302,7 +304,9 @@ def test_tracking_names_its_kind_its_line_and_its_bytes() -> None:
         assert (row.kinds, row.count, row.nbytes) == (("blocks.Block",), 1, 100)
         assert row.site.text == "adopt(block)"
         dispose(block)
-        with pytest.raises(TensorDisposedError, match=r"created by .*test_foreign\.py:\d+ in new, and ended by"):
+        with pytest.raises(
+            TensorDisposedError, match=r"created by .*test_foreign\.py:\d+ in new, and ended by"
+        ):
             block.use()
         assert scopes.leaks().count == 0
 
@@ -310,7 +314,7 @@ def test_tracking_names_its_kind_its_line_and_its_bytes() -> None:
 class Late:
     """An array of a library that tells nobody of new ones."""
 
-    alive: list[ref[Late]] = []
+    alive: ClassVar[list[ref[Late]]] = []
 
     def __init__(self) -> None:
         self.is_deleted = False

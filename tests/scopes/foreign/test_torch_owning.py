@@ -450,7 +450,11 @@ def test_a_training_loop_under_scopes_gives_the_same_losses_and_a_flat_count(win
     def train(*, owned: bool) -> tuple[list[float], list[int]]:
         torch.manual_seed(0)
         model = torch.nn.Sequential(
-            torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 10)
+            torch.nn.Conv2d(1, 4, 3),
+            torch.nn.BatchNorm2d(4),
+            torch.nn.ReLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(144, 10),
         )
         optimizer = torch.optim.Adam(model.parameters())
         losses, counts = [], []
