@@ -6,5 +6,16 @@ themselves. The guide is docs/pytorch.md.
 
 from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
 from scopes.foreign.torch.owning import disable, enable, owning
+from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
 
-__all__ = ["HeldReport", "HeldRow", "disable", "enable", "owning", "still_held"]
+__all__ = [
+    "DeviceReport",
+    "DeviceRow",
+    "HeldReport",
+    "HeldRow",
+    "disable",
+    "enable",
+    "memory_by_device",
+    "owning",
+    "still_held",
+]

@@ -59,8 +59,9 @@ cdef bint is_foreign(x):
 
 
 cdef int harvest() except -1:
-    for adapter in list(_late):
-        adapter.harvest()
+    if _late:
+        for adapter in list(_late):
+            adapter.harvest()
     return 0
 
 
@@ -247,11 +248,14 @@ def keeps_of(x, seen):
     return ()
 
 
-def kind_of(x):
-    """Return the name of the class of `x`, and that of the library if it is another one's."""
-    adapter = None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x)
-    name = type(x).__name__
-    return name if adapter is None else f"{adapter.library}.{name}"
+def library_of(x):
+    """Return the name of the library that `x` is of, or None."""
+    return None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x).library
+
+
+def device_of(x):
+    """Return the name of the device that the memory of the foreign `x` is on."""
+    return _adapter_of(x).device(x)
 
 
 def how_it_ended(x):

@@ -7,7 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.core.foreign import footprint_of, kind_of
+from scopes.core.foreign import footprint_of, library_of
 from scopes.tracking.paths import Place, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
@@ -27,6 +27,7 @@ class Record(ref[Any]):
         "ended",
         "ended_at",
         "first",
+        "foreign",
         "key",
         "kind",
         "nbytes",
@@ -46,6 +47,8 @@ class Record(ref[Any]):
     # The scopes that were open around it, and how many had ended before.
     place: Place
     closings: int
+    # Where memory of other libraries is summed up; None for memory of ours.
+    foreign: Place | None
     # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
     buffer: int
     nbytes: int
@@ -105,6 +108,8 @@ class Tracker:
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
         self.root = Place((), None)
+        # The memory of other libraries' objects.
+        self.foreign = Place((), None)
         self.began_at = time.perf_counter_ns()
         # By the id of an open scope: its place, and since when it is open.
         self.place_by_scope: dict[int, Place] = {}
@@ -136,7 +141,10 @@ class Tracker:
         key = record.key = id(x)
         serial = self.serial = self.serial + 1
         record.serial = serial
-        record.kind = kind_of(x)
+        library = library_of(x)
+        name = type(x).__name__
+        record.kind = name if library is None else f"{library}.{name}"
+        record.foreign = None if library is None else self.foreign
         record.site = site_here(self.depth)
         if scope is None:
             place = self.root

@@ -277,7 +277,7 @@ class Timeline:
         try:
             self._sampled_at = at
             self._change = 0
-            live = cached = 0
+            live, cached = self._tracker.foreign.bytes_alive, 0
             for figures in _figures:
                 more_live, more_cached = figures()
                 live += more_live
