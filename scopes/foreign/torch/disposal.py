@@ -161,6 +161,13 @@ def _problems() -> Iterable[str]:
         end(tensor, True)
     if not memory.expired():
         yield "disposing a tensor does not free its memory"
+    exported = torch.ones(1000)
+    array = exported.numpy()
+    memory = torch.multiprocessing.reductions.StorageWeakRef(exported.untyped_storage())
+    end(exported, True)
+    if memory.expired():
+        yield "disposing a tensor frees memory that an array of NumPy uses"
+    del array
     loss.backward()
     if weight.grad is None or weight.grad.tolist() != [8.0, 8.0, 8.0]:
         yield "disposing a tensor changes gradients"

@@ -51,12 +51,16 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **kwargs) if kwargs else func(*args)
-        if _backward_id() == -1:  # else it is a gradient, or on the way to one
+        # During backward it is a gradient, or on the way to one.
+        if func not in _ALIASING and _backward_id() == -1:
             _take(None, result, args, kwargs or _NO_KEYWORDS)
         return result
 
 
 _NO_KEYWORDS: dict[str, Any] = {}
+# C++ code makes aliases for itself: the owner of an array of NumPy, which must not end before that. What a user
+# asks for is noticed as a function's result.
+_ALIASING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 
 
 class _Here(threading.local):

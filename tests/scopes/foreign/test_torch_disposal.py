@@ -238,12 +238,18 @@ def test_a_view_keeps_the_memory_and_lives_on() -> None:
     assert is_back()
 
 
-def test_an_array_of_numpy_keeps_the_memory_and_stays_valid() -> None:
-    x = torch.arange(5.0)
-    array = x.numpy()
-    dispose(x)
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_array_of_numpy_keeps_the_memory_and_stays_valid(exact: bool) -> None:
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        x = torch.arange(5.0)
+        is_back = memory_of(x)
+        array = x.numpy()
+        others = [np.asarray(x), x.detach().numpy(), x[1:].numpy(), x.numpy(force=True)]
     gc.collect()
+    assert not is_back()
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    del array, others
+    assert is_back()
 
 
 def test_a_capsule_of_dlpack_keeps_the_memory_and_stays_valid() -> None:
