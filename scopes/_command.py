@@ -91,8 +91,8 @@ def _run(options: argparse.Namespace) -> NoReturn:
     if options.torch:
         try:
             enable("torch")
-        except ImportError as error:
-            _say(f"{PROGRAM}: {error}")
+        except ImportError as missing:
+            _say(f"{PROGRAM}: {missing}")
             sys.exit(1)
     tracker = tracking.begin(options.depth)
     high_water = HighWater()

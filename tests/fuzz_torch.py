@@ -1,8 +1,8 @@
 """Random PyTorch programs with random scopes and disposals, compared with the same programs without them.
 
-``python -m tests.fuzz_torch --programs 10000 --seed 1`` prints each program where a use of a disposed tensor is no
-clear error, where a live one is an error, or where a value or a gradient differs in a bit. A crash of the interpreter
-ends it.
+``python -m tests.fuzz_torch --programs 10000 --seed 1`` prints each program where a use of a disposed tensor
+is no clear error, where a live one is an error, or where a value or a gradient differs in a bit. A crash of
+the interpreter ends it.
 """
 
 from __future__ import annotations
@@ -292,9 +292,11 @@ def run_owned(
     return run, done
 
 
+# In-place instructions that use their first operand alone.
 UNUSED_SECOND = {
-    "mul_", "relu_", "set item", "requires_grad_", "retain_grad", "hook", "backward", "backward, retained", "zero grad",
-}  # fmt: skip
+    *("mul_", "relu_", "set item", "requires_grad_", "retain_grad", "hook"),
+    *("backward", "backward, retained", "zero grad"),
+}
 
 
 Value = tuple[str, tuple[int, ...], bytes]

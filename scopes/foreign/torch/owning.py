@@ -58,8 +58,8 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
 
 
 _NO_KEYWORDS: dict[str, Any] = {}
-# C++ code makes aliases for itself: the owner of an array of NumPy, which must not end before that. What a user
-# asks for is noticed as a function's result.
+# C++ code makes aliases for itself: the owner of an array of NumPy, which must not end before that. What a
+# user asks for is noticed as a function's result.
 _ALIASING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 
 

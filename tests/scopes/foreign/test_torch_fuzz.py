@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("torch")
-from tests.fuzz_torch import compare  # noqa: E402
+from tests.fuzz_torch import compare
 
 
 @pytest.mark.filterwarnings("ignore")
