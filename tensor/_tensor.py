@@ -17,7 +17,6 @@ from tensor.io.printing import Printing
 from tensor.ops.casts import Casts
 from tensor.ops.expanding import Expanding
 from tensor.ops.indexing import Indexing
-from tensor.ops.inplace import InPlace
 from tensor.ops.joining import Joining
 from tensor.ops.linalg import LinearAlgebra
 from tensor.ops.methods import ElementwiseMethods
@@ -28,6 +27,7 @@ from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
 from tensor.ops.sharing import Sharing
 from tensor.ops.sorting import Sorting
+from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
 
@@ -39,7 +39,6 @@ class Tensor(
     Exchange,
     Expanding,
     Gradients,
-    InPlace,
     Indexing,
     Interop,
     Joining,
@@ -54,6 +53,7 @@ class Tensor(
     Shapes,
     Sharing,
     Sorting,
+    Writing,
     TensorCore,
 ):
     """A multi-dimensional array whose lifetime a scope decides.

@@ -33,7 +33,12 @@ def modules_of(package: str) -> dict[str, Path]:
 
 
 # Who works with another library's objects, and is imported where that is installed.
-HOSTED = {"scopes.torch": "torch", "scopes.foreign.torch": "torch"}
+HOSTED = {
+    "scopes.jax": "jax",
+    "scopes.foreign.jax": "jax",
+    "scopes.torch": "torch",
+    "scopes.foreign.torch": "torch",
+}
 
 
 def host_of(module: str) -> str | None:

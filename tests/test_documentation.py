@@ -17,7 +17,7 @@ from scopes import current_dispose_scope
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 # Guides to libraries that may not be installed.
-NEEDS = {"pytorch.md": "torch"}
+NEEDS = {"jax.md": "jax", "pytorch.md": "torch"}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -75,11 +75,13 @@ cdef list _held(x):
     tell = getattr(kind, "__disposables__", None)
     if tell is not None:
         return list(tell(x))
-    if isinstance(x, (Disposable, type)) or _is_array(x):
+    if isinstance(x, (Disposable, type)):
         return None
     for holder in _holders:
         if isinstance(x, holder):
             return list(_holders[holder](x))
+    if _is_array(x):
+        return None
     if isinstance(x, Mapping):
         return [part for item in x.items() for part in item]
     if isinstance(x, SimpleNamespace):

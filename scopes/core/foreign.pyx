@@ -142,6 +142,12 @@ def is_adopted(x):
     return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
 
 
+def dispose_adopted(x):
+    """Dispose `x`, if something stands for it."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
+
+
 def let_go(x):
     """Take `x` out of its scope, if it has one: it belongs to a module, an optimizer, another tensor."""
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():

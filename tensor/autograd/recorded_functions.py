@@ -10,11 +10,11 @@ from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
 from tensor.kernels.scatter_add import spread
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
-from tensor.ops.activations import erf, sigmoid
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
+from tensor.ops.elementwise import erf, sigmoid
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES

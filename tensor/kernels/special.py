@@ -75,6 +75,71 @@ _SINGLE_Q = (
     0.5042678842371373,
     1.0,
 )
+# M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
+# (1988): quotients of polynomials, good to 1e-16, of 0.180625 - (x/2)**2 where that is at least 0, else of
+# r - 1.6 with r = sqrt(-log((1 - |x|) / 2)), and of r - 5 where that is larger than 0. Highest power first.
+_CENTRE_P = (
+    2.5090809287301226727e3,
+    3.3430575583588128105e4,
+    6.7265770927008700853e4,
+    4.5921953931549871457e4,
+    1.3731693765509461125e4,
+    1.9715909503065514427e3,
+    1.3314166789178437745e2,
+    3.3871328727963666080e0,
+)
+_CENTRE_Q = (
+    5.2264952788528545610e3,
+    2.8729085735721942674e4,
+    3.9307895800092710610e4,
+    2.1213794301586595867e4,
+    5.3941960214247511077e3,
+    6.8718700749205790830e2,
+    4.2313330701600911252e1,
+    1.0,
+)
+_NEAR_P = (
+    7.74545014278341407640e-4,
+    2.27238449892691845833e-2,
+    2.41780725177450611770e-1,
+    1.27045825245236838258e0,
+    3.64784832476320460504e0,
+    5.76949722146069140550e0,
+    4.63033784615654529590e0,
+    1.42343711074968357734e0,
+)
+_NEAR_Q = (
+    1.05075007164441684324e-9,
+    5.47593808499534494600e-4,
+    1.51986665636164571966e-2,
+    1.48103976427480074590e-1,
+    6.89767334985100004550e-1,
+    1.67638483018380384940e0,
+    2.05319162663775882187e0,
+    1.0,
+)
+_FAR_P = (
+    2.01033439929228813265e-7,
+    2.71155556874348757815e-5,
+    1.24266094738807843860e-3,
+    2.65321895265761230930e-2,
+    2.96560571828504891230e-1,
+    1.78482653991729133580e0,
+    5.46378491116411436990e0,
+    6.65790464350110377720e0,
+)
+_FAR_Q = (
+    2.04426310338993978564e-15,
+    1.42151175831644588870e-7,
+    1.84631831751005468180e-5,
+    7.86869131145613259100e-4,
+    1.48753612908506148525e-2,
+    1.36929880922735805310e-1,
+    5.99832206555887937690e-1,
+    1.0,
+)
+_ROOT_HALF = 0.70710678118654752440
+
 # Elements at a time, whose intermediate values stay in the processor's cache.
 _AT_ONCE = 8192
 
@@ -97,6 +162,11 @@ def erf(x: Array) -> Array:
     """Return 2 / sqrt(pi) times the integral of exp(-t*t) from 0 to `x`."""
     x = _real("the error function", x)
     return _in_float64(_erf64, x) if x.dtype.itemsize == 8 else _erf32(x)
+
+
+def erfinv(x: Array) -> Array:
+    """Return y with erf(y) = `x`; infinite at -1 and 1, not a number beyond."""
+    return _in_float64(_erfinv64, x)
 
 
 def floating(x: Any) -> Any:
@@ -175,6 +245,22 @@ def _tail(y: Array) -> Any:
     s = 1 / (y * y)
     large = (_INVERSE_ROOT_PI - s * _quotient(s, _LARGE_LEADING, _LARGE_P, _LARGE_Q)) / y
     return np.where(y <= 4, middle, large) * scale
+
+
+def _erfinv64(x: Array) -> Any:
+    y = np.abs(x)
+    centre = 0.180625 - 0.25 * np.square(np.minimum(y, 0.85))
+    inner = (0.5 * _ROOT_HALF) * y * (_polynomial(centre, _CENTRE_P) / _polynomial(centre, _CENTRE_Q))
+    # 40 is beyond all numbers below 1; where `x` is 1, the polynomials would make inf / inf.
+    r = np.minimum(np.sqrt(-np.log(0.5 * (1 - y))), 40.0)
+    near = _polynomial(r - 1.6, _NEAR_P) / _polynomial(r - 1.6, _NEAR_Q)
+    far = _polynomial(r - 5, _FAR_P) / _polynomial(r - 5, _FAR_Q)
+    outer = np.where(r == 40, np.inf, np.where(r <= 5, near, far) * _ROOT_HALF)
+    return np.copysign(np.where(y <= 0.85, inner, outer), x)
+
+
+def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+    return _horner(x, coefficients, np.empty_like(x))
 
 
 def sigmoid(x: Array) -> Any:

@@ -10,10 +10,8 @@ import numpy as np
 from tensor._errors import shown
 from tensor.kernels import special
 from tensor.kernels.namespace import xp
-from tensor.kernels.special import relu_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, operand
-from tensor.ops.elementwise import _unary
 from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
@@ -23,14 +21,6 @@ if TYPE_CHECKING:
 
 _ROOT_2 = math.sqrt(2)
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
-
-relu = _unary("relu", relu_of, "Return the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]")
-sigmoid = _unary("sigmoid", special.sigmoid, "Return 1 / (1 + exp(-x)).", "[0.0]", "[0.5]")
-logsigmoid = _unary(
-    "logsigmoid", special.logsigmoid, "Return log(sigmoid(x)) without overflow.", "[1000.0]", "[-0.0]"
-)
-erf = _unary("erf", special.erf, "Return the error function.", "[0.0]", "[0.0]")
-erfc = _unary("erfc", special.erfc, "Return 1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
 
 
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:

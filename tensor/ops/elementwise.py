@@ -1,200 +1,410 @@
-"""Elementwise functions, as the array API standard names them (and a few of PyTorch's)."""
+"""Elementwise functions, as the array API standard names them (and a few of PyTorch's): a table.
+
+An entry makes a function, its method and its form in place. To add one, write three lines: the entry in the
+class ``Elementwise``, under the name of the method; the name of the function, below the class; and the same
+in ``__all__``, which the namespace `tensor` hands on. The derivative stands in
+``tensor/tape/rules/elementwise.py``.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.core.tensor import TensorCore
+from tensor.kernels import special
 from tensor.kernels.context import run_kernel
 from tensor.kernels.power import power
+from tensor.kernels.powers import integer_power, whole_exponent
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.splitting import on_threads
+from tensor.kernels.splitting import split_in_place
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import BinaryOp, UnaryOp, apply, as_array, function_of, operand
+from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
-from tensor.ops.outputs import copy_out, run_into
+from tensor.ops.outputs import copy_out
+from tensor.ops.table import augmented, binary, binary_function, unary, unary_function
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
-    # They also take `out`, by name.
-    Unary = Callable[Concatenate[Operand, ...], Tensor]
-    Binary = Callable[Concatenate[Operand, Operand, ...], Tensor]
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "allclose",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsigmoid",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
 
 
-# All elementwise ops with one kernel, by name.
-OPS: dict[str, UnaryOp | BinaryOp] = {}
-
-_INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
-
-
-def _example(call: str, result: str) -> str:
-    return f"\n\nExamples\n--------\n>>> import tensor\n>>> tensor.{call}.tolist()\n{result}\n"
-
-
-def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what runs `kernel` on several threads, if it is a ufunc."""
-    return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
-
-
-def _unary(name: str, kernel: Callable[[Any], Any], summary: str, data: str, result: str) -> Unary:
-    run = OPS[name] = UnaryOp(RULES[name], kernel, _on_threads(kernel))
-
-    def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
-        return run(x) if out is None else run_into(name, kernel, (x,), out)
-
-    if isinstance(kernel, np.ufunc):
-        function_of.setdefault(kernel, run)
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    function.__doc__ = f"{summary}\n\n{_INTO}" + _example(f"{name}(tensor.tensor({data}))", result)
-    return function
-
-
-def _binary(
-    name: str, kernel: Callable[[Any, Any], Any], summary: str, x1: str, x2: str, result: str
-) -> Binary:
-    run = OPS[name] = BinaryOp(RULES[name], kernel, _on_threads(kernel))
-
-    def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
-        return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
-
-    if isinstance(kernel, np.ufunc):
-        function_of.setdefault(kernel, run)
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    function.__doc__ = (
-        f"{summary}\n\nShapes broadcast; the dtype is NumPy's for the two operands. {_INTO}"
-        + _example(f"{name}(tensor.tensor({x1}), {x2})", result)
-    )
-    return function
-
-
-def reciprocal_root(x: Any) -> Any:
-    """Return 1 / sqrt(x)."""
+def _reciprocal_root(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
-# Arithmetic
+def _write_power(x1: Array, x2: Any) -> None:
+    if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
+        # NumPy would find that half way.
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    n = whole_exponent(x1, x2)
+    if n is None:
+        split_in_place(np.power, (x1, x2), x1)
+    else:
+        split_in_place(integer_power, (x1, n), x1)
 
-add = _binary("add", np.add, "Return `x1` + `x2`.", "[1, 2]", "3", "[4, 5]")
-subtract = _binary("subtract", np.subtract, "Return `x1` - `x2`.", "[1, 2]", "1", "[0, 1]")
-multiply = _binary("multiply", np.multiply, "Return `x1` * `x2`.", "[1, 2]", "3", "[3, 6]")
-divide = _binary("divide", np.divide, "Return `x1` / `x2`.", "[1.0, 2.0]", "2", "[0.5, 1.0]")
-floor_divide = _binary(
-    "floor_divide",
-    np.floor_divide,
-    "Return the quotient rounded down; its gradient is 0.",
-    "[5, -5]",
-    "2",
-    "[2, -3]",
-)
-remainder = _binary(
-    "remainder", np.remainder, "Return the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
-)
-pow = _binary("pow", power, "Return `x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]")
+
+def _write_abs(x: Array) -> Any:
+    if x.dtype.kind == "c":
+        raise TypeError(
+            f"abs_: absolute values are real, and the tensor is {x.dtype}. Write x = x.abs() instead"
+        )
+    return np.abs(x)
+
+
+class Elementwise(TensorCore):
+    """Elementwise functions as methods, with PyTorch's names; with an underscore at the end, in place."""
+
+    __slots__ = ()
+
+    # With an underscore at the start: no method, or one with more arguments (`tensor/ops/methods.py`).
+
+    # Arithmetic
+
+    _add, _add_ = binary("add", np.add, "`x1` + `x2`.", "[1, 2]", "3", "[4, 5]")
+    _subtract, _subtract_ = binary("subtract", np.subtract, "`x1` - `x2`.", "[1, 2]", "1", "[0, 1]")
+    _divide, _divide_ = binary("divide", np.divide, "`x1` / `x2`.", "[1.0, 2.0]", "2", "[0.5, 1.0]")
+    multiply, multiply_ = binary("multiply", np.multiply, "`x1` * `x2`.", "[1, 2]", "3", "[3, 6]")
+    floor_divide, floor_divide_ = binary(
+        "floor_divide",
+        np.floor_divide,
+        "the quotient rounded down; its gradient is 0.",
+        "[5, -5]",
+        "2",
+        "[2, -3]",
+    )
+    remainder, remainder_ = binary(
+        "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
+    )
+    pow, pow_ = binary(
+        "pow",
+        power,
+        "`x1` to the power `x2`.",
+        "[2.0, 3.0]",
+        "2",
+        "[4.0, 9.0]",
+        kernel_in_place=_write_power,
+    )
+    maximum = binary_function("maximum", np.maximum, "the larger of each pair.", "[1, 5]", "3", "[3, 5]")
+    minimum = binary_function("minimum", np.minimum, "the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
+    hypot, hypot_ = binary("hypot", np.hypot, "sqrt(x1**2 + x2**2).", "[3.0]", "4.0", "[5.0]")
+    atan2, atan2_ = binary(
+        "atan2", np.arctan2, "the angle of the point (x2, x1), in radians.", "[0.0]", "1.0", "[0.0]"
+    )
+    logaddexp = binary_function(
+        "logaddexp", np.logaddexp, "log(exp(x1) + exp(x2)).", "[1000.0]", "0.0", "[1000.0]"
+    )
+    copysign, copysign_ = binary(
+        "copysign", np.copysign, "`x1` with the sign of `x2`.", "[1.0]", "-2.0", "[-1.0]"
+    )
+    nextafter = binary_function(
+        "nextafter", np.nextafter, "the next number after `x1` toward `x2`.", "[1.0]", "1.0", "[1.0]"
+    )
+
+    negative, negative_ = unary("negative", np.negative, "-x.", "[1, -2]", "[-1, 2]")
+    positive = unary_function("positive", np.positive, "a copy of `x`.", "[1, -2]", "[1, -2]")
+    abs, abs_ = unary(
+        "abs",
+        np.abs,
+        "the absolute value, real for complex `x`.",
+        "[1, -2]",
+        "[1, 2]",
+        kernel_in_place=_write_abs,
+    )
+    reciprocal, reciprocal_ = unary("reciprocal", np.reciprocal, "1 / x.", "[4.0]", "[0.25]")
+    square, square_ = unary("square", np.square, "x * x.", "[3.0]", "[9.0]")
+    sign, sign_ = unary(
+        "sign", np.sign, "-1, 0 or 1; x / abs(x) for complex `x`.", "[2, -3, 0]", "[1, -1, 0]"
+    )
+    ceil, ceil_ = unary("ceil", np.ceil, "`x` rounded up.", "[1.2, -1.2]", "[2.0, -1.0]")
+    floor, floor_ = unary("floor", np.floor, "`x` rounded down.", "[1.2, -1.2]", "[1.0, -2.0]")
+    trunc, trunc_ = unary("trunc", np.trunc, "`x` rounded toward zero.", "[1.2, -1.2]", "[1.0, -1.0]")
+    _round, round_ = unary(
+        "round", np.round, "`x` rounded to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]"
+    )
+
+    # Powers, exponentials, logarithms
+
+    exp, exp_ = unary("exp", np.exp, "e to the power `x`.", "[0.0]", "[1.0]")
+    exp2, exp2_ = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
+    expm1, expm1_ = unary("expm1", np.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
+    log, log_ = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
+    log1p, log1p_ = unary("log1p", np.log1p, "log(1 + x), precise near 0.", "[0.0]", "[0.0]")
+    log2, log2_ = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
+    log10, log10_ = unary("log10", np.log10, "the logarithm to base 10.", "[1.0]", "[0.0]")
+    sqrt, sqrt_ = unary("sqrt", np.sqrt, "the square root.", "[9.0]", "[3.0]")
+    rsqrt, rsqrt_ = unary("rsqrt", _reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
+
+    # Trigonometry, in radians
+
+    sin, sin_ = unary("sin", np.sin, "the sine.", "[0.0]", "[0.0]")
+    cos, cos_ = unary("cos", np.cos, "the cosine.", "[0.0]", "[1.0]")
+    tan, tan_ = unary("tan", np.tan, "the tangent.", "[0.0]", "[0.0]")
+    asin, asin_ = unary("asin", np.arcsin, "the inverse sine.", "[0.0]", "[0.0]")
+    acos, acos_ = unary("acos", np.arccos, "the inverse cosine.", "[1.0]", "[0.0]")
+    atan, atan_ = unary("atan", np.arctan, "the inverse tangent.", "[0.0]", "[0.0]")
+    sinh, sinh_ = unary("sinh", np.sinh, "the hyperbolic sine.", "[0.0]", "[0.0]")
+    cosh, cosh_ = unary("cosh", np.cosh, "the hyperbolic cosine.", "[0.0]", "[1.0]")
+    tanh, tanh_ = unary("tanh", np.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]")
+    asinh, asinh_ = unary("asinh", np.arcsinh, "the inverse hyperbolic sine.", "[0.0]", "[0.0]")
+    acosh, acosh_ = unary("acosh", np.arccosh, "the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
+    atanh, atanh_ = unary("atanh", np.arctanh, "the inverse hyperbolic tangent.", "[0.0]", "[0.0]")
+
+    # Activations and special functions
+
+    relu, relu_ = unary("relu", special.relu_of, "the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]")
+    sigmoid, sigmoid_ = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).", "[0.0]", "[0.5]")
+    _logsigmoid = unary_function(
+        "logsigmoid", special.logsigmoid, "log(sigmoid(x)) without overflow.", "[-1000.0]", "[-1000.0]"
+    )
+    erf, erf_ = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]")
+    erfinv, erfinv_ = unary("erfinv", special.erfinv, "the inverse of the error function.", "[0.0]", "[0.0]")
+    erfc, erfc_ = unary("erfc", special.erfc, "1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
+
+    # Complex numbers
+
+    conj = unary_function("conj", np.conjugate, "the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]")
+
+    # Comparisons and tests: bool results, no gradients
+
+    eq = binary_function("equal", np.equal, "where `x1` == `x2`.", "[1, 2]", "2", "[False, True]")
+    ne = binary_function("not_equal", np.not_equal, "where `x1` != `x2`.", "[1, 2]", "2", "[True, False]")
+    lt = binary_function("less", np.less, "where `x1` < `x2`.", "[1, 2]", "2", "[True, False]")
+    le = binary_function("less_equal", np.less_equal, "where `x1` <= `x2`.", "[1, 3]", "2", "[True, False]")
+    gt = binary_function("greater", np.greater, "where `x1` > `x2`.", "[1, 3]", "2", "[False, True]")
+    ge = binary_function(
+        "greater_equal", np.greater_equal, "where `x1` >= `x2`.", "[1, 2]", "2", "[False, True]"
+    )
+    logical_and = binary_function(
+        "logical_and", np.logical_and, "where both are true.", "[1, 0]", "True", "[True, False]"
+    )
+    logical_or = binary_function(
+        "logical_or", np.logical_or, "where one is true.", "[1, 0]", "False", "[True, False]"
+    )
+    logical_xor = binary_function(
+        "logical_xor", np.logical_xor, "where just one is true.", "[1, 0]", "True", "[False, True]"
+    )
+    logical_not = unary_function(
+        "logical_not", np.logical_not, "where `x` is false.", "[1, 0]", "[False, True]"
+    )
+    isfinite = unary_function("isfinite", np.isfinite, "where `x` is finite.", "[1.0]", "[True]")
+    isinf = unary_function("isinf", np.isinf, "where `x` is infinite.", "[1.0]", "[False]")
+    isnan = unary_function("isnan", np.isnan, "where `x` is not a number.", "[1.0]", "[False]")
+    signbit = unary_function(
+        "signbit", np.signbit, "where the sign bit is set.", "[-1.0, 1.0]", "[True, False]"
+    )
+
+    # Bits: integers and bools, no gradients
+
+    bitwise_and, bitwise_and_ = binary(
+        "bitwise_and", np.bitwise_and, "the bits set in both.", "[6]", "3", "[2]"
+    )
+    bitwise_or, bitwise_or_ = binary(
+        "bitwise_or", np.bitwise_or, "the bits set in one or both.", "[6]", "3", "[7]"
+    )
+    bitwise_xor, bitwise_xor_ = binary(
+        "bitwise_xor", np.bitwise_xor, "the bits set in just one.", "[6]", "3", "[5]"
+    )
+    bitwise_left_shift, bitwise_left_shift_ = binary(
+        "bitwise_left_shift",
+        np.left_shift,
+        "the bits of `x1` shifted left by `x2` places.",
+        "[3]",
+        "2",
+        "[12]",
+    )
+    bitwise_right_shift, bitwise_right_shift_ = binary(
+        "bitwise_right_shift",
+        np.right_shift,
+        "the bits of `x1` shifted right by `x2` places.",
+        "[12]",
+        "2",
+        "[3]",
+    )
+    bitwise_not = unary_function("bitwise_invert", np.invert, "the bits flipped.", "[0, 1]", "[-1, -2]")
+
+    # PyTorch's other names for some
+
+    mul, mul_ = multiply, multiply_
+    neg, neg_ = negative, negative_
+    absolute, absolute_ = abs, abs_
+    sgn, sgn_ = sign, sign_
+
+    # Augmented assignment; the other operators are compiled (`tensor/ops/operators.pyx`).
+
+    __iadd__ = augmented("add")
+    __isub__ = augmented("subtract")
+    __imul__ = augmented("multiply")
+    __itruediv__ = augmented("divide")
+    __ifloordiv__ = augmented("floor_divide")
+    __imod__ = augmented("remainder")
+    __ipow__ = augmented("pow", kernel_in_place=_write_power)
+    __iand__ = augmented("bitwise_and")
+    __ior__ = augmented("bitwise_or")
+    __ixor__ = augmented("bitwise_xor")
+    __ilshift__ = augmented("bitwise_left_shift")
+    __irshift__ = augmented("bitwise_right_shift")
+
+
+# The functions of the namespace.
+
+add = Elementwise._add
+subtract = Elementwise._subtract
+divide = Elementwise._divide
+multiply = Elementwise.multiply
+floor_divide = Elementwise.floor_divide
+remainder = Elementwise.remainder
+pow = Elementwise.pow
+maximum = Elementwise.maximum
+minimum = Elementwise.minimum
+hypot = Elementwise.hypot
+atan2 = Elementwise.atan2
+logaddexp = Elementwise.logaddexp
+copysign = Elementwise.copysign
+nextafter = Elementwise.nextafter
+negative = Elementwise.negative
+positive = Elementwise.positive
+abs = Elementwise.abs
+reciprocal = Elementwise.reciprocal
+square = Elementwise.square
+sign = Elementwise.sign
+ceil = Elementwise.ceil
+floor = Elementwise.floor
+trunc = Elementwise.trunc
+round = Elementwise._round
+exp = Elementwise.exp
+exp2 = Elementwise.exp2
+expm1 = Elementwise.expm1
+log = Elementwise.log
+log1p = Elementwise.log1p
+log2 = Elementwise.log2
+log10 = Elementwise.log10
+sqrt = Elementwise.sqrt
+rsqrt = Elementwise.rsqrt
+sin = Elementwise.sin
+cos = Elementwise.cos
+tan = Elementwise.tan
+asin = Elementwise.asin
+acos = Elementwise.acos
+atan = Elementwise.atan
+sinh = Elementwise.sinh
+cosh = Elementwise.cosh
+tanh = Elementwise.tanh
+asinh = Elementwise.asinh
+acosh = Elementwise.acosh
+atanh = Elementwise.atanh
+relu = Elementwise.relu
+sigmoid = Elementwise.sigmoid
+logsigmoid = Elementwise._logsigmoid
+erf = Elementwise.erf
+erfc = Elementwise.erfc
+erfinv = Elementwise.erfinv
+conj = Elementwise.conj
+equal = Elementwise.eq
+not_equal = Elementwise.ne
+less = Elementwise.lt
+less_equal = Elementwise.le
+greater = Elementwise.gt
+greater_equal = Elementwise.ge
+logical_and = Elementwise.logical_and
+logical_or = Elementwise.logical_or
+logical_xor = Elementwise.logical_xor
+logical_not = Elementwise.logical_not
+isfinite = Elementwise.isfinite
+isinf = Elementwise.isinf
+isnan = Elementwise.isnan
+signbit = Elementwise.signbit
+bitwise_and = Elementwise.bitwise_and
+bitwise_or = Elementwise.bitwise_or
+bitwise_xor = Elementwise.bitwise_xor
+bitwise_left_shift = Elementwise.bitwise_left_shift
+bitwise_right_shift = Elementwise.bitwise_right_shift
+bitwise_invert = Elementwise.bitwise_not
+
 function_of[np.power] = pow
-maximum = _binary("maximum", np.maximum, "Return the larger of each pair.", "[1, 5]", "3", "[3, 5]")
-minimum = _binary("minimum", np.minimum, "Return the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
-hypot = _binary("hypot", np.hypot, "Return sqrt(x1**2 + x2**2).", "[3.0]", "4.0", "[5.0]")
-atan2 = _binary(
-    "atan2", np.arctan2, "Return the angle of the point (x2, x1), in radians.", "[0.0]", "1.0", "[0.0]"
-)
-logaddexp = _binary(
-    "logaddexp", np.logaddexp, "Return log(exp(x1) + exp(x2)).", "[1000.0]", "0.0", "[1000.0]"
-)
-copysign = _binary("copysign", np.copysign, "Return `x1` with the sign of `x2`.", "[1.0]", "-2.0", "[-1.0]")
-nextafter = _binary(
-    "nextafter", np.nextafter, "Return the next number after `x1` toward `x2`.", "[1.0]", "1.0", "[1.0]"
-)
-
-negative = _unary("negative", np.negative, "Return -x.", "[1, -2]", "[-1, 2]")
-positive = _unary("positive", np.positive, "Return a copy of `x`.", "[1, -2]", "[1, -2]")
-abs = _unary("abs", np.abs, "Return the absolute value, real for complex `x`.", "[1, -2]", "[1, 2]")
-reciprocal = _unary("reciprocal", np.reciprocal, "Return 1 / x.", "[4.0]", "[0.25]")
-square = _unary("square", np.square, "Return x * x.", "[3.0]", "[9.0]")
-sign = _unary("sign", np.sign, "Return -1, 0 or 1; x / abs(x) for complex `x`.", "[2, -3, 0]", "[1, -1, 0]")
-ceil = _unary("ceil", np.ceil, "Round up.", "[1.2, -1.2]", "[2.0, -1.0]")
-floor = _unary("floor", np.floor, "Round down.", "[1.2, -1.2]", "[1.0, -2.0]")
-trunc = _unary("trunc", np.trunc, "Round toward zero.", "[1.2, -1.2]", "[1.0, -1.0]")
-round = _unary("round", np.round, "Round to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]")
-
-# Powers, exponentials, logarithms
-
-exp = _unary("exp", np.exp, "Return e to the power `x`.", "[0.0]", "[1.0]")
-exp2 = _unary("exp2", np.exp2, "Return 2 to the power `x`.", "[3.0]", "[8.0]")
-expm1 = _unary("expm1", np.expm1, "Return exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
-log = _unary("log", np.log, "Return the natural logarithm.", "[1.0]", "[0.0]")
-log1p = _unary("log1p", np.log1p, "Return log(1 + x), precise near 0.", "[0.0]", "[0.0]")
-log2 = _unary("log2", np.log2, "Return the logarithm to base 2.", "[8.0]", "[3.0]")
-log10 = _unary("log10", np.log10, "Return the logarithm to base 10.", "[1.0]", "[0.0]")
-sqrt = _unary("sqrt", np.sqrt, "Return the square root.", "[9.0]", "[3.0]")
-rsqrt = _unary("rsqrt", reciprocal_root, "Return 1 / sqrt(x).", "[4.0]", "[0.5]")
-
-# Trigonometry, in radians
-
-sin = _unary("sin", np.sin, "Return the sine.", "[0.0]", "[0.0]")
-cos = _unary("cos", np.cos, "Return the cosine.", "[0.0]", "[1.0]")
-tan = _unary("tan", np.tan, "Return the tangent.", "[0.0]", "[0.0]")
-asin = _unary("asin", np.arcsin, "Return the inverse sine.", "[0.0]", "[0.0]")
-acos = _unary("acos", np.arccos, "Return the inverse cosine.", "[1.0]", "[0.0]")
-atan = _unary("atan", np.arctan, "Return the inverse tangent.", "[0.0]", "[0.0]")
-sinh = _unary("sinh", np.sinh, "Return the hyperbolic sine.", "[0.0]", "[0.0]")
-cosh = _unary("cosh", np.cosh, "Return the hyperbolic cosine.", "[0.0]", "[1.0]")
-tanh = _unary("tanh", np.tanh, "Return the hyperbolic tangent.", "[0.0]", "[0.0]")
-asinh = _unary("asinh", np.arcsinh, "Return the inverse hyperbolic sine.", "[0.0]", "[0.0]")
-acosh = _unary("acosh", np.arccosh, "Return the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
-atanh = _unary("atanh", np.arctanh, "Return the inverse hyperbolic tangent.", "[0.0]", "[0.0]")
-
-# Complex numbers
-
-conj = _unary("conj", np.conjugate, "Return the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]")
-
-# Comparisons and tests: bool results, no gradients
-
-equal = _binary("equal", np.equal, "Return where `x1` == `x2`.", "[1, 2]", "2", "[False, True]")
-not_equal = _binary("not_equal", np.not_equal, "Return where `x1` != `x2`.", "[1, 2]", "2", "[True, False]")
-less = _binary("less", np.less, "Return where `x1` < `x2`.", "[1, 2]", "2", "[True, False]")
-less_equal = _binary(
-    "less_equal", np.less_equal, "Return where `x1` <= `x2`.", "[1, 3]", "2", "[True, False]"
-)
-greater = _binary("greater", np.greater, "Return where `x1` > `x2`.", "[1, 3]", "2", "[False, True]")
-greater_equal = _binary(
-    "greater_equal", np.greater_equal, "Return where `x1` >= `x2`.", "[1, 2]", "2", "[False, True]"
-)
-logical_and = _binary(
-    "logical_and", np.logical_and, "Return where both are true.", "[1, 0]", "True", "[True, False]"
-)
-logical_or = _binary(
-    "logical_or", np.logical_or, "Return where one is true.", "[1, 0]", "False", "[True, False]"
-)
-logical_xor = _binary(
-    "logical_xor", np.logical_xor, "Return where just one is true.", "[1, 0]", "True", "[False, True]"
-)
-logical_not = _unary("logical_not", np.logical_not, "Return where `x` is false.", "[1, 0]", "[False, True]")
-isfinite = _unary("isfinite", np.isfinite, "Return where `x` is finite.", "[1.0]", "[True]")
-isinf = _unary("isinf", np.isinf, "Return where `x` is infinite.", "[1.0]", "[False]")
-isnan = _unary("isnan", np.isnan, "Return where `x` is not a number.", "[1.0]", "[False]")
-signbit = _unary("signbit", np.signbit, "Return where the sign bit is set.", "[-1.0, 1.0]", "[True, False]")
-
-# Bits: integers and bools, no gradients
-
-bitwise_and = _binary("bitwise_and", np.bitwise_and, "Return the bits set in both.", "[6]", "3", "[2]")
-bitwise_or = _binary("bitwise_or", np.bitwise_or, "Return the bits set in one or both.", "[6]", "3", "[7]")
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "Return the bits set in just one.", "[6]", "3", "[5]")
-bitwise_left_shift = _binary(
-    "bitwise_left_shift", np.left_shift, "Shift the bits of `x1` left by `x2` places.", "[3]", "2", "[12]"
-)
-bitwise_right_shift = _binary(
-    "bitwise_right_shift", np.right_shift, "Shift the bits of `x1` right by `x2` places.", "[12]", "2", "[3]"
-)
-bitwise_invert = _unary("bitwise_invert", np.invert, "Return the bits flipped.", "[0, 1]", "[-1, -2]")
 
 
 def clip(

@@ -11,12 +11,13 @@ from tensor.core.dims import dim_of, dims_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import BinaryOp
-from tensor.ops.elementwise import OPS, conj, multiply
+from tensor.ops.elementwise import conj, multiply
 from tensor.ops.expanding import broadcast_tensors
 from tensor.ops.messages import Operand
 from tensor.ops.outputs import run_into
 from tensor.ops.reductions import sum
 from tensor.ops.shapes import expand_dims, matrix_transpose, permute_dims, reshape
+from tensor.ops.table import OPS
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:

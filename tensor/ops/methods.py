@@ -1,91 +1,30 @@
-"""The elementwise methods, with PyTorch's names."""
+"""Elementwise methods whose arguments, PyTorch's, are not those of a function of the table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from tensor._errors import shown
-from tensor.core.tensor import TensorCore
-from tensor.ops import activations as nn
 from tensor.ops import elementwise as f
+from tensor.ops.data import as_tensor
+from tensor.ops.elementwise import Elementwise
+from tensor.ops.messages import Operand
+from tensor.ops.writing import become
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
-class ElementwiseMethods(TensorCore):
-    """The elementwise functions as methods, with PyTorch's names."""
+class ElementwiseMethods(Elementwise):
+    """All elementwise methods: those of the table, and those that take PyTorch's arguments."""
 
     __slots__ = ()
 
-    multiply = mul = f.multiply
-    remainder = f.remainder
-    floor_divide = f.floor_divide
-    pow = f.pow
-    maximum = f.maximum
-    minimum = f.minimum
-    hypot = f.hypot
-    atan2 = f.atan2
-    logaddexp = f.logaddexp
-    copysign = f.copysign
-    negative = neg = f.negative
-    positive = f.positive
-    absolute = abs = f.abs
-    reciprocal = f.reciprocal
-    square = f.square
-    sign = sgn = f.sign
-    ceil = f.ceil
-    floor = f.floor
-    trunc = f.trunc
-    exp = f.exp
-    exp2 = f.exp2
-    expm1 = f.expm1
-    log = f.log
-    log1p = f.log1p
-    log2 = f.log2
-    log10 = f.log10
-    sqrt = f.sqrt
-    rsqrt = f.rsqrt
-    sin = f.sin
-    cos = f.cos
-    tan = f.tan
-    asin = f.asin
-    acos = f.acos
-    atan = f.atan
-    sinh = f.sinh
-    cosh = f.cosh
-    tanh = f.tanh
-    asinh = f.asinh
-    acosh = f.acosh
-    atanh = f.atanh
-    conj = f.conj
-    eq = f.equal
-    ne = f.not_equal
-    lt = f.less
-    le = f.less_equal
-    gt = f.greater
-    ge = f.greater_equal
-    logical_and = f.logical_and
-    logical_or = f.logical_or
-    logical_xor = f.logical_xor
-    logical_not = f.logical_not
-    isfinite = f.isfinite
-    isinf = f.isinf
-    isnan = f.isnan
-    signbit = f.signbit
-    bitwise_and = f.bitwise_and
-    bitwise_or = f.bitwise_or
-    bitwise_xor = f.bitwise_xor
-    bitwise_not = f.bitwise_invert
     lerp = f.lerp
-    relu = nn.relu
-    sigmoid = nn.sigmoid
-    erf = nn.erf
-    erfc = nn.erfc
 
-    def add(self, other: Any, *, alpha: complex = 1) -> Tensor:
+    def add(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor plus `alpha` times `other`.
 
         Examples
@@ -96,7 +35,7 @@ class ElementwiseMethods(TensorCore):
         """
         return f.add(self, _scaled(other, alpha))
 
-    def sub(self, other: Any, *, alpha: complex = 1) -> Tensor:
+    def sub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor less `alpha` times `other`.
 
         Examples
@@ -109,7 +48,7 @@ class ElementwiseMethods(TensorCore):
 
     subtract = sub
 
-    def addcmul(self, tensor1: Any, tensor2: Any, *, value: complex = 1) -> Tensor:
+    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` times `tensor2`.
 
         Examples
@@ -121,7 +60,7 @@ class ElementwiseMethods(TensorCore):
         """
         return f.add(self, f.multiply(_scaled(tensor1, value), tensor2))
 
-    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: complex = 1) -> Tensor:
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` / `tensor2`.
 
         Examples
@@ -133,7 +72,7 @@ class ElementwiseMethods(TensorCore):
         """
         return f.add(self, f.divide(_scaled(tensor1, value), tensor2))
 
-    def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``: integers stay integers.
 
         Examples
@@ -157,7 +96,7 @@ class ElementwiseMethods(TensorCore):
 
     divide = div
 
-    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
+    def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return the tensor with each element raised to `min` and lowered to `max`.
 
         Examples
@@ -166,11 +105,11 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.tensor([1.0, 5.0]).clamp(max=3.0).tolist()
         [1.0, 3.0]
         """
-        return f.clip(cast("Tensor", self), min, max)
+        return f.clip(self, min, max)
 
     clip = clamp
 
-    def clamp_min(self, min: Any) -> Tensor:
+    def clamp_min(self, min: Operand) -> Tensor:
         """Return the tensor with each element raised to `min`.
 
         Examples
@@ -179,9 +118,9 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.tensor([1.0, 5.0]).clamp_min(3.0).tolist()
         [3.0, 5.0]
         """
-        return f.clip(cast("Tensor", self), min)
+        return f.clip(self, min)
 
-    def clamp_max(self, max: Any) -> Tensor:
+    def clamp_max(self, max: Operand) -> Tensor:
         """Return the tensor with each element lowered to `max`.
 
         Examples
@@ -190,9 +129,9 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.tensor([1.0, 5.0]).clamp_max(3.0).tolist()
         [1.0, 3.0]
         """
-        return f.clip(cast("Tensor", self), None, max)
+        return f.clip(self, None, max)
 
-    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
+    def isclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
         """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
 
         Examples
@@ -201,9 +140,9 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.tensor([1.0, 1.1]).isclose(1.000001).tolist()
         [True, False]
         """
-        return f.isclose(cast("Tensor", self), other, rtol=rtol, atol=atol)
+        return f.isclose(self, other, rtol=rtol, atol=atol)
 
-    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    def allclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
         """Return whether ``isclose`` holds for all elements.
 
         Examples
@@ -212,9 +151,9 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.tensor([1.0, 1.1]).allclose(tensor.tensor([1.0, 1.1]))
         True
         """
-        return f.allclose(cast("Tensor", self), other, rtol=rtol, atol=atol)
+        return f.allclose(self, other, rtol=rtol, atol=atol)
 
-    def equal(self, other: Any) -> bool:
+    def equal(self, other: Tensor) -> bool:
         """Return whether `other` has the same shape and the same values; ``eq`` compares by element.
 
         Examples
@@ -223,7 +162,7 @@ class ElementwiseMethods(TensorCore):
         >>> tensor.ones((2,)).equal(tensor.ones((2,))), tensor.ones((2,)).equal(tensor.ones((3,)))
         (True, False)
         """
-        same = cast("Tensor", self).shape == cast("Tensor", other).shape
+        same = as_tensor(self).shape == other.shape
         return same and bool(np.all(f.equal(self, other)._array))
 
     def round(self, *, decimals: int = 0) -> Tensor:
@@ -240,7 +179,7 @@ class ElementwiseMethods(TensorCore):
         scale = 10.0**decimals
         return f.divide(f.round(f.multiply(self, scale)), scale)
 
-    def where(self, condition: Any, other: Any) -> Tensor:
+    def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return the tensor where `condition` is true and `other` elsewhere.
 
         Examples
@@ -252,8 +191,106 @@ class ElementwiseMethods(TensorCore):
         """
         return f.where(condition, self, other)
 
+    # In place
 
-def _scaled(other: Any, factor: complex) -> Any:
+    def add_(self, other: Operand, *, alpha: complex = 1) -> Self:
+        """Add `alpha` times `other` in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).add_(2.0, alpha=3).tolist()
+        [7.0]
+        """
+        self._add_(_scaled(other, alpha))
+        return self
+
+    def sub_(self, other: Operand, *, alpha: complex = 1) -> Self:
+        """Subtract `alpha` times `other` in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).sub_(2.0, alpha=3).tolist()
+        [-5.0]
+        """
+        self._subtract_(_scaled(other, alpha))
+        return self
+
+    subtract_ = sub_
+
+    def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Self:
+        """Divide by `other` in place; `rounding_mode` is None, ``"floor"`` or ``"trunc"``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([7, -7]).div_(2, rounding_mode="floor").tolist()
+        [3, -4]
+        """
+        if rounding_mode is None:
+            self._divide_(other)
+        else:
+            x = as_tensor(self)
+            become("div", x, x.div(other, rounding_mode=rounding_mode))
+        return self
+
+    divide_ = div_
+
+    def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+        """Raise each element to `min` and lower it to `max`, in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 5.0]).clamp_(2.0, 4.0).tolist()
+        [2.0, 4.0]
+        """
+        x = as_tensor(self)
+        become("clamp", x, x.clamp(min, max))
+        return self
+
+    clip_ = clamp_
+
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
+        """Add `value` times `tensor1` times `tensor2` in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> one = tensor.ones((1,))
+        >>> tensor.ones((1,)).addcmul_(one, one, value=2.0).tolist()
+        [3.0]
+        """
+        return self.add_(f.multiply(tensor1, tensor2), alpha=value)
+
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
+        """Add `value` times `tensor1` / `tensor2` in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> one = tensor.ones((1,))
+        >>> tensor.ones((1,)).addcdiv_(one, one, value=2.0).tolist()
+        [3.0]
+        """
+        return self.add_(f.divide(tensor1, tensor2), alpha=value)
+
+    def lerp_(self, end: Operand, weight: Operand) -> Self:
+        """Move toward `end` by the fraction `weight`, in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).lerp_(tensor.ones((1,)), 0.25).tolist()
+        [0.25]
+        """
+        x = as_tensor(self)
+        become("lerp", x, f.lerp(x, end, weight))
+        return self
+
+
+def _scaled(other: Operand, factor: complex) -> Operand:
     """Return `other` times `factor`; a number stays one, and adapts to the dtype of a tensor beside it."""
     if isinstance(factor, (int, float)) and factor == 1:
         return other

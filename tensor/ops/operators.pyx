@@ -7,8 +7,8 @@ from tensor.core.tensor cimport TensorCore
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.nodes cimport Rule
 
-from tensor.ops import linalg  # no-cython-lint: it enters the matrix product
-from tensor.ops.elementwise import OPS
+from tensor.ops import elementwise, linalg  # no-cython-lint: they enter their ops
+from tensor.ops.table import OPS
 from tensor.tape.rules import RULES
 
 cnp.import_array()

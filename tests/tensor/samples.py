@@ -43,7 +43,7 @@ ELEMENTWISE: list[Sample] = [
     *_of_two("pow", domain="positive"),
     *_of_one("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
     *_of_one("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),
-    *_of_one("asin", "acos", "atanh", domain="unit"),
+    *_of_one("asin", "acos", "atanh", "erfinv", domain="unit"),
     *_of_one("acosh", domain="above one"),
     *_of_one("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
     *_of_one("ceil", "floor", "round", "sign", "trunc"),

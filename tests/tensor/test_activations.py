@@ -40,6 +40,31 @@ def test_float64_is_precise_to_its_last_digits(name, value):
     assert math.isclose(ours, expected, rel_tol=relative, abs_tol=1e-300 + 1e-15 * ABSOLUTE.get(name, 0))
 
 
+@given(x=st.floats(-1, 1, exclude_min=True, exclude_max=True) | st.floats(0, 1e-6).map(lambda e: 1 - e))
+def test_the_error_function_of_its_inverse_is_the_argument(x):
+    size = abs(x)
+    y = tensor.erfinv(tensor.tensor([size], dtype="float64")).item()
+    assert tensor.erfinv(tensor.tensor([-size], dtype="float64")).item() == -y
+    if size == 1:
+        assert y == math.inf
+        return
+    # Far out the error function has few digits, and its complement has all.
+    missed = math.erf(y) - size if size < 0.5 else (1 - size) - math.erfc(y)
+    assert abs(missed) * math.exp(y * y) <= 3e-15 * y + 1e-322
+
+
+def test_the_inverse_of_the_error_function_ends_at_one():
+    found = tensor.erfinv(tensor.tensor([-1.0, 1.0, 1.5, -math.inf, math.nan])).tolist()
+    assert found[:2] == [-math.inf, math.inf]
+    assert all(math.isnan(y) for y in found[2:])
+
+
+@given(x=st.floats(-1, 1, width=32))
+def test_the_inverse_of_the_error_function_rounds_once_to_float32(x):
+    exact = tensor.erfinv(tensor.tensor([x], dtype="float64")).numpy()
+    assert tensor.erfinv(tensor.tensor([x], dtype="float32")).numpy() == exact.astype(np.float32)
+
+
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_values_and_gradients_stay_finite_and_in_their_dtype(name, dtype):

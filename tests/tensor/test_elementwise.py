@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from inspect import isfunction
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
+from tensor.ops.dispatch import UnaryOp
+from tensor.ops.elementwise import Elementwise
+from tensor.ops.table import OPS
 from tests.tensor.arrays import ALL, COMPLEX, FLOATING, arrays, assert_same, filled, is_exact, pairs, scalars
 
 NUMPY_NAMES = {
@@ -136,6 +140,22 @@ def test_integers_have_no_negative_integer_powers():
     with pytest.raises(ValueError, match=r"^pow: .*negative.*x\.float\(\)"):
         tensor.tensor([2]) ** -1
     assert (tensor.tensor([2.0]) ** -1).tolist() == [0.5]
+
+
+def test_the_namespace_has_each_function_of_the_table():
+    functions = {entry.__name__ for entry in vars(Elementwise).values() if isfunction(entry)}
+    assert set(OPS) - {"matmul"} <= functions
+    assert set(OPS) <= set(tensor.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_out_takes_the_result_of_each_function_of_the_table(name):
+    operands = [tensor.ones((2, 2), dtype="int64")] * (1 if isinstance(OPS[name], UnaryOp) else 2)
+    function = getattr(tensor, name)
+    expected = function(*operands)
+    out = tensor.zeros((2, 2), dtype=expected.dtype)
+    assert function(*operands, out=out) is out
+    assert_same(out, expected.numpy())
 
 
 def test_results_own_their_memory():

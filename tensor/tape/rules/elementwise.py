@@ -236,6 +236,7 @@ define("silu", x=_silu)
 define("gelu", x=_gelu)
 define("gelu_by_tanh", x=_gelu_by_tanh)
 define("erf", x=lambda xp, g, x: g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 
 # Constant almost everywhere: a gradient of zero, as in PyTorch

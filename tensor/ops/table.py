@@ -1,0 +1,238 @@
+"""What an entry of the table of elementwise functions makes: a function with ``out=``, its form in place."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from tensor.core.tensor import TensorCore
+from tensor.kernels.splitting import on_threads, split_in_place
+from tensor.ops.dispatch import BinaryOp, UnaryOp, function_of, operand, overwrite, write_plainly
+from tensor.ops.messages import Operand, explain, foreign
+from tensor.ops.outputs import run_into
+from tensor.ops.writing import of_other_dtype
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T", bound=TensorCore)
+
+# All elementwise ops with one kernel, by name.
+OPS: dict[str, UnaryOp | BinaryOp] = {}
+
+
+# --- What type checkers see ---------------------------------------------------------------------------------
+#
+# `Callable` can't say that a function takes `out` by keyword, so its type is told by an example.
+
+
+def _unary(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    raise NotImplementedError("an example for type checkers")
+
+
+def _binary(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    raise NotImplementedError("an example for type checkers")
+
+
+def _unary_in_place(x: T, /) -> T:
+    raise NotImplementedError("an example for type checkers")
+
+
+def _binary_in_place(x1: T, x2: Operand, /) -> T:
+    raise NotImplementedError("an example for type checkers")
+
+
+def _makes(_example: R) -> Callable[[Callable[P, Any]], Callable[P, R]]:
+    return lambda maker: maker
+
+
+# --- Entries ------------------------------------------------------------------------------------------------
+
+
+@_makes((_unary, _unary_in_place))
+def unary(
+    name: str,
+    kernel: Callable[[Any], Any],
+    result: str,
+    x: str,
+    y: str,
+    *,
+    kernel_in_place: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the function `name` of one operand and its form in place.
+
+    `result` completes "Return ..." in the documentation; the example is that for the data `x` the function
+    gives `y`. `kernel` may be a ufunc, which then runs on several threads and writes to `out` itself.
+    """
+    return unary_function(name, kernel, result, x, y), _write_unary(
+        name, kernel_in_place or kernel, result, x, y
+    )
+
+
+@_makes((_binary, _binary_in_place))
+def binary(
+    name: str,
+    kernel: Callable[[Any, Any], Any],
+    result: str,
+    x1: str,
+    x2: str,
+    y: str,
+    *,
+    kernel_in_place: Callable[[Array, Any], Any] | None = None,
+) -> Any:
+    """Return the function `name` of two operands and its form in place, as ``unary`` does."""
+    return binary_function(name, kernel, result, x1, x2, y), _documented(
+        _write_binary(name, kernel_in_place or kernel),
+        f"{name}_",
+        f"Set each element `x1` to {result}\n\nThe result must fit the shape and dtype of the tensor.",
+        f"tensor.tensor({x1}).{name}_({x2})",
+        y,
+    )
+
+
+@_makes(_unary)
+def unary_function(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
+    """Return the function `name` of one operand, for which there is no form in place."""
+    run = OPS[name] = UnaryOp(RULES[name], kernel, _on_threads(kernel))
+
+    def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+        return run(x) if out is None else run_into(name, kernel, (x,), out)
+
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, run)
+    return _documented(function, name, f"Return {result}\n\n{_INTO}", f"tensor.{name}(tensor.tensor({x}))", y)
+
+
+@_makes(_binary)
+def binary_function(
+    name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x2: str, y: str
+) -> Any:
+    """Return the function `name` of two operands, for which there is no form in place."""
+    run = OPS[name] = BinaryOp(RULES[name], kernel, _on_threads(kernel))
+
+    def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+        return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
+
+    if isinstance(kernel, np.ufunc):
+        function_of.setdefault(kernel, run)
+    return _documented(
+        function,
+        name,
+        f"Return {result}\n\nShapes broadcast; the dtype is NumPy's for the two operands. {_INTO}",
+        f"tensor.{name}(tensor.tensor({x1}), {x2})",
+        y,
+    )
+
+
+@_makes(_binary_in_place)
+def augmented(name: str, *, kernel_in_place: Callable[[Array, Any], Any] | None = None) -> Any:
+    """Return the operator, such as ``+=``, of the entry `name`."""
+    return _write_binary(name, kernel_in_place or OPS[name].kernel, is_operator=True)
+
+
+_INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
+
+
+def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what runs `kernel` on several threads, if it is a ufunc."""
+    return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
+
+
+def _documented(function: Callable[..., Any], name: str, text: str, call: str, y: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "tensor.ops.elementwise"  # where pickle and doctest look for it
+    function.__doc__ = f"{text}\n\nExamples\n--------\n>>> import tensor\n>>> {call}.tolist()\n{y}\n"
+    return function
+
+
+# --- In place -----------------------------------------------------------------------------------------------
+
+
+def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: str) -> Callable[[Any], Any]:
+    rule = RULES[name]
+
+    def split(array: Array) -> None:
+        try:
+            split_in_place(kernel, (array,), array)
+        except (TypeError, ValueError) as error:
+            raise _misfit(name, error, array) from None
+
+    def copy(array: Array) -> None:
+        out = kernel(array)
+        if not np.can_cast(out.dtype, array.dtype, "same_kind"):
+            raise of_other_dtype(name, out.dtype, array)
+        array[...] = out
+
+    write = split if isinstance(kernel, np.ufunc) else copy
+
+    def method(x: TensorCore, /) -> TensorCore:
+        if x._array is None:
+            x._raise_disposed()
+        if x._node is None:
+            write_plainly(x, write)
+            return x
+        return overwrite(rule, x, write, (x,))
+
+    text = f"Set each element `x` to {result}"
+    return _documented(method, f"{name}_", text, f"tensor.tensor({x}).{name}_()", y)
+
+
+def _write_binary(
+    name: str, kernel: Callable[[Array, Any], Any], *, is_operator: bool = False
+) -> Callable[[Any, Any], Any]:
+    """Return the method that writes over its first operand; a `kernel` that is no ufunc writes itself."""
+    rule = RULES[name]
+
+    def method(x1: TensorCore, x2: Any, /) -> Any:
+        if isinstance(x2, TensorCore):
+            node = x2._node
+            if x2._array is None:
+                x2._raise_disposed()
+        else:
+            node = None
+            if operand(x2) is NotImplemented:
+                if is_operator:
+                    return NotImplemented
+                raise foreign(f"{name}_", x2)
+        if x1._array is None:
+            x1._raise_disposed()
+
+        def write(array: Array) -> None:
+            # The array of `x2` only now: making room for the write may have moved it.
+            given = operand(x2)
+            try:
+                if isinstance(kernel, np.ufunc):
+                    split_in_place(kernel, (array, given), array)
+                else:
+                    kernel(array, given)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise _misfit(name, error, array, given) from None
+
+        if x1._node is None and node is None:
+            write_plainly(x1, write)
+            return x1
+        return overwrite(rule, x1, write, (x1, x2))
+
+    return method
+
+
+def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:
+    """Return the error to raise when NumPy refused to write the result of `name` into `array`."""
+    if "non-broadcastable output" in str(error):
+        return ValueError(
+            f"{name}_: the result has a larger shape than the tensor's {array.shape}: a write in place can't "
+            f"grow it. Write x = x.{name}(...) instead"
+        )
+    # NumPy's own error for a result that can't be cast says from what.
+    found = getattr(error, "from_", None)
+    if found is not None:
+        return of_other_dtype(name, found, array)
+    return explain(f"{name}_", error, (array, *others))
