@@ -1,4 +1,4 @@
-"""JAX's arrays in scopes: found by ``jax.live_arrays()`` when a scope begins or ends, ended by ``delete()``."""
+"""JAX's arrays in scopes: found by ``jax.live_arrays()`` when scopes begin and end, and deleted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class JaxAdapter(Adapter):
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 
-    def harvest(self) -> None:  # type: ignore[override]
+    def harvest(self) -> None:
         """Adopt arrays that are new; dispose those that JAX has deleted, as donated arguments."""
         if not self.depth or self.thread != threading.get_ident():
             return
@@ -73,7 +73,7 @@ class JaxAdapter(Adapter):
             if not self.depth:
                 self.earlier = {}
 
-    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # runs on its arguments keep buffers of their own
+    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds what it computes with
         """Delete it; from then on JAX itself raises for its uses."""
         if not x.is_deleted():
             x.delete()
@@ -118,9 +118,9 @@ pass_over("jax")
 def owning() -> Iterator[None]:
     """Let the current scope own each new array of JAX inside the block, on this thread.
 
-    Arrays are found when a scope begins, ends, or is asked for its members: nothing is done at each operation.
-    What is alive when the block begins stays nobody's. Tracers are never touched. Other threads must not create
-    arrays meanwhile: JAX does not tell whose an array is.
+    Arrays are found when a scope begins, ends, or is asked for its members: nothing is done at each
+    operation. What is alive when the block begins stays nobody's. Tracers are never touched. Other threads
+    must not create arrays meanwhile: JAX does not tell whose an array is.
 
     Examples
     --------

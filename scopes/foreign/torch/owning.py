@@ -52,7 +52,7 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
     ) -> Any:
         result = func(*args, **kwargs) if kwargs else func(*args)
         # During backward it is a gradient, or on the way to one.
-        if func not in _ALIASING and _backward_id() == -1:
+        if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
             _take(None, result, args, kwargs or _NO_KEYWORDS)
         return result
 
@@ -60,7 +60,7 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
 _NO_KEYWORDS: dict[str, Any] = {}
 # C++ code makes aliases for itself: the owner of an array of NumPy, which must not end before that. What a
 # user asks for is noticed as a function's result.
-_ALIASING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
+_DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 
 class _Here(threading.local):

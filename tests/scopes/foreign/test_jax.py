@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -180,52 +180,75 @@ UNARY = [
 BINARY = [jnp.add, jnp.multiply, jnp.maximum, lambda x, y: jnp.where(x > 0, x, y), lambda x, y: x @ y.T]
 
 
-def compute(draw: random.Random, slots: list[Any], key: int) -> Any:
-    choice = draw.random()
-    if choice < 0.3 or not slots:
-        return jax.random.normal(jax.random.key(key), (3, 4))
-    one, two = draw.choice(slots), draw.choice(slots)
-    if choice < 0.6:
-        return draw.choice(UNARY)(one)
-    if choice < 0.8:
-        return draw.choice(BINARY)(one, two)
-    return jax.grad(lambda x: (x * x).sum())(one)
+GRADIENT = jax.grad(lambda x: (x * x).sum())
+Instruction = tuple[str, int, int, int]
 
 
-def run(seed: int, *, owned: bool) -> list[bytes | None]:
-    """Run a random program; return the bits of its arrays, None for those that were disposed."""
-    draw, scoping = random.Random(seed), random.Random(-seed - 1)
-    slots: list[Any] = []
+def programs(count: int) -> Iterator[list[Instruction]]:
+    """Yield programs: of each instruction what it does, which of its kind, and of which earlier results."""
+    for seed in range(count):
+        draw = random.Random(seed)
+        program = []
+        for step in range(draw.randint(6, 24)):
+            kinds = ["make", "unary", "binary", "gradient", "open", "close", "end", "move"]
+            kind = draw.choices(kinds, [4, 4, 4, 2, 2, 2, 2, 1])[0]
+            program.append((kind, draw.randrange(30), draw.randrange(step + 1), draw.randrange(step + 1)))
+        yield program
+
+
+def compute(step: int, instruction: Instruction, slots: dict[int, Any]) -> None:
+    kind, which, one, two = instruction
+    if kind == "make":
+        slots[step] = jax.random.normal(jax.random.key(step), (3, 4))
+    elif kind == "unary" and one in slots:
+        slots[step] = UNARY[which % len(UNARY)](slots[one])
+    elif kind == "binary" and one in slots and two in slots:
+        slots[step] = BINARY[which % len(BINARY)](slots[one], slots[two])
+    elif kind == "gradient" and one in slots:
+        slots[step] = GRADIENT(slots[one])
+
+
+def run_owned(program: list[Instruction]) -> tuple[dict[int, str | None], dict[int, bytes]]:
+    """Run it with scopes; return what steps raised that used nothing deleted, and the bits of what is alive."""
+    slots: dict[int, Any] = {}
+    raised: dict[int, str | None] = {}
     opened = []
-    for step in range(draw.randint(4, 14)):
-        wish = scoping.random()
-        if owned and wish < 0.2:
+    for step, instruction in enumerate(program):
+        kind, _, one, two = instruction
+        if kind == "open":
             opened.append(new_dispose_scope())
-        elif owned and wish < 0.3 and opened:
+        elif kind == "close" and opened:
             opened.pop().dispose()
-        elif owned and wish < 0.4 and slots:
-            dispose(scoping.choice(slots))
-        elif owned and wish < 0.5 and opened and slots:
-            opened[-1].move_to_outer(scoping.choice(slots))
+        elif kind == "end" and one in slots:
+            dispose(slots[one])
+        elif kind == "move" and opened:
+            opened[-1].move_to_outer([slots.get(one)])
+        is_dead = any(slots[i].is_deleted() for i in (one, two)[: 1 + (kind == "binary")] if i in slots)
         try:
-            slots.append(compute(draw, slots, step))
-        except RuntimeError as error:
-            assert "deleted" in str(error)
-            slots.append(jnp.zeros((3, 4)))
-            slots[-1].delete()
-        except (TypeError, ValueError):
-            continue
-    found = [None if x.is_deleted() else np.asarray(x).tobytes() for x in slots]
+            compute(step, instruction, slots)
+        except Exception as error:  # noqa: BLE001
+            if not is_dead:
+                raised[step] = type(error).__name__
+        else:
+            if not is_dead or kind == "make":
+                raised[step] = None
+    alive = {step: np.asarray(x).tobytes() for step, x in slots.items() if not x.is_deleted()}
     for scope in reversed(opened):
         scope.dispose()
-    return found
+    return raised, alive
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.soak)])
 def test_random_programs_give_the_same_bits_under_scopes(count: int) -> None:
-    for seed in range(count):
+    for program in programs(count):
         with scopes.jax.owning():
-            owned = run(seed, owned=True)
-        plain = run(seed, owned=False)
-        for one, two in zip(owned, plain, strict=True):
-            assert one is None or one == two, seed
+            raised, alive = run_owned(program)
+        slots: dict[int, Any] = {}
+        for step, name in raised.items():
+            try:
+                compute(step, program[step], slots)
+            except Exception as error:  # noqa: BLE001
+                assert type(error).__name__ == name, program  # noqa: PT017
+            else:
+                assert name is None, program
+        assert {step: np.asarray(slots[step]).tobytes() for step in alive} == alive, program
