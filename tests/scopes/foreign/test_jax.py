@@ -209,7 +209,7 @@ def compute(step: int, instruction: Instruction, slots: dict[int, Any]) -> None:
 
 
 def run_owned(program: list[Instruction]) -> tuple[dict[int, str | None], dict[int, bytes]]:
-    """Run it with scopes; return what steps raised that used nothing deleted, and the bits of what is alive."""
+    """Run it with scopes; return what steps raised that used nothing deleted, and the bits of what lives."""
     slots: dict[int, Any] = {}
     raised: dict[int, str | None] = {}
     opened = []
