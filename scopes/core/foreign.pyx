@@ -1,10 +1,10 @@
 # cython: language_level=3, auto_pickle=False
 """Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
 
-They can't derive from `Disposable`. A `Foreign` stands for each in its scope and in the counters, from when it
-is noticed until it is gone. It is found by the address of the object, and knows that by a weak reference: so
-nothing is written into the object, and no scope keeps it alive. How a library's objects are ended and measured
-says its adapter (``scopes/foreign/adapter.py``).
+They can't derive from `Disposable`. A `Foreign` stands for each in its scope and in the counters, from when
+it is noticed until it is gone. It is found by the address of the object, and knows that by a weak reference:
+so nothing is written into the object, and no scope keeps it alive. How a library's objects are ended and
+measured says its adapter (``scopes/foreign/adapter.py``).
 """
 
 cimport cython
@@ -14,7 +14,7 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.disposable cimport Disposable, MemberList, owner_of, register_as
+from scopes.core.disposable cimport Disposable, MemberList, register_as
 
 from scopes.core.disposable import ending_by
 
@@ -132,7 +132,7 @@ cdef Foreign foreign_for(x):
 
 
 def adopt(x):
-    """Let the current scope own the new object `x` of another library; one that is known stays where it is."""
+    """Let the current scope own the new object `x` of another library; a known one stays where it is."""
     if is_foreign(x) and not is_adopted(x):
         _new(x, _adapter_of(x), True)
 
