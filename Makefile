@@ -16,7 +16,7 @@ TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
 
 PACKAGES := scopes tensor nn
 MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
-COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
+COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h' -o -name '*.cpp')
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.catalogue import FAMILIES, family_of
-from benchmarks.claims import verdicts
+from benchmarks.claims import AHEAD, BEHIND, standings, verdicts
 from benchmarks.contenders import CONTENDERS, NUMPY, TORCH
-from benchmarks.plots import draw
+from benchmarks.plots import draw, draw_standings
 from benchmarks.report import HEADINGS, figure
 from benchmarks.results import Case, Run, Runs
 
@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     runs = Runs.read(options.folder)
     text = filled(options.page.read_text(encoding="utf-8"), blocks(runs))
     options.page.write_text(text, encoding="utf-8")
-    drawn = draw(runs.together, options.page.parent)
+    folder = options.page.parent
+    drawn = [draw_standings(standings(runs), folder), *draw(runs.together, folder)]
     print("written:", *(path.name for path in (options.page, *drawn)))
     return 0
 
@@ -47,9 +48,10 @@ def filled(page: str, texts: Mapping[str, str]) -> str:
 
 
 def blocks(runs: Runs) -> dict[str, str]:
-    """Return the text of each block by its name: ``run``, ``goals``, ``behind``, ``pythons``, each family."""
+    """Return the text of each block by its name: what is said of the whole, and each family's table."""
     families = {family: _family(runs, family) for family in FAMILIES}
     return {
+        "summary": _summary(runs),
         "run": _run(runs),
         "goals": _goals(runs),
         "behind": _behind(runs),
@@ -64,14 +66,34 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _summary(runs: Runs) -> str:
+    """Say in a sentence each where we are ahead, level and behind, by the worst case of each goal."""
+    found: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
+    for standing in standings(runs):
+        worst = standing.ratios[standing.worst]
+        where = "ahead" if worst >= AHEAD else "behind" if worst < BEHIND else "level"
+        found[where].append(f"{standing.goal} ({worst:.2f})")
+    told = {where: "; ".join(goals) if goals else "nothing" for where, goals in found.items()}
+    return "\n\n".join(
+        (
+            f"**Ahead of PyTorch** in the worst case of: {told['ahead']}.",
+            f"**Level**, within a tenth: {told['level']}.",
+            f"**Behind**: {told['behind']}.",
+        )
+    )
+
+
 def _run(runs: Runs) -> str:
     report = runs.together.report
     machine, versions = report["machine"], report["versions"]
     quick = " A quick run, with a quarter of the rounds." if report["quick"] else ""
+    disturbed = {name for run in (runs.together, runs.alone, runs.pythons) for name in run.disturbed}
+    left_out = f" Left out, for others used the machine: {', '.join(sorted(disturbed))}." if disturbed else ""
     return (
         f"Measured on {report['date'][:10]}: {machine['cpu']}, {machine['cpu_count']} cores, "
         f"{machine['system']} on {machine['architecture']}; {machine['threads']} threads for each contender. "
-        f"Python {versions['python']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}.{quick}"
+        f"Python {versions['python']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}."
+        f"{quick}{left_out}"
     )
 
 
@@ -142,10 +164,7 @@ def _pythons(run: Run) -> str:
 
 def _ratio(case: Case | None, other: str) -> str:
     ratio = case.ratio(other) if case else None
-    if case is None or ratio is None:
-        return ""
-    text = f"{ratio:.2f}"
-    return f"({text})" if case.is_disturbed else text
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 if __name__ == "__main__":

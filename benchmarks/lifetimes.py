@@ -12,9 +12,10 @@ from benchmarks.harness import Case, Timer, timed
 
 
 def cases() -> Iterator[Case]:
-    """Yield a scope's enter and exit, then disposal per tensor: 1,000 at a time and 1,000,000 at a time."""
+    """Yield a scope's enter and exit, then figures per tensor, of so many at a time."""
     # Alone between pauses it needs long turns: in 4 ms the processor is not awake, and twice as slow.
     yield Case("scopes/empty", _empty_scope, contenders=(OURS,), rounds=40, round_seconds=0.05)
+    yield Case("scopes/make, keep and dispose each of 100,000", _lifetimes, rounds=16, repetitions=100_000)
     yield Case("scopes/dispose each of 1,000", disposal, rounds=200, repetitions=1_000)
     yield Case("scopes/dispose each of 1,000,000", disposal, rounds=5, repetitions=1_000_000)
 
@@ -30,11 +31,28 @@ def _empty_scope(library: Library) -> Timer:
     return timed(loop)
 
 
+def _maker(library: Library) -> Callable[[], Any]:
+    """Return what makes a tensor of one element."""
+    if library.name == NUMPY:
+        return partial(np.ones, (1,), np.float32)
+    return partial(library.xp.ones, (1,))
+
+
+def _lifetimes(library: Library) -> Timer:
+    """Time a step that makes that many results of one element and keeps them all until its end."""
+    x = _maker(library)()
+
+    def run(count: int) -> None:
+        with library.scope():
+            held = [x + x for _ in range(count)]
+        held.clear()
+
+    return timed(run)
+
+
 def disposal(library: Library) -> Timer:
     """Time the end of a scope with that many one-element tensors, against clearing a list of as many."""
-    make: Callable[[], Any] = partial(library.xp.ones, (1,))
-    if library.name == NUMPY:
-        make = partial(np.ones, (1,), np.float32)
+    make = _maker(library)
 
     def run(count: int) -> float:
         if library.name != OURS:

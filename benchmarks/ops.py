@@ -17,11 +17,12 @@ TURN = 0.02
 
 
 def cases() -> Iterator[Case]:
-    """Yield an addition at each size, other ops of one element, and some that are recorded for backward."""
+    """Yield an addition at each size, other ops of one element, some that are recorded, and a view."""
     for size in SIZES:
         yield Case(f"ops/add {size:,}", partial(_timer, _add, size), rounds=40, round_seconds=TURN)
     for name, loop in LOOPS.items():
         yield Case(f"ops/{name} 1", partial(_timer, loop, 1), rounds=40, round_seconds=TURN)
+    yield Case("ops/row", partial(_rows, (2, 2)), rounds=40, round_seconds=TURN)
     for name, loop in {"add": _add, **LOOPS}.items():
         build = partial(_timer, loop, 1, requires_grad=True)
         yield Case(f"ops/{name} 1, recorded", build, contenders=(OURS, TORCH), rounds=40, round_seconds=TURN)
@@ -32,6 +33,16 @@ def _timer(loop: Loop, size: int, library: Library, *, requires_grad: bool = Fal
     left = library.array(np.linspace(1, 2, size, dtype=np.float32), **gradient)
     right = library.array(np.linspace(2, 3, size, dtype=np.float32))
     return in_scope(library, partial(loop, left, right))
+
+
+def _rows(shape: tuple[int, int], library: Library) -> Timer:
+    matrix = library.array(np.ones(shape, np.float32))
+
+    def loop(repetitions: int) -> None:
+        for _ in range(repetitions):
+            _row = matrix[1]
+
+    return in_scope(library, loop)
 
 
 # The result has a name, as in a user's program: it goes when the next one takes its name.

@@ -9,7 +9,7 @@ from benchmarks.contenders import NUMPY, OURS, TORCH, Library
 from benchmarks.harness import Case, Timer, in_scope, repeated
 from benchmarks.networks import OPTIMIZERS, TIMING_RATE, optimizer_of
 
-SIZES = ((1_000, 100), (10, 1_000_000))
+SIZES = ((1_000, 100), (10, 1_000_000), (1, 10_000_000))
 
 
 def cases() -> Iterator[Case]:

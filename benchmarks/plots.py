@@ -1,9 +1,12 @@
-"""How costs grow, drawn: a file for each of what grows, a panel for each of what is done."""
+"""Where we stand, drawn: a line for each goal; and how costs grow: a file for each of what grows."""
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 
+from benchmarks.claims import Standing
 from benchmarks.contenders import NUMPY, OURS, TORCH
 from benchmarks.report import HEADINGS
 from benchmarks.results import Case, Run
@@ -12,6 +15,38 @@ NAME = re.compile(r"scaling/(?P<what>.+), (?P<grows>.+): (?P<count>[\d,]+)")
 PER = {"tensors in a scope": "tensor", "nested": "scope", "threads": "addition", "parameters": "parameter"}
 COLOURS = {OURS: "#0b6fa4", NUMPY: "#c9820a", TORCH: "#8c4a8c"}
 INK = "#444444"
+
+
+def draw_standings(standings: Iterable[Standing], folder: Path) -> Path:
+    """Draw the ratios of each goal, from its worst case to its best, as a PNG file, and return its path."""
+    from matplotlib.figure import Figure
+
+    rows = list(standings)
+    figure = Figure(figsize=(8, 1 + 0.27 * len(rows)), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for height, standing in enumerate(reversed(rows)):
+        ratios = sorted(standing.ratios.values())
+        colour = COLOURS[OURS] if ratios[0] >= 1 else COLOURS[NUMPY]
+        axes.plot((ratios[0], ratios[-1]), (height, height), "-", color=colour, linewidth=1.5)
+        axes.plot(ratios, [height] * len(ratios), "o", color=colour, markersize=3, alpha=0.5)
+        axes.plot(median(ratios), height, "o", color=colour, markersize=6)
+        axes.plot(standing.least, height, "|", color=INK, markersize=11)
+    axes.axvline(1, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [standing.goal for standing in reversed(rows)])
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel(
+        "PyTorch / ours, each case a dot, the median a large one; right of 1 ours is quicker, or takes less; "
+        "bars are goals",
+        fontsize=7,
+        color=INK,
+    )
+    axes.tick_params(labelsize=8, colors=INK)
+    axes.grid(axis="x", linewidth=0.4, color="#dddddd")
+    axes.spines[["top", "right"]].set_visible(False)
+    path = folder / "performance_standings.png"
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path
 
 
 def draw(run: Run, folder: Path) -> list[Path]:

@@ -33,6 +33,10 @@ def cases() -> Iterator[Case]:
                 # By hand, NumPy computes both at once.
                 contenders=(OURS, NUMPY, TORCH) if recorded else (OURS, TORCH),
             )
+            for words in ("log_softmax", "layer norm", "batch norm"):
+                make = partial(_gradients if recorded else _outputs, words, (rows, columns))
+                name = f"{words} {size}{' and backward' if recorded else ''}"
+                yield _case(name, make, contenders=(OURS, TORCH))
 
 
 def _case(name: str, make: Callable[[Library], Callable[[], Any]], **settings: Any) -> Case:
@@ -66,6 +70,35 @@ def _softmax(shape: tuple[int, int], library: Library) -> Callable[[], Any]:
     if library.name == NUMPY:
         return partial(by_hand.softmax, x)
     return partial(library.nn.functional.softmax, x, dim=1)
+
+
+def _function(words: str, columns: int, library: Library, recorded: bool) -> Callable[[Any], Any]:
+    functional = library.nn.functional
+    if words == "log_softmax":
+        return partial(functional.log_softmax, dim=1)
+    gradient = {"requires_grad": True} if recorded else {}
+    weight, bias = (library.array(np.full(columns, value, np.float32), **gradient) for value in (0.5, 0.1))
+    if words == "layer norm":
+        return lambda x: functional.layer_norm(x, (columns,), weight, bias)
+    return lambda x: functional.batch_norm(x, None, None, weight, bias, True)
+
+
+def _outputs(words: str, shape: tuple[int, int], library: Library) -> Callable[[], Any]:
+    return partial(_function(words, shape[1], library, False), library.array(_matrix(shape)))
+
+
+def _gradients(words: str, shape: tuple[int, int], library: Library) -> Callable[[], Any]:
+    """Return a step that ends with the gradient of the input, for one of the output that varies."""
+    function = _function(words, shape[1], library, True)
+    x = library.array(_matrix(shape), requires_grad=True)
+    slope = library.array(_matrix((shape[0] + 1, shape[1]))[1:])
+
+    def step() -> Any:
+        x.grad = None
+        function(x).backward(slope)
+        return x.grad
+
+    return step
 
 
 def _cross_entropy(shape: tuple[int, int], library: Library, *, recorded: bool) -> Callable[[], Any]:

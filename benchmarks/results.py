@@ -20,7 +20,6 @@ class Case:
     unit: str
     medians: Mapping[str, float]
     relative: Mapping[str, float]
-    is_disturbed: bool
 
     def ratio(self, other: str) -> float | None:
         """Return the other's figure over ours; None if either is missing."""
@@ -48,17 +47,22 @@ class Run:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """The cases by name."""
+        """The cases by name, but for those that were measured while others used the machine."""
         return {
             case["name"]: Case(
                 case["name"],
                 case["unit"],
                 {who: summary["median"] for who, summary in case["contenders"].items()},
                 {who: summary["relative"] for who, summary in case["contenders"].items()},
-                case["disturbed"],
             )
             for case in self.report["cases"]
+            if not case["disturbed"]
         }
+
+    @property
+    def disturbed(self) -> list[str]:
+        """The names of those."""
+        return [case["name"] for case in self.report["cases"] if case["disturbed"]]
 
 
 @dataclass(frozen=True)

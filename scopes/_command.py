@@ -174,7 +174,7 @@ class _Ending:
 
     def _terminated(self, number: int, _: FrameType | None) -> None:
         timeline = self._timeline
-        if timeline is not None and timeline._entering.locked():
+        if timeline is not None and timeline._entering.is_held_here():
             # The signal has come upon this thread while it made an entry: a moment later it is made.
             _send_soon(number)
             return

@@ -7,11 +7,10 @@ A class whose objects scopes own weakly and statistics count derives from
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
-from scopes.tracking.meters import measure_peaks_by
+from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Listener, Record
 from scopes.tracking.sites import callers, site_here
 from scopes.tracking.sizes import format_bytes, parse_size
-from scopes.tracking.timeline import measure_memory_by
 from scopes.tracking.tracking import note_created, note_ended, note_made_for, record_of
 
 __all__ = [

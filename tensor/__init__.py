@@ -46,7 +46,7 @@ from tensor.io.dlpack import from_dlpack
 from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.safetensors import SafetensorsError
-from tensor.kernels.splitting import get_num_threads, set_num_threads
+from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
 from tensor.ops.activations import elu, gelu, leaky_relu, silu, softplus

@@ -1,26 +1,30 @@
 """For libraries that build on tensors: what ``nn`` itself stands on.
 
-Arrays in and out of tensors (``claim``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
+Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
 (``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
-them. Read the array from ``claim``; write to the one of ``with writing(x) as array:``, and let go of it.
+them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
-from tensor.core.storage import are_packed_and_alone, claim, is_alone, writing, writing_all
-from tensor.core.tensor import TensorCore, wrap, wrap_claim, wrap_claim_unowned, wrap_unowned
+from tensor.autograd.leaves import clear_gradients
+from tensor.core.storage import snapshot
+from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
+from tensor.core.writing import writing, writing_all
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
-from tensor.kernels.splitting import configure_threads
+from tensor.kernels.threads import configure_threads
+from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
+from tensor.ops.affine import apply_affine, apply_affine_then_relu
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, record_after, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -33,17 +37,18 @@ __all__ = [
     "Key",
     "Leaf",
     "RemovableHandle",
+    "Step",
     "TensorCore",
     "apply",
-    "are_packed_and_alone",
+    "apply_affine",
+    "apply_affine_then_relu",
     "as_dtype",
     "become_leaf",
-    "claim",
+    "clear_gradients",
     "configure_threads",
     "default_generator",
     "define",
     "explain",
-    "is_alone",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -51,14 +56,14 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
-    "record_after",
     "require_supported",
     "run_kernel",
     "shown",
+    "snapshot",
     "wrap",
-    "wrap_claim",
-    "wrap_claim_unowned",
     "wrap_recorded",
+    "wrap_snapshot",
+    "wrap_snapshot_unowned",
     "wrap_unowned",
     "writing",
     "writing_all",

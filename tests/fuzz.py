@@ -140,7 +140,16 @@ def _names(program: Program) -> set[str]:
 
 def _signs_of_zeros(program: Program, ours: Any, theirs: Any) -> bool:
     names = _names(program)
-    return bool(names & _TELL_ZEROS and names & _MIX_ZEROS) and _alike(np.abs(ours), np.abs(theirs))
+    if not (names & _TELL_ZEROS and names & _MIX_ZEROS) or ours.shape != theirs.shape:
+        return False
+    # exp and log turn inf and -inf into inf and 0, or inf and nan.
+    at_ends = [~np.isfinite(x) | (x == 0) for x in (ours, theirs)]
+    both = at_ends[0] & at_ends[1]
+    if _alike(np.where(both, 0, np.abs(ours)), np.where(both, 0, np.abs(theirs))):
+        return True
+    # A maximum of inf here, and of another value there, leads the gradient elsewhere.
+    zeros = [x == 0 for x in program.leaves if x.shape == ours.shape]
+    return any(_alike(np.where(at, 0, ours), np.where(at, 0, theirs)) for at in zeros)
 
 
 def _theirs_is_nan(program: Program, ours: Any, theirs: Any) -> bool:
@@ -174,9 +183,20 @@ def _cancelled(program: Program, ours: Any, theirs: Any) -> bool:
     sums = {"sum", "mean", "cumsum", "matmul", "norm", "softmax", "add", "multiply", "divide"}
     if not _names(program) & sums or ours.shape != theirs.shape:
         return False
-    finite = [np.abs(x[np.isfinite(x)]).max(initial=1.0) for x in program.leaves]
-    apart = np.abs(np.where(ours == theirs, 0, ours - theirs))
+    if any(_has_opposites(x) for x in program.leaves):
+        return True  # the rest may have gone through a root, or a logarithm
+    sizes = [np.abs(x[np.isfinite(x) & (x != 0)]) for x in program.leaves]
+    if "divide" in _names(program):
+        sizes += [1 / x[x > 1e-300] for x in sizes]
+    finite = [x.max(initial=1.0) for x in sizes]
+    apart = np.abs(np.where((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)), 0, ours - theirs))
     return max(finite) > 1e30 and bool((apart <= 1e-9 * max(finite)).all())
+
+
+def _has_opposites(x: Any) -> bool:
+    """Tell whether there are x and -x that are huge, or whose quotients are."""
+    far = x[np.isfinite(x) & (x != 0) & ((np.abs(x) > 1e30) | (np.abs(x) < 1e-30))]
+    return bool(np.isin(far, -far).any())
 
 
 def _beyond_range(program: Program, ours: Any, theirs: Any) -> bool:

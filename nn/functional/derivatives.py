@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tensor.kernels import empty
+from tensor.kernels import (
+    affine_by_bias,
+    affine_by_input,
+    affine_by_weight,
+    as_one_dtype,
+    empty,
+    normalize_channels_backward,
+    normalize_rows_backward,
+)
 from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
@@ -24,18 +32,12 @@ def _rows(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _weight_of_linear(xp: Any, g: Any, input: Any) -> Any:
-    if g.ndim != 2:
-        g, input = _rows(xp, g), _rows(xp, input)
-    return xp.matmul(g.mT, input)
-
-
 def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
     rows, g = indices.reshape(-1), _rows(xp, g)
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]
-    return xp.spread(g, (rows,), shape)
+    return xp.scatter_add(g, (rows,), shape)
 
 
 _UNPACKED_AT_ONCE = 2**15
@@ -52,91 +54,117 @@ def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
     return mask
 
 
-define(
-    "linear",
-    input=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=_weight_of_linear,
-    bias=lambda xp, g: g,
-)
+define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_bias)
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Normalisation: out = weight * normal + bias, with normal = (x - mean) / deviation, inverse = 1 / deviation
+# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
+# Kernels give all gradients at once; those that are recorded are made of the formulas.
 
 
-def _normal(xp: Any, g: Any, out: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
-    projected = xp.mean(g * out, axis=axes, keepdims=True)
-    return inverse * (g - xp.mean(g, axis=axes, keepdims=True) - out * projected)
+def _inverse(xp: Any, centred: Any, axes: tuple[int, ...], eps: float) -> Any:
+    return 1 / xp.sqrt(xp.mean(centred * centred, axis=axes, keepdims=True) + eps)
 
 
-def _normal_around_0(xp: Any, g: Any, out: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
-    return inverse * (g - out * xp.mean(g * out, axis=axes, keepdims=True))
+def _normal(xp: Any, x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """Return the normalised values, and 1 / deviation."""
+    centred = x - xp.mean(x, axis=axes, keepdims=True)
+    inverse = _inverse(xp, centred, axes, eps)
+    return centred * inverse, inverse
 
 
-def _inverse(_xp: Any, g: Any, out: Any, normal: Any, axes: tuple[int, ...]) -> Any:
-    return (g * out * out) * normal * (-1 / math.prod(normal.shape[axis] for axis in axes))
+def _by_input(xp: Any, g: Any, normal: Any, inverse: Any, axes: tuple[int, ...]) -> Any:
+    projected = xp.mean(g * normal, axis=axes, keepdims=True)
+    return inverse * (g - xp.mean(g, axis=axes, keepdims=True) - normal * projected)
 
 
-def _normalised(
-    xp: Any, g: Any, weight: Any, normal: Any, inverse: Any, axes: tuple[int, ...], like: Any
-) -> Any:
-    return _normal(xp, g * _stretched(xp, weight, like), normal, inverse, axes)
-
-
-def _stretched(xp: Any, x: Any, like: tuple[int, ...] | None) -> Any:
+def _stretched(xp: Any, x: Any, like: tuple[int, ...]) -> Any:
     """Return `x`, one value a channel, in a shape that broadcasts over the places beside channels."""
-    return x if like is None or not hasattr(x, "shape") else xp.reshape(x, like)
+    return xp.reshape(x, like) if hasattr(x, "shape") else x
 
 
-def _per_channel(xp: Any, g: Any, like: tuple[int, ...] | None) -> Any:
-    """Sum over all places beside channels; without `like`, broadcasting is undone by the engine."""
-    if like is None:
-        return g
+def _per_channel(xp: Any, g: Any, like: tuple[int, ...]) -> Any:
+    """Sum over all places beside channels."""
     return xp.sum(g, axis=(0, *range(2, 1 + len(like))))
 
 
+def _array_or_none(x: Any) -> Any:
+    """Return the array of a weight, None for the number that stands for a missing one."""
+    return x if isinstance(x, np.ndarray) else None
+
+
+def _rows_together(
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+) -> Any:
+    wanted = (*wanted, False)[:3]
+    given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+    return normalize_rows_backward(given[0], given[1], len(axes), *given[2:], *wanted)
+
+
+def _channels_together(
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+) -> Any:
+    g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+    # Means and deviations of other elements than these are constants, of no axes.
+    return normalize_channels_backward(g, input, weight, means, inverses, axes is not None, *wanted)
+
+
+def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:
+    g, inverse = g * weight, _inverse(xp, input, axes, eps)
+    normal = input * inverse
+    return inverse * (g - normal * xp.mean(g * normal, axis=axes, keepdims=True))
+
+
 define(
-    "normalize",
-    derived={"normal": {"input": _normal}, "inverse": {"input": _inverse}},
-    input=_normalised,
-    weight=lambda xp, g, normal, like: _per_channel(xp, g * normal, like),
+    "layer_norm",
+    together=_rows_together,
+    input=lambda xp, g, input, weight, axes, eps: _by_input(
+        xp, g * weight, *_normal(xp, input, axes, eps), axes
+    ),
+    weight=lambda xp, g, input, axes, eps: g * _normal(xp, input, axes, eps)[0],
+    bias=lambda xp, g: g,
+)
+define(
+    "rms_norm",
+    together=_rows_together,
+    input=_root_mean_square,
+    weight=lambda xp, g, input, axes, eps: g * input * _inverse(xp, input, axes, eps),
+)
+define(
+    "batch_norm",
+    together=_channels_together,
+    input=lambda xp, g, input, weight, axes, eps, like: _by_input(
+        xp, g * _stretched(xp, weight, like), *_normal(xp, input, axes, eps), axes
+    ),
+    weight=lambda xp, g, input, axes, eps, like: _per_channel(xp, g * _normal(xp, input, axes, eps)[0], like),
     bias=lambda xp, g, like: _per_channel(xp, g, like),
 )
 define(
     "scale_and_shift",
-    derived={"normal": {"input": lambda xp, g, inverse: g * inverse}},
-    input=lambda xp, g, weight, inverse, like: g * (_stretched(xp, weight, like) * inverse),
-    weight=lambda xp, g, normal, like: _per_channel(xp, g * normal, like),
+    together=_channels_together,
+    input=lambda xp, g, weight, inverses, like: g * (_stretched(xp, weight, like) * inverses.reshape(like)),
+    weight=lambda xp, g, input, means, inverses, like: _per_channel(
+        xp, g * (input - means.reshape(like)) * inverses.reshape(like), like
+    ),
     bias=lambda xp, g, like: _per_channel(xp, g, like),
 )
-define(
-    "rms_norm",
-    derived={"normal": {"input": _normal_around_0}, "inverse": {"input": _inverse}},
-    input=lambda xp, g, weight, normal, inverse, axes: _normal_around_0(
-        xp, g * weight, normal, inverse, axes
-    ),
-    weight=lambda xp, g, normal: g * normal,
-)
 
-# Losses of classes: `slope`, the derivative of the mean by logits, is (softmax - one at the target) / batch.
+# Losses of classes: the derivative of the mean by logits is (softmax - one at the target) / batch.
 
 
-def _slope(xp: Any, g: Any, out: Any, target: Any) -> Any:
-    batch, classes = out.shape
+def _cross_entropy(xp: Any, g: Any, input: Any, target: Any, tops: Any, sums: Any) -> Any:
+    if not xp.is_recorded:
+        return xp.cross_entropy_backward(g, input, target, tops, sums)
+    batch, classes = input.shape
     at_target = xp.expand_dims(target, axis=1) == xp.arange(classes)
-    softmax = xp.where(at_target, out + 1 / batch, out)  # divided by batch
-    return softmax * (g - batch * xp.sum(softmax * g, axis=1, keepdims=True))
+    softmax = xp.softmax(input, axis=1)
+    return xp.where(at_target, softmax - 1, softmax) * (g / batch)
 
 
-define(
-    "cross_entropy",
-    derived={"slope": {"input": _slope}},
-    input=lambda xp, g, slope: slope * g,
-    target=None,
-)
+define("cross_entropy", input=_cross_entropy, target=None)
 define(
     "nll_loss",
-    input=lambda xp, g, key, counts, shape: xp.spread(
+    input=lambda xp, g, key, counts, shape: xp.scatter_add(
         -g if counts is None else xp.keep_where(-g * counts, counts != 0), key, shape
     ),
 )

@@ -9,34 +9,21 @@ import numpy as np
 from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from tensor import Generator
-from tensor.kernels import relu_of, run_kernel
-from tensor.lowlevel import apply, explain, numbers_of, overwrite, record, record_after, wrap, wrap_recorded
+from tensor.kernels import run_kernel
+from tensor.lowlevel import (
+    apply,
+    apply_affine,
+    apply_affine_then_relu,
+    numbers_of,
+    overwrite,
+    wrap,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 
 _LINEAR = RULES["linear"]
-_RELU = RULES["relu"]
-
-
-def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    sizes = weight.shape
-    if len(sizes) != 2 or x.ndim == 0 or x.shape[-1] != sizes[1]:
-        raise ValueError(
-            f"the weight has shape (out_features, in_features) = {sizes}, and the input's last "
-            "dimension must be in_features; reshape the input, or build the layer with other sizes"
-        )
-    out: Array = np.matmul(x, weight.T)
-    if bias is None:
-        return np.asarray(out)
-    if bias.shape != sizes[:1]:
-        raise ValueError(f"the bias has one value for each output feature, {sizes[:1]}, not {bias.shape}")
-    if out.ndim and (bias.dtype is out.dtype or bias.dtype == out.dtype):
-        return np.add(out, bias, out)
-    return np.asarray(out + bias)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -66,35 +53,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
-    out, inputs = _mapped(_linear, input, weight, bias)
-    node = record(_LINEAR, inputs, out, {})
-    return wrap_recorded(out, node)
+    return apply_affine(_LINEAR, input, weight, bias)
 
 
 def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
-    out, inputs = _mapped(_linear_then_relu, input, weight, bias)
-    node = record_after(_RELU, record(_LINEAR, inputs, out, {}), out)
-    return wrap_recorded(out, node)
-
-
-def _linear_then_relu(x: Array, weight: Array, bias: Array | None) -> Array:
-    out = _linear(x, weight, bias)
-    relu_of(out, out)
-    return out
-
-
-def _mapped(
-    kernel: Callable[..., Array], input: Tensor, weight: Tensor, bias: Tensor | None
-) -> tuple[Array, tuple[Tensor, ...]]:
-    """Return the output as an array, and who it comes from."""
-    x, w = array_of("linear", "input", input), array_of("linear", "weight", weight)
-    b = None if bias is None else array_of("linear", "bias", bias)
-    try:
-        out = run_kernel(kernel, x, w, b)
-    except (TypeError, ValueError) as error:
-        raise explain("linear", error, [x, w] if b is None else [x, w, b]) from None
-    return out, (input, weight) if bias is None else (input, weight, bias)
+    return apply_affine_then_relu(_LINEAR, input, weight, bias)
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

@@ -8,8 +8,16 @@ import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import in_kernels, run_kernel
-from tensor.lowlevel import Array, is_recomputing, record, wrap, wrap_recorded, writing
+from tensor.kernels import (
+    as_one_dtype,
+    blend,
+    inverses_of,
+    moments_of_channels,
+    normalize_channels,
+    normalize_rows,
+    run_kernel,
+)
+from tensor.lowlevel import Array, Dtype, is_recomputing, record, wrap_recorded, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,21 +45,28 @@ def _affine(
     return arrays[0], arrays[1], [1.0 if weight is None else weight, 0.0 if bias is None else bias]
 
 
-def _scaled(normal: Array, weight: Array | None, bias: Array | None, like: tuple[int, ...] | None) -> Any:
-    out = normal if weight is None else normal * (weight if like is None else weight.reshape(like))
-    if bias is None:
-        return out
-    return np.asarray(out + (bias if like is None else bias.reshape(like)))
+def _rows(
+    rule: str,
+    input: Tensor,
+    x: Array,
+    sizes: tuple[int, ...],
+    weight: Array | None,
+    bias: Array | None,
+    affine: list[Any],
+    eps: float,
+) -> Tensor:
+    """Return `input` normalised over its last dimensions, around its mean for the rule of a layer norm."""
+    dtype = x.dtype
+    x, weight, bias = as_one_dtype(x, weight, bias)
+    is_centred = rule == "layer_norm"
+    out, means, inverses = run_kernel(normalize_rows, x, len(sizes), weight, bias, eps, is_centred)
+    parameters = {"means": means, "inverses": inverses, "axes": tuple(range(-len(sizes), 0)), "eps": eps}
+    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
 
 
-def _normalised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array, Array]:
-    """Return (x - mean) / deviation, 1 / deviation, mean and variance."""
-    mean = x.mean(axis=axes, keepdims=True)
-    normal = x - mean
-    variance = np.mean(normal * normal, axis=axes, keepdims=True)
-    inverse = 1 / np.sqrt(variance + eps)
-    normal *= inverse
-    return normal, inverse, mean, variance
+def _narrowed(out: Array, dtype: Dtype) -> Array:
+    """Return the result in float16 where that was given."""
+    return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 
 def layer_norm(
@@ -89,12 +104,7 @@ def layer_norm(
     x = floating_array_of("layer_norm", "input", input)
     sizes = _sizes("layer_norm", x, normalized_shape)
     w, b, affine = _affine("layer_norm", sizes, weight, bias)
-    axes = tuple(range(-len(sizes), 0))
-    with in_kernels():
-        normal, inverse, _, _ = _normalised(x, axes, eps)
-        out = _scaled(normal, w, b, None)
-    parameters = {"normal": normal, "inverse": inverse, "axes": axes, "like": None}
-    return _recorded("normalize", (input, *affine), out, parameters)
+    return _rows("layer_norm", input, x, sizes, w, b, affine, eps)
 
 
 def rms_norm(
@@ -125,14 +135,8 @@ def rms_norm(
     x = floating_array_of("rms_norm", "input", input)
     sizes = _sizes("rms_norm", x, normalized_shape)
     w, _, affine = _affine("rms_norm", sizes, weight, None)
-    axes = tuple(range(-len(sizes), 0))
     small = float(np.finfo(x.dtype).eps) if eps is None else eps
-    with in_kernels():
-        inverse = 1 / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + small)
-        normal = np.asarray(x * inverse)
-        out = _scaled(normal, w, None, None)
-    parameters = {"normal": normal, "inverse": inverse, "axes": axes}
-    return _recorded("rms_norm", (input, affine[0]), out, parameters)
+    return _rows("rms_norm", input, x, sizes, w, None, affine[:1], small)
 
 
 def batch_norm(
@@ -183,47 +187,40 @@ def batch_norm(
     channels = (x.shape[1],)
     w, b, affine = _affine("batch_norm", channels, weight, bias)
     _affine("batch_norm (running_mean, running_var)", channels, running_mean, running_var)
-    like = (channels[0], *(1 for _ in x.shape[2:]))
-    axes = (0, *range(2, x.ndim))
-    parameters: dict[str, Any] = {"like": like}
-    if training or running_mean is None or running_var is None:
+    dtype = x.dtype
+    are_given = not training and running_mean is not None and running_var is not None
+    means = array_of("batch_norm", "running_mean", running_mean) if are_given else None
+    variances = array_of("batch_norm", "running_var", running_var) if are_given else None
+    x, w, b, means, variances = as_one_dtype(x, w, b, means, variances)
+    parameters: dict[str, Any] = {"like": (channels[0], *(1 for _ in x.shape[2:])), "eps": eps, "axes": None}
+    rule = "scale_and_shift"
+    if not are_given:
         count = x.size // channels[0] if x.size else 0
         if count < 2 and training:
             raise ValueError(
                 "batch_norm: in training each channel needs more than one value, and the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"
             )
-        normal, inverse, mean, variance = run_kernel(_normalised, x, axes, eps)
+        if not count:
+            return input.clone()
+        means, variances = run_kernel(moments_of_channels, x)
         if training:
-            _blend(running_mean, mean, momentum)
-            _blend(running_var, variance * (count / (count - 1)), momentum)
-        rule = "normalize"
-        parameters |= {"axes": axes}
-    else:
-        mean = array_of("batch_norm", "running_mean", running_mean).reshape(like)
-        variance = array_of("batch_norm", "running_var", running_var).reshape(like)
-        with in_kernels():
-            inverse = 1 / np.sqrt(variance + eps)
-            normal = np.asarray((x - mean) * inverse)
-        rule = "scale_and_shift"
-    out = run_kernel(_scaled, normal, w, b, like)
-    parameters |= {"normal": normal, "inverse": inverse}
-    return _recorded(rule, (input, *affine), out, parameters)
+            _blend(running_mean, means, momentum)
+            _blend(running_var, variances, momentum, count / (count - 1))
+        rule = "batch_norm"
+        parameters["axes"] = (0, *range(2, x.ndim))
+    inverses = run_kernel(inverses_of, variances, eps)
+    out = run_kernel(normalize_channels, x, means, inverses, w, b)
+    # The node has them for itself: running figures change.
+    parameters |= {"means": means.copy() if are_given else means, "inverses": inverses}
+    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
 
 
 def _recorded(rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[str, Any]) -> Tensor:
-    """Return the tensor over `out`; its node keeps what it needs of `parameters`."""
-    if out is not parameters["normal"]:
-        y = wrap_recorded(out, record(RULES[rule], inputs, out, parameters))
-    else:
-        # Without a weight and a bias: the node keeps the values of the output.
-        y = wrap(out)
-        y._node = record(RULES[rule], inputs, out, {**parameters, "normal": y})
-    return y
+    return wrap_recorded(out, record(RULES[rule], inputs, out, parameters))
 
 
-def _blend(running: Tensor | None, new: Array, momentum: float) -> None:
+def _blend(running: Tensor | None, new: Array, momentum: float, factor: float = 1.0) -> None:
     if running is not None and not is_recomputing():
         with writing(running) as array:
-            array *= 1 - momentum
-            array += momentum * new.reshape(array.shape)
+            blend(array, new, momentum, factor)

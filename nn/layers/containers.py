@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from nn.layers.activations import ReLU
-from nn.layers.joined import rectified
-from nn.layers.maps import Linear
+from nn.layers.joined import modules_in, through
 from nn.module.module import Module
 from tensor.autograd import checkpoint
 from tensor.lowlevel import shown
@@ -18,20 +16,17 @@ if TYPE_CHECKING:
 class Row(Module):
     """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
 
-    def _members(self) -> list[Module]:
-        return [value for _, kind, value in self._registered() if kind == "module"]
-
     def _names(self) -> list[str]:
         return [name for name, kind, _ in self._registered() if kind == "module"]
 
     def __len__(self) -> int:
-        return len(self._members())
+        return len(modules_in(self))
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._members())
+        return iter(modules_in(self))
 
     def __contains__(self, module: object) -> bool:
-        return any(held is module for held in self._members())
+        return any(held is module for held in modules_in(self))
 
     def _name_at(self, index: int) -> str:
         names = self._names()
@@ -51,7 +46,7 @@ class Row(Module):
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return self._of(self._members()[index])
+            return self._of(modules_in(self)[index])
         return self.__dict__[self._name_at(index)]
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -60,7 +55,7 @@ class Row(Module):
 
     def __delitem__(self, index: int | slice) -> None:
         """Take modules out, without disposing them; those behind move up."""
-        members = self._members()
+        members = modules_in(self)
         del members[index]
         self._become(members)
 
@@ -109,7 +104,7 @@ class Row(Module):
         """
         if not isinstance(module, Module):
             raise TypeError(f"insert() takes an nn.Module, not {type(module).__name__}")
-        members = self._members()
+        members = modules_in(self)
         members.insert(index, module)
         self._become(members)
         return self
@@ -180,18 +175,14 @@ class Sequential(Row):
 
     def forward(self, input: Any) -> Any:
         """Pass `input` through all modules."""
-        own = self.__dict__
-        every = own["checkpoint_every"]
-        if every is not None:
-            _require_count(every)  # it may have been set since
-            members = self._members()
-            for i in range(0, len(members), every):
-                input = checkpoint(_through, members[i : i + every], input)
-            return input
-        kinds = self._kinds.items()
-        return _through(
-            [m for name, kind in kinds if kind == "module" and (m := own[name]) is not None], input
-        )
+        every = self.__dict__["checkpoint_every"]
+        if every is None:
+            return through(modules_in(self), input)
+        _require_count(every)  # it may have been set since
+        members = modules_in(self)
+        for i in range(0, len(members), every):
+            input = checkpoint(through, members[i : i + every], input)
+        return input
 
 
 def _require_count(every: int) -> None:
@@ -199,22 +190,6 @@ def _require_count(every: int) -> None:
         raise ValueError(
             f"Sequential: checkpoint_every is a number of modules, at least 1, or None, not {shown(every)}"
         )
-
-
-def _through(modules: list[Module], input: Any) -> Any:
-    i, end = 0, len(modules)
-    while i < end:
-        module = modules[i]
-        i += 1
-        if type(module) is Linear and i < end:
-            after = modules[i]
-            joined = rectified(module, after, input) if type(after) is ReLU else None
-            if joined is not None:
-                input = joined
-                i += 1
-                continue
-        input = module(input)
-    return input
 
 
 class ModuleList(Row):

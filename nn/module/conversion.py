@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from nn.module.gradients import clear_gradients, gradient_of
+from nn.module.gradients import gradient_of
 from nn.module.traversal import Traversal
 from tensor import float16, float32, float64
 from tensor.lowlevel import (
@@ -13,6 +13,7 @@ from tensor.lowlevel import (
     TensorCore,
     as_dtype,
     become_leaf,
+    clear_gradients,
     is_inexact,
     run_kernel,
     wrap_unowned,

@@ -48,20 +48,6 @@ class Module(Inference, States, Conversion, Hooks):
             f"{type(self).__name__} has no forward: define `def forward(self, x)` in the class"
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_disposed:
-            self._raise_if_module_is_disposed()
-        try:
-            if not (self._pre_hooks or self._post_hooks):
-                return self.forward(*args, **kwargs)
-            args = self._run_pre_hooks(args)
-            return self._run_post_hooks(args, self.forward(*args, **kwargs))
-        except TensorDisposedError as error:
-            named = self._named_error(error)
-            if named is None:
-                raise
-            raise named from None
-
     def _named_error(self, error: TensorDisposedError) -> TensorDisposedError | None:
         for name, kind, value in self._registered():
             if isinstance(value, TensorCore) and value.is_invalid:

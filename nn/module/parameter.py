@@ -14,11 +14,11 @@ from tensor.lowlevel import (
     Leaf,
     TensorCore,
     become_leaf,
-    claim,
     is_inexact,
     require_supported,
+    snapshot,
     wrap,
-    wrap_claim,
+    wrap_snapshot,
 )
 
 _ENDING = "its handle moved into a Parameter"
@@ -88,7 +88,7 @@ class Parameter(Tensor):
         if isinstance(known, Parameter):
             return known
         self._raise_if_disposed()
-        copied = memo[id(self)] = type(self)(wrap_claim(self), self._node is not None)
+        copied = memo[id(self)] = type(self)(wrap_snapshot(self), self._node is not None)
         return copied
 
     def __copy__(self) -> Parameter:
@@ -96,7 +96,7 @@ class Parameter(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         self._raise_if_disposed()
-        return _rebuild, (type(self), claim(self), self._node is not None)
+        return _rebuild, (type(self), snapshot(self), self._node is not None)
 
 
 def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from nn.module.calling import Callable
 from nn.module.homes import enter, homes_of, leave
 from nn.module.parameter import Parameter
 from scopes import dispose
@@ -25,7 +26,7 @@ BEFORE_INIT = (
 )
 
 
-class ModuleCore:
+class ModuleCore(Callable):
     """The registry under `Module`.
 
     A registered value stands in the instance's ``__dict__`` like any attribute, so that reading it costs no
@@ -234,20 +235,31 @@ class ModuleCore:
         >>> layer.weight.is_invalid
         True
         """
-        if not self._is_disposed:
-            self.__dict__["_is_disposed"] = True
-            dispose([value for _, _, value in self._registered()])
+        self._dispose_but(frozenset())
 
-    def _dispose_unshared(self, kept: frozenset[int]) -> None:
-        if not self._is_disposed:
-            self.__dict__["_is_disposed"] = True
-            for _, kind, value in self._registered():
+    def _dispose_but(self, kept: frozenset[int]) -> None:
+        """Dispose what is here and in modules inside, at any depth, but for what has an id among `kept`."""
+        inside: dict[int, ModuleCore] = {}
+        ending: list[Any] = []
+        waiting = [self]
+        while waiting:
+            module = waiting.pop()
+            if module._is_disposed or id(module) in inside:
+                continue
+            inside[id(module)] = module
+            for _, kind, value in module._registered():
                 if id(value) in kept:
                     continue
-                if kind == "module":
-                    value._dispose_unshared(kept)
+                # A class with a `dispose` of its own is left to it, unless that would dispose too much.
+                if kind == "module" and (kept or type(value).dispose is ModuleCore.dispose):
+                    waiting.append(value)
                 else:
-                    value.dispose()
+                    ending.append(value)
+        try:
+            for module in inside.values():
+                module.__dict__["_is_disposed"] = True
+        finally:
+            dispose(ending)
 
     def _raise_if_module_is_disposed(self) -> None:
         if not self._is_disposed:
@@ -298,6 +310,6 @@ def _give_up(x: Any, home: ModuleCore) -> None:
         if any(id(other) not in within for other in homes_of(value))
     )
     if kept:
-        x._dispose_unshared(kept)
+        x._dispose_but(kept)
     else:
         x.dispose()

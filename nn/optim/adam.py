@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, require_within
-from nn.optim.scratch import new_number, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nn.optim.scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -58,6 +56,7 @@ class Adam(Optimizer):
     # Whether the decay shrinks the parameter beside the step, not through the gradient (AdamW).
     _is_decoupled = False
     _counter = "step"
+    _rule = "adam"
 
     def __init__(
         self,
@@ -88,45 +87,28 @@ class Adam(Optimizer):
         averages = ("exp_avg", "exp_avg_sq")
         return (*averages, "max_exp_avg_sq") if group["amsgrad"] else averages
 
-    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
-        root = math.sqrt(1 - beta2 ** (age + 1))
-        first, stays, enters = (number(x, dtype) for x in (1 - beta1, beta2, 1 - beta2))
-        eps, size = (
-            new_number(group["eps"] * root, dtype),
-            new_number(lr * root / (1 - beta1 ** (age + 1)), dtype),
-        )
         shrink = 1 - lr * decay if self._is_decoupled else 1
-        if self._is_decoupled:
-            decay = 0
         sign = -1 if group["maximize"] else 1
-        multiply, add, subtract, divide, sqrt = np.multiply, np.add, np.subtract, np.divide, np.sqrt
+        # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+        root = math.sqrt(1 - beta2 ** (steps + 1))
+        size = lr * root / (1 - beta1 ** (steps + 1))
+        own_decay = 0 if self._is_decoupled else decay
+        return shrink, sign, own_decay, 1 - beta1, beta2, 1 - beta2, group["eps"] * root, size
 
-        def update(p: Array, g: Array, t: Array, own: Array, m: Array, v: Array, *largest: Array) -> None:
-            if shrink != 1:
-                multiply(p, shrink, p)
-            if sign != 1 or decay:
-                g = multiply(g, sign, own)
-            if decay:
-                multiply(p, decay, t)
-                add(g, t, g)
-            subtract(g, m, t)
-            multiply(t, first, t)
-            add(m, t, m)
-            multiply(g, g, t)
-            multiply(t, enters, t)
-            multiply(v, stays, v)
-            add(v, t, v)
-            if largest:
-                v = np.maximum(largest[0], v, out=largest[0])
-            sqrt(v, t)
-            add(t, eps, t)
-            divide(m, t, t)
-            multiply(t, size, t)
-            subtract(p, t, p)
-
-        return update, sign != 1 or decay != 0
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        shrink, sign, decay, first, stays, enters, eps, size = numbers
+        m, v, *largest = state
+        p *= shrink
+        g = g * sign
+        if decay:
+            g = g + p * decay
+        m += (g - m) * first
+        v[...] = v * stays + g * g * enters
+        if largest:
+            v = np.maximum(largest[0], v, out=largest[0])
+        p -= m / (np.sqrt(v) + eps) * size
 
 
 class AdamW(Adam):

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nn.module.gradients import clear_gradients
-from nn.optim.scratch import Rule, Scratch
-from nn.optim.work import Work, collect
+from nn.optim.pieces import in_real_pieces
 from scopes import current_dispose_scope
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, TensorCore, claim, wrap_claim, wrap_unowned, writing_all
+from tensor.lowlevel import Leaf, Step, TensorCore, clear_gradients, snapshot, wrap_snapshot, wrap_unowned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from tensor.lowlevel import Array
 
 Group = dict[str, Any]
 
 
 class Optimizer:
-    """Base of all optimizers. Derive, and define ``_rule``, and ``_tensors`` if it keeps some.
+    """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
 
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
     scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
@@ -41,21 +42,22 @@ class Optimizer:
     param_groups
         The groups: dicts of options. Options may be changed at any time.
     state
-        What the optimizer remembers, by parameter.
+        What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
     """
 
     # Under which name the state of each parameter counts its steps.
     _counter: str | None = None
+    # The compiled rule that does what `_formula` does, one of those that `Step` names.
+    _rule: str | None = None
 
     param_groups: list[Group]
-    state: dict[Tensor, dict[str, Any]]
+    state: defaultdict[Tensor, dict[str, Any]]
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
         self.param_groups = []
-        self.state = {}
+        self.state = defaultdict(dict)
         self._is_disposed = False
-        self._scratch = Scratch()
         note_created(self, current_dispose_scope())
         if isinstance(params, TensorCore):
             raise TypeError(
@@ -164,40 +166,40 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        try:
-            # All the memory that it takes first, so that the update is made in whole or not at all.
-            planned: list[tuple[Work, Rule]] = []
-            fresh: list[tuple[Tensor, dict[str, Tensor]]] = []
-            written: list[Tensor] = []
-            for group in self.param_groups:
-                works, made = collect(group, self.state, self._tensors(group), self._counter, self._new_state)
-                fresh += made
-                for work in works:
-                    if work.large:
-                        self._scratch.make_room(work.dtype, work.large)
-                    planned.append((work, self._rule(group, work.dtype, work.age)))
-                    written += work.written()
-            # Copies what clones share.
-            with writing_all(written):
-                for x, state in fresh:
-                    self.state.setdefault(x, {}).update(state)
-                for work, rule in planned:
-                    if self._counter is not None:
-                        work.count(self.state, self._counter)
-                    work.update(rule, self._scratch)
-        finally:
-            self._scratch.clear()
+        step = Step(self._rule)
+        for group in self.param_groups:
+            step.gather(
+                group["params"],
+                self.state,
+                self._tensors(group),
+                self._counter,
+                self._new_state,
+                partial(self._numbers, group),
+            )
+        step.run(self._update_plainly)
         return loss
+
+    def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
+        for p, g, *state in in_real_pieces(arrays):
+            self._formula(numbers, p, g, state)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
         """Return the names of the tensors that the state of each parameter of `group` holds."""
         return ()
 
-    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
-        """Return how parameters of `group` and of `dtype` change.
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        """Return what `_formula` asks for, and the compiled rule in the same order.
 
-        `age` is the number of their steps so far; without a ``_counter`` it is 0 where some of the tensors in
-        the state are new, and hold zeros, and 1 else.
+        `steps` are those that the parameter has made so far; without a ``_counter`` it is 0 where some of the
+        tensors in the state are new, and hold zeros, and 1 else.
+        """
+        raise NotImplementedError
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        """Write the new values of a parameter to `p`, and those of its state; its gradient `g` stays.
+
+        For what the compiled rule does not take, and of which it gives the same to the last bit: float16,
+        memory with gaps, memory that several tensors see.
         """
         raise NotImplementedError
 
@@ -227,7 +229,7 @@ class Optimizer:
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
             numbers[id(x)]: {
-                key: wrap_claim(value) if isinstance(value, TensorCore) else value
+                key: wrap_snapshot(value) if isinstance(value, TensorCore) else value
                 for key, value in held.items()
             }
             for x, held in self.state.items()
@@ -275,7 +277,7 @@ class Optimizer:
         ]
         for group in groups:
             self._check_options(group)
-        state = {params[number]: values for number, values in self._loaded(params, held)}
+        state = defaultdict(dict, {params[number]: values for number, values in self._loaded(params, held)})
         before = self.state
         # In one call, so that an interrupt finds all of it old or all of it new.
         vars(self).update(state=state, param_groups=groups)
@@ -297,7 +299,7 @@ class Optimizer:
                 if not isinstance(value, (TensorCore, np.ndarray)):
                     loaded[key] = value
                     continue
-                array = claim(value) if isinstance(value, TensorCore) and not value.is_invalid else value
+                array = snapshot(value) if isinstance(value, TensorCore) and not value.is_invalid else value
                 if isinstance(array, TensorCore):
                     array._raise_disposed()
                 if array.shape not in ((), x.shape):
@@ -327,7 +329,7 @@ class Optimizer:
         return made
 
     def _drop_state(self) -> None:
-        state, self.state = self.state, {}
+        state, self.state = self.state, defaultdict(dict)
         _dispose_tensors(state)
 
     def dispose(self) -> None:

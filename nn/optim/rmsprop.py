@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, require_within
-from nn.optim.scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nn.optim.scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -56,6 +54,8 @@ class RMSprop(Optimizer):
     0.0
     """
 
+    _rule = "rmsprop"
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Group],
@@ -94,42 +94,25 @@ class RMSprop(Optimizer):
         mean = ("grad_avg",) if group["centered"] else ()
         return ("square_avg", *mean, *momentum)
 
-    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:  # noqa: ARG002
-        decay, is_centered = group["weight_decay"], group["centered"]
-        stays, enters = number(group["alpha"], dtype), number(1 - group["alpha"], dtype)
-        eps, rate, share = (number(group[name], dtype) for name in ("eps", "lr", "momentum"))
-        sign = -1 if group["maximize"] else 1
-        multiply, add, subtract = np.multiply, np.add, np.subtract
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
+        sign, alpha = -1 if group["maximize"] else 1, group["alpha"]
+        decay, is_centered = group["weight_decay"], float(group["centered"])
+        return sign, decay, alpha, 1 - alpha, group["eps"], group["lr"], group["momentum"], is_centered
 
-        def update(p: Array, g: Array, t: Array, own: Array, square: Array, *held: Array) -> None:
-            if sign != 1 or decay:
-                g = multiply(g, sign, own)
-            if decay:
-                multiply(p, decay, t)
-                add(g, t, g)
-            multiply(g, g, t)
-            multiply(t, enters, t)
-            multiply(square, stays, square)
-            add(square, t, square)
-            if is_centered:
-                mean, held = held[0], held[1:]
-                subtract(g, mean, t)
-                multiply(t, enters, t)
-                add(mean, t, mean)
-                multiply(mean, mean, t)
-                subtract(square, t, t)
-                np.sqrt(t, t)
-            else:
-                np.sqrt(square, t)
-            add(t, eps, t)
-            np.divide(g, t, t)
-            if held:
-                (step,) = held
-                multiply(step, share, step)
-                add(step, t, step)
-                multiply(step, rate, t)
-            else:
-                multiply(t, rate, t)
-            subtract(p, t, p)
-
-        return update, sign != 1 or decay != 0
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        sign, decay, stays, enters, eps, rate, share, is_centered = numbers
+        square, *held = state
+        g = g * sign
+        if decay:
+            g = g + p * decay
+        square[...] = square * stays + g * g * enters
+        spread = square
+        if is_centered:
+            mean = held.pop(0)
+            mean += (g - mean) * enters
+            spread = square - mean * mean
+        way = g / (np.sqrt(spread) + eps)
+        if held:
+            (step,) = held
+            step[...] = way = step * share + way
+        p -= way * rate

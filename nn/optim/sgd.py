@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, require_within
-from nn.optim.scratch import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nn.optim.scratch import Rule
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -56,6 +52,8 @@ class SGD(Optimizer):
     0.71
     """
 
+    _rule = "sgd"
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Group],
@@ -86,26 +84,18 @@ class SGD(Optimizer):
     def _tensors(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def _rule(self, group: Group, dtype: np.dtype[Any], age: int) -> Rule:
-        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
-        if group["maximize"]:
-            lr = -lr
-            decay = -decay
-        rate, share = number(lr, dtype), number(momentum, dtype)
-        keeps = 1 if age == 0 else 1 - group["dampening"]  # the first gradient goes in whole
-        looks_ahead = group["nesterov"]
-        multiply, add, subtract = np.multiply, np.add, np.subtract
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        sign = -1 if group["maximize"] else 1
+        keeps = 1 if steps == 0 else 1 - group["dampening"]  # the first gradient goes in whole
+        decay = sign * group["weight_decay"]
+        return sign * group["lr"], decay, group["momentum"], keeps, float(group["nesterov"])
 
-        def update(p: Array, g: Array, t: Array, more: Array, *held: Array) -> None:
-            if decay:
-                multiply(p, decay, t)
-                g = add(t, g, t)
-            if held:
-                (m,) = held
-                multiply(m, share, m)
-                add(m, g if keeps == 1 else multiply(g, keeps, more), m)
-                g = add(g, multiply(m, share, more), t) if looks_ahead else m
-            multiply(g, rate, t)
-            subtract(p, t, p)
-
-        return update, looks_ahead or keeps != 1
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        rate, decay, share, keeps, looks_ahead = numbers
+        if decay:
+            g = p * decay + g
+        if state:
+            (m,) = state
+            m[...] = m * share + g * keeps
+            g = g + m * share if looks_ahead else m
+        p -= g * rate

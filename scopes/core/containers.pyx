@@ -69,6 +69,7 @@ cpdef list find(objects, wanted, bint inside):
 
 cdef list _held(x):
     """Return a new list of what `x` holds; None if it is no container."""
+    cdef list held = []
     kind = type(x)
     if kind is list or kind is tuple:
         return list(x)
@@ -83,11 +84,15 @@ cdef list _held(x):
     if _is_array(x):
         return None
     if isinstance(x, Mapping):
-        return [part for item in x.items() for part in item]
+        for item in x.items():
+            held += item
+        return held
     if isinstance(x, SimpleNamespace):
         return list(vars(x).values())
     if dataclasses.is_dataclass(x):
-        return [getattr(x, field.name, None) for field in dataclasses.fields(x)]
+        for field in dataclasses.fields(x):
+            held.append(getattr(x, field.name, None))
+        return held
     if isinstance(x, Collection):
         return None if isinstance(x, (str, range)) else list(x)
     if isinstance(x, Iterator) and not is_closable(x):

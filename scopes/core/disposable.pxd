@@ -11,8 +11,8 @@ cdef struct Link:
     Link* newer
     # NULL: in no list.
     Members* owner
-    # Whose place this is; borrowed. NULL before it is registered: what a mistaken subclass never did.
-    PyObject* member
+    # False before its object is registered: what a mistaken subclass never did.
+    bint is_registered
     # It was in a list that ended while its deallocation had begun.
     bint was_in
 
@@ -86,6 +86,7 @@ cdef MemberList owner_of(Disposable x)
 cdef MemberList list_of(Disposable x)
 cdef MemberList outer_of(MemberList scope)
 cdef int make_current(MemberList scope) except -1
+cdef PyObject* member_at(Link* link) noexcept nogil
 cdef Disposable promoted(PyObject* x)
 cdef void link_newest(Disposable x, MemberList scope) noexcept
 cdef void unlink(Link* link) noexcept nogil

@@ -100,8 +100,12 @@ cdef int tell_closed(MemberList scope) except -1:
 
 cdef int _tell_created(Disposable x) except -1:
     told = _observer
-    if told is not None:
-        told.created(x.subject(), owner_of(x))
+    subject = x.subject()
+    if told is not None and subject is not None:
+        told.created(subject, owner_of(x))
+        if x.counters is None:
+            # Another thread has disposed it, and told of that before `x` was known.
+            told.ended(subject, ending_by(x._ended_scope))
     return 0
 
 
@@ -151,6 +155,11 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept:
     ring.older = link
     link.owner = &scope.members
     link.owner.count += 1
+
+
+cdef PyObject* member_at(Link* link) noexcept nogil:
+    """Return the object in which `link` lies; borrowed."""
+    return <PyObject*>(<char*>link - _place_of_link)
 
 
 cdef Disposable promoted(PyObject* x):
@@ -261,7 +270,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
     with cython.critical_section(_step_lock):
-        x.link.member = <PyObject*>x
+        x.link.is_registered = True
         scopes_enable_try_incref(<PyObject*>x)
         if scope is not None:
             x.scope = scope
@@ -299,14 +308,11 @@ def register(Disposable x not None, *, bint is_owned=True):
     >>> lease.is_held
     False
     """
-    if is_owned:
-        register_new(x)
-    else:
-        register_unowned(x)
+    register_as(x, type(x), is_owned)
 
 
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
-    taker.link.member = <PyObject*>taker
+    taker.link.is_registered = True
     scopes_enable_try_incref(<PyObject*>taker)
     with cython.critical_section(_step_lock):
         taker.counters = giver.counters
@@ -316,13 +322,12 @@ cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
     cdef MemberList _before = taker.scope  # as told at `outer_of`
     cdef MemberList scope = owner_of(giver)
-    cdef Link* link
+    cdef Link* link = &taker.link
     if scope is None or taker.counters is None or giver is taker:
         return False
     with cython.critical_section(_step_lock):
         if taker.link.owner is not NULL:
-            unlink(&taker.link)
-        link = &taker.link
+            unlink(link)
         link.older = &giver.link
         link.newer = giver.link.newer
         link.older.newer = link.newer.older = link
@@ -348,7 +353,7 @@ cdef int dispose_one(Disposable x) except -1:
     with cython.critical_section(_step_lock):
         counters = x.counters
         if counters is None:
-            if x.link.member is NULL:
+            if not x.link.is_registered:
                 _raise_unregistered(x)
             return 0
         scope = x.scope  # held to the end: its last reference may run Python code
@@ -465,7 +470,7 @@ cdef class Disposable:
         """Raise an error when there is nothing left to own; a subclass may raise its own."""
         if self.counters is not None:
             return
-        if self.link.member is NULL:
+        if not self.link.is_registered:
             _raise_unregistered(self)
         ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
         raise TensorDisposedError(
@@ -587,3 +592,8 @@ cdef class Disposable:
         elif target is not None:
             target.attach(self)
         return self
+
+
+# Bytes from the start of an object to its link: objects need not name themselves there.
+cdef Disposable _example = Disposable.__new__(Disposable)
+cdef Py_ssize_t _place_of_link = <char*>&_example.link - <char*><PyObject*>_example

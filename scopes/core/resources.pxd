@@ -1,6 +1,6 @@
 """Resources of the user's own in a scope: the interface for ``cimport``."""
 
-from scopes.core.disposable cimport Disposable
+from scopes.core.disposable cimport Disposable, MemberList
 
 
 cdef class Held(Disposable):
@@ -20,4 +20,9 @@ cdef Disposable new_member_for(x)
 # What users know as `members`, without those that have gone meanwhile.
 cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1
-cdef int raise_all(list errors, when) except -1
+# Return `errors` and one more `error`: None for none, one by itself, several in a list.
+cdef object noted(errors, error)
+# Dispose the members of `scope`, which has ended, newest first; return `errors` and what they raise, as `noted`.
+cdef object dispose_members(MemberList scope, errors)
+# Raise what was `noted`.
+cdef int raise_all(errors, when) except -1

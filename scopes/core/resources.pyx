@@ -9,7 +9,7 @@ from cpython.object cimport PyObject
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.containers cimport is_closable, is_disposable
-from scopes.core.disposable cimport Disposable, MemberList, list_of, promoted, unlink
+from scopes.core.disposable cimport Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 
@@ -69,7 +69,7 @@ cdef int end_resource(resource) except -1:
 cdef Held new_held(resource):
     cdef Held held = Held.__new__(Held)
     held.resource = resource
-    held.link.member = <PyObject*>held
+    held.link.is_registered = True
     return held
 
 
@@ -148,14 +148,27 @@ cdef int raise_disposed(Disposable x) except -1:
     raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
 
 
-cdef int raise_all(list errors, when) except -1:
+cdef object noted(errors, error):
+    if errors is None:
+        return error
+    try:
+        if isinstance(errors, list):
+            errors.append(error)
+            return errors
+        return [errors, error]
+    except MemoryError:
+        return errors  # the first ones stand for all: whoever is disposing has to go on
+
+
+cdef int raise_all(errors, when) except -1:
     """Raise `errors` as one group; an interrupt among them as itself, with the others as its cause."""
+    cdef list others = []
     interrupt = None
-    for error in errors:
-        if not isinstance(error, Exception):
+    for error in errors if isinstance(errors, list) else (errors,):
+        if interrupt is None and not isinstance(error, Exception):
             interrupt = error
-            break
-    others = [error for error in errors if error is not interrupt]
+        else:
+            others.append(error)
     group = None
     if others:
         message = f"{len(others)} error{'s' * (len(others) != 1)} {when}"
@@ -168,9 +181,35 @@ cdef int raise_all(list errors, when) except -1:
     raise interrupt from group
 
 
+cdef object dispose_members(MemberList scope, errors):
+    cdef Link* link
+    cdef Disposable x
+    while scope.members.count:
+        with cython.critical_section(_step_lock):
+            link = scope.members.ring.older
+            x = promoted(member_at(link))
+            if x is None:
+                # Its deallocation has begun: it counts itself, as one that was here.
+                link.was_in = True
+                unlink(link)
+                continue
+            if x.counters is None and not isinstance(x, Held):
+                unlink(link)  # its count has moved elsewhere; it kept its place here
+                continue
+        try:
+            if isinstance(x, Held):
+                x.release()
+            else:
+                dispose_one(x)
+        except BaseException as error:
+            errors = noted(errors, error)
+        x = None
+    return errors
+
+
 def dispose_each(list items):
     """Dispose `items`, the last first, and empty the list. What some raise comes at the end, as one group."""
-    cdef list errors = []
+    cdef object errors = None
     cdef Held held
     while items:
         try:
@@ -184,6 +223,6 @@ def dispose_each(list items):
             else:
                 end_resource(x)
         except BaseException as error:
-            errors.append(error)
-    if errors:
+            errors = noted(errors, error)
+    if errors is not None:
         raise_all(errors, "while disposing")

@@ -13,4 +13,5 @@ cdef class DisposeScope(MemberList):
     cdef object size(self)
     cdef int take_over(self, list members, list counters) except -1
     cdef void let_go(self, list members, list counters) noexcept
+    cdef int hold(self, list members) except -1
     cdef int hand_over(self, list members, DisposeScope target) except -1

@@ -13,12 +13,12 @@ from scopes.core.containers cimport find
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport (
     Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
-    link_newest, list_of, make_current, outer_of, promoted, tell_closed, tell_opened, unlink
+    link_newest, list_of, make_current, member_at, outer_of, promoted, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport harvest
 from scopes.core.resources cimport (
-    Held, held_of, member_for, new_member_for, raise_all, raise_disposed, remember, subjects_of
+    Held, dispose_members, held_of, member_for, new_member_for, noted, raise_all, raise_disposed, remember, subjects_of
 )
 
 from scopes.core.disposable import step_lock as _step_lock
@@ -39,33 +39,6 @@ def report_survivors_by(report):
     """Let ``DisposeScope.survivors`` return what ``report(members)`` returns."""
     global _report_survivors
     _report_survivors = report
-
-
-cdef list _dispose_members(DisposeScope scope, list errors):
-    """Dispose the members of `scope`, which has ended, newest first; return `errors` and what they raise."""
-    cdef Link* link
-    cdef Disposable x
-    while scope.members.count:
-        with cython.critical_section(_step_lock):
-            link = scope.members.ring.older
-            x = promoted(link.member)
-            if x is None:
-                # Its deallocation has begun: it counts itself, as one that was here.
-                link.was_in = True
-                unlink(link)
-                continue
-            if x.counters is None and not isinstance(x, Held):
-                unlink(link)  # its count has moved elsewhere; it kept its place here
-                continue
-        try:
-            if isinstance(x, Held):
-                x.release()
-            else:
-                dispose_one(x)
-        except BaseException as error:
-            errors = [error] if errors is None else [*errors, error]
-        x = None
-    return errors
 
 
 cdef class DisposeScope(MemberList):
@@ -138,29 +111,31 @@ cdef class DisposeScope(MemberList):
         self.__exit__(None, None, None)
 
     cdef int end(self) except -1:
-        cdef list errors = None
+        cdef object errors = None
         cdef MemberList outer
         try:
             harvest()
         except BaseException as error:
-            errors = [error]
+            errors = noted(errors, error)
         # From here on nobody enters. The second who ends it finds it ended.
         if not self.members.is_open:
+            if errors is not None:
+                raise_all(errors, f"while {self} looked for its members")
             return 0
         self.members.is_open = False
         try:
             outer = outer_of(self)
             if is_current(self):
                 make_current(outer)
-        except BaseException as error:
-            errors = [error] if errors is None else [*errors, error]
+        except MemoryError:
+            pass  # who asks for the current scope looks past those that have ended
         if self.members.count:
-            errors = _dispose_members(self, errors)
+            errors = dispose_members(self, errors)
         if is_observed():
             try:
                 tell_closed(self)
             except BaseException as error:
-                errors = [error] if errors is None else [*errors, error]
+                errors = noted(errors, error)
         if errors is not None:
             raise_all(errors, f"while {self} disposed its members")
         return 0
@@ -196,7 +171,7 @@ cdef class DisposeScope(MemberList):
         with cython.critical_section(_step_lock):
             link = self.members.ring.newer
             while link is not &self.members.ring:
-                x = promoted(link.member)
+                x = promoted(member_at(link))
                 if x is not None:
                     found.append(x)
                 link = link.newer
@@ -318,7 +293,6 @@ cdef class DisposeScope(MemberList):
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter
-        cdef Held held
         # Owners so far: let go of at the very end, for their last references may run Python code.
         cdef list before = [None] * len(members)
         if self.held is None:
@@ -326,18 +300,14 @@ cdef class DisposeScope(MemberList):
         with cython.critical_section(_step_lock):
             if not self.members.is_open:
                 self.raise_ended("attached to")
+            # First what may fail.
             for i in range(len(members)):
                 x = <Disposable>members[i]
                 if x.counters is None and not isinstance(x, Held):
                     raise_disposed(x)  # on another thread, just now
+            self.hold(members)
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if isinstance(x, Held):
-                    held = held_of((<Held>x).resource)
-                    if held is None:
-                        held = <Held>x
-                        remember(held)
-                    x = held
                 if x.link.owner is &self.members:
                     continue
                 before[i] = list_of(x)
@@ -347,7 +317,6 @@ cdef class DisposeScope(MemberList):
                 if isinstance(x, Held):
                     if before[i] is not None:
                         (<DisposeScope>before[i]).held.discard(x)
-                    self.held.add(x)
                 else:
                     if before[i] is None:
                         before[i] = x.scope
@@ -355,6 +324,28 @@ cdef class DisposeScope(MemberList):
                 if counters is not None:
                     counter = <Counters>counters[i] if isinstance(x, Held) else x.counters
                     counter.attached.fetch_add(1, memory_order_relaxed)
+        return 0
+
+    cdef int hold(self, list members) except -1:
+        """Keep alive what stands for resources among `members`, all or none; those known before for them."""
+        cdef Py_ssize_t i
+        cdef Disposable x
+        cdef Held known
+        try:
+            for i in range(len(members)):
+                if isinstance(members[i], Held):
+                    known = held_of((<Held>members[i]).resource)
+                    if known is None:
+                        remember(<Held>members[i])
+                    else:
+                        members[i] = known
+                    self.held.add(members[i])
+        except MemoryError:
+            for i in range(len(members)):
+                x = <Disposable>members[i]
+                if isinstance(x, Held) and x.link.owner is not &self.members:
+                    self.held.discard(x)
+            raise
         return 0
 
     def detach(self, *xs):
@@ -465,6 +456,10 @@ cdef class DisposeScope(MemberList):
         cdef Disposable x
         if target is self:
             return 0
+        for i in range(len(members)):  # first what may fail
+            x = <Disposable>members[i]
+            if isinstance(x, Held) and x.link.owner is &self.members:
+                target.held.add(x)
         for i in range(len(members)):
             x = <Disposable>members[i]
             if x.link.owner is not &self.members:
@@ -473,7 +468,6 @@ cdef class DisposeScope(MemberList):
             link_newest(x, target)
             if isinstance(x, Held):
                 self.held.discard(x)
-                target.held.add(x)
             else:
                 x.scope = target
         return 0
@@ -506,7 +500,8 @@ cdef class DisposeScope(MemberList):
         ...     kept[0] is x, x.is_invalid, y.is_invalid
         (True, False, True)
         """
-        cdef list errors = [], members
+        cdef object errors = None
+        cdef list members
         cdef Disposable x
         self.complete("told to dispose its members")
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
@@ -522,10 +517,11 @@ cdef class DisposeScope(MemberList):
                 elif x.counters is not None:
                     dispose_one(x)
                 else:
-                    self.let_go([x], [None])
+                    unlink(&x.link)  # its count has moved elsewhere; it kept its place here
+                    x.scope = None
             except BaseException as error:
-                errors.append(error)
-        if errors:
+                errors = noted(errors, error)
+        if errors is not None:
             raise_all(errors, f"while {self} disposed its members")
         return keep[0] if len(keep) == 1 else keep
 

@@ -53,7 +53,7 @@ class Limits:
         self._too_many: Moment | None = None
         self._too_large: Moment | None = None
         # No look at all memory is due before so many bytes more are made.
-        self._room = 0.0 if nbytes is None else float(nbytes)
+        self._headroom = 0.0 if nbytes is None else float(nbytes)
 
     def __enter__(self) -> Self:
         tracker = tracking.current.tracker
@@ -91,17 +91,17 @@ class Limits:
         if self.live_count is not None and count > self.live_count and self._too_many is None:
             self._too_many = self._moment(record)
         if self.nbytes is not None and self._too_large is None:
-            self._room -= record.nbytes
-            if self._room < 0:
+            self._headroom -= record.nbytes
+            if self._headroom < 0:
                 self._look(record, self.nbytes)
 
     def _look(self, record: Record, most: int) -> None:
         moment = self._moment(record)
         if moment is not None:
-            room = most - moment.alive.nbytes
-            if room < 0:
+            headroom = most - moment.alive.nbytes
+            if headroom < 0:
                 self._too_large = moment
-            self._room = max(room, most * _PART)
+            self._headroom = max(headroom, most * _PART)
 
     def _moment(self, record: Record) -> Moment | None:
         try:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scopes.core.foreign import footprint_of, keeps_of
-from scopes.core.scope import report_survivors_by
 from scopes.tracking import tracking
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, size, words
@@ -210,9 +209,6 @@ def survivors(members: Iterable[object]) -> LeakReport:
     alive = _tracker().alive()
     others = [item for item in alive if item[0].key not in wanted]
     return report_of([item for item in alive if item[0].key in wanted], Snapshot(0, {}), others)
-
-
-report_survivors_by(survivors)
 
 
 def _tracker() -> Tracker:

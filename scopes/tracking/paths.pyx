@@ -5,6 +5,17 @@ from scopes.core.disposable cimport MemberList
 UNNAMED = "(unnamed)"
 
 
+cdef class Number:
+    """Counts from 1. No two threads get the same number."""
+
+    cdef readonly long long last
+
+    def next(self):
+        """Return the next number."""
+        self.last += 1
+        return self.last
+
+
 cdef class Place:
     """All scopes of one path of names: a loop's 10,000 "step" scopes are one place.
 
@@ -88,7 +99,17 @@ def hold_memory(record not None, dict records not None):
         place.charge(record.nbytes)
 
 
-def let_go_of_memory(record not None, dict records not None):
+def end_once(record not None, how, where, dict records not None):
+    """Note how and where `record` ended, let go of its memory, and say so; not a second time. One step."""
+    if record.ended is not None:
+        return False
+    record.ended = how
+    record.ended_at = where
+    let_go_of_memory(record, records)
+    return True
+
+
+cpdef let_go_of_memory(record, dict records):
     """Count `record` as alive no more, and its memory unless others share it. One step."""
     cdef Place place = record.place
     first = record.first or record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from scopes.core.foreign import footprint_of, library_of
-from scopes.tracking.paths import Place, hold_memory, let_go_of_memory, place_of
+from scopes.tracking.paths import Number, Place, end_once, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
@@ -102,9 +102,8 @@ class Tracker:
         self.depth = depth
         # By the id of what is alive, or empty but referred to.
         self.records: dict[int, Record] = {}
-        # How many there were, and how many scopes have ended.
-        self.serial = 0
-        self.closings = 0
+        self._serials = Number()
+        self._closings = Number()
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
         self.root = Place((), None)
@@ -117,6 +116,16 @@ class Tracker:
         # By what tells memory from other memory: the record by which it is counted.
         self._buffers: dict[int, Record] = {}
         self._when_gone: Callable[[Record], None] | None = self._gone
+
+    @property
+    def serial(self) -> int:
+        """How many records there were."""
+        return self._serials.last
+
+    @property
+    def closings(self) -> int:
+        """How many scopes have ended."""
+        return self._closings.last
 
     @property
     def rounds(self) -> dict[tuple[str, ...], int]:
@@ -139,20 +148,13 @@ class Tracker:
         buffer, nbytes = footprint_of(x)
         record = Record(x, self._when_gone)
         key = record.key = id(x)
-        serial = self.serial = self.serial + 1
-        record.serial = serial
+        record.serial = self._serials.next()
         library = library_of(x)
         name = type(x).__name__
         record.kind = name if library is None else f"{library}.{name}"
         record.foreign = None if library is None else self.foreign
         record.site = site_here(self.depth)
-        if scope is None:
-            place = self.root
-        elif id(scope) in self.place_by_scope:
-            place = self.place_by_scope[id(scope)]
-        else:
-            place = self.place_by_scope[id(scope)] = place_of(scope, self.root)
-        record.place = place
+        record.place = self.root if scope is None else self._place_of(scope)
         record.closings = self.closings
         record.buffer = buffer
         record.nbytes = nbytes
@@ -163,19 +165,31 @@ class Tracker:
         record.thread = get_ident()
         record.ended = None
         record.ended_at = None
-        self.records[key] = record
-        for listener in self.listeners:
-            listener.created(record)
+        try:
+            for listener in self.listeners:
+                listener.created(record)
+        finally:
+            # Last: another thread that disposes `x` meanwhile finds nothing to end, so no listener hears of
+            # an end before the creation. Who calls this looks afterwards whether that was so.
+            self.records[key] = record
         return record
+
+    def _place_of(self, scope: DisposeScope) -> Place:
+        key = id(scope)
+        place = self.place_by_scope.get(key)
+        if place is None:
+            place = self.place_by_scope[key] = place_of(scope, self.root)
+            if scope.is_disposed:  # on another thread, which may have forgotten it before
+                self.place_by_scope.pop(key, None)
+        return place
 
     def ended(self, x: Any, how: str) -> None:
         """Note that `x`, to which somebody still refers, is empty from now on."""
         record = self.records.get(id(x))
         if record is None or record.ended is not None:
             return
-        record.ended = how
-        record.ended_at = site_here(self.depth)
-        let_go_of_memory(record, self._buffers)
+        if not end_once(record, how, site_here(self.depth), self._buffers):
+            return  # another thread was quicker
         for listener in self.listeners:
             listener.ended(record, how)
 
@@ -206,7 +220,7 @@ class Tracker:
         place = self.place_by_scope.pop(key, None) or place_of(scope, self.root)
         opened_at = self._opened_at.pop(key, self.began_at)
         place.count_round(time.perf_counter_ns() - opened_at)
-        self.closings += 1
+        self._closings.next()
         for listener in self.listeners:
             listener.closed(scope, place.path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -155,6 +154,8 @@ def _site_of(lines: tuple[Line, ...]) -> Site:
 
 def _short(file: str) -> str:
     """Return `file` from the working directory, where it is below it."""
+    from pathlib import Path  # here, since it takes 4 ms to load, and few programs ask for lines
+
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):  # OSError: the working directory is gone

@@ -6,41 +6,24 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from scopes._statistics import statistics
-from scopes.tracking import tracking
+from scopes.core.guard import Guard
+from scopes.tracking import meters, tracking
 from scopes.tracking.plots import draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from os import PathLike
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
-
-_figures: list[Callable[[], tuple[int, int]]] = []
-
-
-def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
-    """Let timelines ask ``figures()`` for the bytes that are live now, and the bytes that are cached.
-
-    It is asked at most every millisecond and after large creations, so some 50 us are well spent. What
-    several packages say is added.
-
-    Examples
-    --------
-    >>> from scopes.lowlevel import measure_memory_by
-    >>> measure_memory_by(lambda: (0, 0))
-    """
-    _figures.append(figures)
-
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
 # a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
@@ -95,20 +78,19 @@ class Timeline:
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
         # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
-        # An eighth of the room is theirs. Ends may be as many again: the collector finds many at once, also
-        # while somebody enters.
+        # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
+        # also while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
         self._enough = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
-        self._entering = threading.Lock()
-        self._entered_by = 0
+        self._entering = Guard()
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._most_tracks = max(max_events // 32, 16)
         self._track_count = 0
         self._common_paths: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._is_sampling = False
+        self._sampling = Guard()
         self._sampled_at = 0
         # The figures of the last look, the highest bytes that were live, and what came and went since.
         self._live = 0
@@ -127,27 +109,27 @@ class Timeline:
                 "new one, `with scopes.Timeline() as another:`"
             )
         self._begin = self._kept.begin = time.perf_counter_ns()
-        tracker = tracking.begin()
-        with tracking._lock:
-            tracker.listeners += (self,)
-        self._tracker = tracker
+        self._tracker = tracking.begin()
+        tracking.guard.run(self._listen, True)
         self._sample(self._begin, (), None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        tracker = self._tracker
         try:
             self._sample(time.perf_counter_ns(), (), None)
         finally:
-            with tracking._lock:
-                tracker.listeners = tuple([each for each in tracker.listeners if each is not self])
+            tracking.guard.run(self._listen, False)
             del self._tracker
             self._end = time.perf_counter_ns()
             tracking.end()
-            with self._all_entered():
-                pass
+            self._entering.run(self._enter)
+
+    def _listen(self, is_on: bool) -> None:
+        tracker = self._tracker
+        others = tuple([each for each in tracker.listeners if each is not self])
+        tracker.listeners = (*others, self) if is_on else others
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it as a trace that https://ui.perfetto.dev and chrome://tracing open.
@@ -161,8 +143,11 @@ class Timeline:
         path
             The file, which is overwritten; compressed if its name ends in ``.gz``.
         """
-        with self._all_entered() as kept:
-            write(path, kept, self._end or time.perf_counter_ns(), self._lost)
+        self._entering.run(self._write, path)
+
+    def _write(self, path: str | PathLike[str]) -> None:
+        self._enter()
+        write(path, self._kept, self._end or time.perf_counter_ns(), self._lost)
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory over time, coloured by the scope that was open, peaks marked with their lines.
@@ -182,17 +167,22 @@ class Timeline:
         ModuleNotFoundError
             If matplotlib is not installed: ``pip install 'disposescope[plot]'``.
         """
-        with self._all_entered() as kept:
-            samples = list(kept.samples)
-        return draw(samples, path)
+        return draw(self._entering.run(self._samples), path)
+
+    def _samples(self) -> list[Sample]:
+        self._enter()
+        return list(self._kept.samples)
 
     def __repr__(self) -> str:
         if not self._begin:
             return "<Timeline: not begun>"
-        with self._all_entered() as all_kept:
-            kept = len(all_kept)
+        kept = self._entering.run(self._count)
         seconds = ((self._end or time.perf_counter_ns()) - self._begin) / 1e9
         return f"<Timeline: {seconds:.3f} s, {kept:,} of at most {self.max_events:,} events>"
+
+    def _count(self) -> int:
+        self._enter()
+        return len(self._kept)
 
     def created(self, record: Record) -> None:
         """Note a new disposable; called while tracking is on."""
@@ -235,29 +225,13 @@ class Timeline:
         news = self._news
         if len(news) >= self._enough:
             # Whoever begins something waits for another thread that enters; ends are found inside anything.
-            is_full = len(news) >= most == self._most_beginnings and self._entered_by != get_ident()
-            if self._entering.acquire(timeout=_PATIENCE if is_full else 0):
-                try:
-                    self._entered_by = get_ident()
-                    self._enter()
-                finally:
-                    self._entered_by = 0
-                    self._entering.release()
-                most += len(news)  # what the collector has found meanwhile takes nobody's room
+            is_full = len(news) >= most == self._most_beginnings
+            if self._entering.run_if_free(self._enter, _PATIENCE if is_full else 0):
+                most += len(news)  # what the collector has found meanwhile displaces no other event
         if len(news) < most:
             news.append(event)
         else:
             self._lost += 1
-
-    @contextmanager
-    def _all_entered(self) -> Iterator[Kept]:
-        with self._entering:
-            self._entered_by = get_ident()
-            try:
-                self._enter()
-                yield self._kept
-            finally:
-                self._entered_by = 0
 
     def _mark(self, at: int, track: Track, path: tuple[str, ...]) -> None:
         """Note that other scopes are open from now on."""
@@ -271,24 +245,21 @@ class Timeline:
             self._note((_SAMPLED, sample), self._most_beginnings)
 
     def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
-        if self._is_sampling:
-            return
-        self._is_sampling = True
-        try:
-            self._sampled_at = at
-            self._change = 0
-            live, cached = self._tracker.foreign.bytes_alive, 0
-            for figures in _figures:
-                more_live, more_cached = figures()
-                live += more_live
-                cached += more_cached
-            self._live, self._cached, self._alive = live, cached, statistics.live_count
-            self._highest = max(self._highest, live)
-            site = None if after is None else after.site
-            sample = Sample(at, live, cached, self._alive, path, site)
-            self._note((_SAMPLED, sample), self._most_beginnings)
-        finally:
-            self._is_sampling = False
+        self._sampling.run_if_free(partial(self._take_sample, at, path, after))
+
+    def _take_sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
+        self._sampled_at = at
+        self._change = 0
+        live, cached = self._tracker.foreign.bytes_alive, 0
+        for figures in meters.memory_figures:
+            more_live, more_cached = figures()
+            live += more_live
+            cached += more_cached
+        self._live, self._cached, self._alive = live, cached, statistics.live_count
+        self._highest = max(self._highest, live)
+        site = None if after is None else after.site
+        sample = Sample(at, live, cached, self._alive, path, site)
+        self._note((_SAMPLED, sample), self._most_beginnings)
 
     def _track(self) -> Track:
         asyncio = sys.modules.get("_asyncio")  # the part that tells, there as soon as anybody uses asyncio
@@ -320,7 +291,7 @@ class Timeline:
         return Track(name, self._track_count)
 
     def _enter(self) -> None:
-        """Enter the news; the caller holds the lock."""
+        """Enter the news; for `_entering` to run."""
         kept = self._kept
         news = self._news
         for _ in range(len(news)):

@@ -8,10 +8,10 @@ each new disposable has a `Record` there, which knows it by a weak reference. ``
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Self
 
 from scopes.core.disposable import set_observer
+from scopes.core.guard import Guard
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
 
@@ -32,16 +32,8 @@ class _Current:
 
 
 current = _Current()
-_lock = threading.RLock()
-
-
-def _renew_lock_after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock_after_fork)
+# Who begins and ends tracking, and who listens, is changed by one thread at a time.
+guard = Guard()
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
@@ -111,25 +103,31 @@ class track:  # noqa: N801  # used as a function: `with track():`
 
 def begin(depth: int = 1) -> Tracker:
     """Switch tracking on, or open one more block of it; the deepest wish for lines holds."""
-    with _lock:
-        current.open_blocks += 1
-        tracker = current.tracker
-        if tracker is None:
-            tracker = current.tracker = Tracker(depth)
-            set_observer(tracker)
-        tracker.depth = max(tracker.depth, depth)
-        return tracker
+    return guard.run(_begin, depth)
+
+
+def _begin(depth: int) -> Tracker:
+    tracker = current.tracker
+    if tracker is None:
+        tracker = current.tracker = Tracker(depth)
+        set_observer(tracker)
+    tracker.depth = max(tracker.depth, depth)
+    current.open_blocks += 1
+    return tracker
 
 
 def end() -> None:
     """Close one block of tracking; with the last one the records go."""
-    with _lock:
-        current.open_blocks -= 1
-        tracker = current.tracker
-        if current.open_blocks == 0 and tracker is not None:
-            current.tracker = None
-            set_observer(None)
-            tracker.close()
+    guard.run(_end)
+
+
+def _end() -> None:
+    current.open_blocks -= 1
+    tracker = current.tracker
+    if current.open_blocks == 0 and tracker is not None:
+        current.tracker = None
+        set_observer(None)
+        tracker.close()
 
 
 def is_tracking() -> bool:

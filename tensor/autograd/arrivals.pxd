@@ -33,6 +33,6 @@ cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
 cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned)
 cdef TensorCore with_history(TensorCore made, TensorCore of)
 # A copy in C order.
-cdef cnp.ndarray laid_out(cnp.ndarray array)
+cdef cnp.ndarray contiguous_copy(cnp.ndarray array)
 # A copy; where many elements are one place in memory, of that place alone.
 cdef cnp.ndarray compact_copy(cnp.ndarray array)

@@ -19,7 +19,7 @@ from tensor.tape.nodes cimport Node
 
 import numpy as np
 
-from tensor.core.tensor import wrap_claim, wrap_claim_unowned
+from tensor.core.tensor import wrap_snapshot, wrap_snapshot_unowned
 
 cnp.import_array()
 
@@ -76,7 +76,7 @@ cdef int add_array(Arrival to, cnp.ndarray new, Share share, bint is_owned) exce
     return 0
 
 
-cdef cnp.ndarray laid_out(cnp.ndarray array):
+cdef cnp.ndarray contiguous_copy(cnp.ndarray array):
     cdef cnp.ndarray out
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return copy_array(array)
@@ -86,10 +86,12 @@ cdef cnp.ndarray laid_out(cnp.ndarray array):
 
 
 cdef cnp.ndarray compact_copy(cnp.ndarray array):
+    cdef list once = []
     if not is_expanded(array):
-        return laid_out(array)
-    once = tuple([slice(None) if stride else slice(0, 1) for stride in (<object>array).strides])
-    return np.broadcast_to(laid_out(array[once]), (<object>array).shape)
+        return contiguous_copy(array)
+    for stride in (<object>array).strides:
+        once.append(slice(None) if stride else slice(0, 1))
+    return np.broadcast_to(contiguous_copy(array[tuple(once)]), (<object>array).shape)
 
 
 cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept:
@@ -114,7 +116,7 @@ cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
     cdef TensorCore own
     cdef Share share = arrival.share
     if isinstance(arrival.value, TensorCore):
-        return with_history(_claimed(arrival.value, is_unowned), arrival.value)
+        return with_history(_wrapped_snapshot(arrival.value, is_unowned), arrival.value)
     array = arrival.value
     if arrival.is_owned and _is_whole(array, root_of(array)):
         return wrap_unowned(array) if is_unowned else wrap(array)
@@ -122,15 +124,15 @@ cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
         share = new_share(share.buffer, array)
         return wrap_share_unowned(share) if is_unowned else wrap_share(share)
     if id(array) in first:
-        return _claimed(first[id(array)], is_unowned)
-    array = laid_out(array)
+        return _wrapped_snapshot(first[id(array)], is_unowned)
+    array = contiguous_copy(array)
     own = wrap_unowned(array) if is_unowned else wrap(array)
     first[id(arrival.value)] = own
     return own
 
 
-cdef object _claimed(TensorCore x, bint is_unowned):
-    return wrap_claim_unowned(x) if is_unowned else wrap_claim(x)
+cdef object _wrapped_snapshot(TensorCore x, bint is_unowned):
+    return wrap_snapshot_unowned(x) if is_unowned else wrap_snapshot(x)
 
 
 cdef TensorCore with_history(TensorCore made, TensorCore of):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
-from tensor.core.storage import claim_shared, history_group_of, join_storage, on_same_storage
+from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.random import default_generator
 from tensor.tape.modes import (
@@ -236,7 +236,7 @@ class _Kept:
     __slots__ = ("history_group", "is_leaf", "requires_grad", "share", "storage")
 
     def __init__(self, x: TensorCore, storage: _Kept | None) -> None:
-        self.share = claim_shared(x)
+        self.share = snapshot_share(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
         # The first of the arguments on its storage, if it is another one.

@@ -8,7 +8,6 @@ PyTorch). Backward gives that of the real part for a weight of 1, and that of th
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -16,8 +15,9 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
-from tensor.core.storage import claim, writing
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap
+from tensor.core.writing import writing
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class _Row(NamedTuple):
     has_history: bool
 
 
-@dataclass
 class Comparison:
     """The derivatives of `func` by those `arguments` that require grad, and their central differences.
 
@@ -47,17 +46,25 @@ class Comparison:
     moved: nothing shares its values then.
     """
 
-    name: str
-    func: Callable[..., Tensor | Sequence[Tensor]]
-    arguments: tuple[object, ...]
-    names: list[str]
-    eps: float
-    atol: float
-    rtol: float
-    results: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        named = zip(self.names, self.arguments, strict=True)
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Tensor | Sequence[Tensor]],
+        arguments: tuple[object, ...],
+        names: list[str],
+        eps: float,
+        atol: float,
+        rtol: float,
+        results: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.func = func
+        self.arguments = arguments
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.results = results
+        named = zip(names, arguments, strict=True)
         self.tensors = [(name, x) for name, x in named if is_tensor(x)]
         # What is derived by.
         self.by = [(name, x) for name, x in self.tensors if x.requires_grad]
@@ -106,11 +113,11 @@ class Comparison:
         by = [x for _, x in self.by]
         given = [wrap(weight) for weight in weights]
         found = grad(ends, by, given, retain_graph=retain_graph, create_graph=False, allow_unused=True)
-        return [np.zeros(x.shape) if g is None else claim(g) for x, g in zip(by, found, strict=True)]
+        return [np.zeros(x.shape) if g is None else snapshot(g) for x, g in zip(by, found, strict=True)]
 
     def _by_backward(self, outputs: list[Tensor], rows: list[_Row]) -> list[Array]:
         """Return for each input its gradients, shape ``(rows, elements)``."""
-        found = [np.zeros((len(rows), x.numel()), _double(claim(x))) for _, x in self.by]
+        found = [np.zeros((len(rows), x.numel()), _double(snapshot(x))) for _, x in self.by]
         for r, (k, place, unit, has_history) in enumerate(rows):
             if has_history:
                 end = outputs[k]
@@ -122,7 +129,7 @@ class Comparison:
 
     def _by_differences(self, x: Tensor, count: int) -> Array:
         """Return for one input what `_by_backward` does."""
-        before = claim(x).copy()
+        before = snapshot(x).copy()
         columns: Array = np.zeros((before.size, count), _double(before))
         for column, place in zip(columns, np.ndindex(before.shape), strict=True):
             for unit in _units(before):
@@ -140,7 +147,7 @@ class Comparison:
 
     def _numbers(self, count: int) -> Array:
         """Return all outputs as real numbers, in the order of `_rows`."""
-        flat = [claim(x).reshape(-1) for x in self._outputs()]
+        flat = [snapshot(x).reshape(-1) for x in self._outputs()]
         numbers = np.concatenate([np.ascontiguousarray(x, _double(x)).view(np.float64) for x in flat])
         if numbers.size != count:
             raise GradcheckError(
@@ -235,7 +242,7 @@ def floating(name: str, returned: object) -> list[Tensor]:
 def _rows(outputs: list[Tensor]) -> Iterator[_Row]:
     for k, x in enumerate(outputs):
         for place in np.ndindex(x.shape):
-            for unit in _units(claim(x)):
+            for unit in _units(snapshot(x)):
                 yield _Row(k, place, unit, x.requires_grad)
 
 

@@ -14,7 +14,7 @@ from tensor.autograd.arrivals cimport (
     Arrival,
     add_array,
     compact_copy,
-    laid_out,
+    contiguous_copy,
     let_go,
     may_be_written,
     moved,
@@ -24,7 +24,7 @@ from tensor.autograd.arrivals cimport (
 )
 from tensor.autograd.fitting cimport fitting
 from tensor.autograd.leaves cimport accumulate
-from tensor.core.storage cimport claim_share, is_expanded
+from tensor.core.storage cimport take_snapshot, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap, wrap_share
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport is_worth_pooling
@@ -34,7 +34,7 @@ from tensor.tape.nodes cimport Leaf, Node
 from tensor.tape.recording cimport recorder
 
 from tensor.autograd.anomalies import anomalies, recorded_at
-from tensor.core.tensor import wrap_claim
+from tensor.core.tensor import wrap_snapshot
 from tensor.kernels.namespace import xp, xp_over
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.tape.blocks import when_enabled as _when_enabled
@@ -314,6 +314,9 @@ cdef class Backward:
         is_sole = len(steps) == 1 and may_be_written(g, arrival.share, arrival.is_owned)
         space = xp_over if is_sole else xp
         self.enter_kernels(_is_large(g, saved, nexts))
+        if node.plan.together is not None:
+            self._take_all(node, g, arrival, root, saved)
+            steps = ()
         for number, function, places in steps:
             i = number
             if nexts[i] is None:
@@ -335,15 +338,34 @@ cdef class Backward:
                     function, arguments + 1, <size_t>count | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
                 )
             else:
-                found = function(
-                    space, g, *[saved[p] if p >= 0 else number if p == -1 else shape for p in places]
-                )
+                many = [space, g]
+                for place in places:
+                    many.append(saved[<Py_ssize_t>place] if place >= 0 else number if place == -1 else shape)
+                found = function(*many)
             if found is not None:
                 self._take(after, fitting(found, after), arrival, root, is_sole, saved, node, i)
                 found = None
         if not self.retain_graph and saved:
             node.saved = None
             node.holds = ()
+
+    cdef int _take_all(
+        self, Node node, cnp.ndarray g, Arrival arrival, cnp.ndarray root, tuple saved
+    ) except -1:
+        """Let each input have its gradient, of those that one function gives at once."""
+        cdef Py_ssize_t i
+        cdef Node after
+        cdef list given
+        function, wanted, places = node.plan.together
+        given = [g, wanted]
+        for place in <tuple>places:
+            given.append(saved[<Py_ssize_t>place])
+        found = function(*given)
+        for i in range(len(node.next)):
+            if node.next[i] is not None and found[i] is not None:
+                after = <Node>node.next[i]
+                self._take(after, fitting(found[i], after), arrival, root, False, saved, node, i)
+        return 0
 
     cdef int _take(
         self, Node after, cnp.ndarray out, Arrival of, cnp.ndarray root, bint is_sole, tuple saved, Node node,
@@ -360,7 +382,7 @@ cdef class Backward:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
                     # The tensor that the value is of may be written to once the node holds it no longer.
-                    out = laid_out(out)
+                    out = contiguous_copy(out)
                     is_owned = True
                     break
         if self.anomalies is not None:
@@ -393,7 +415,7 @@ cdef class Backward:
                 self.anomalies.look(x, node, i)
             self._gather(<Arrival>self.arrivals[to], x, None, False)
             return
-        share = claim_share(x)
+        share = take_snapshot(x)
         self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(share.array)))
         try:
             out = fitting(share.array, to)
@@ -432,13 +454,13 @@ cdef class Backward:
         cdef cnp.ndarray array
         if self.is_recorded:
             # The user may write to it, and other nodes have it too.
-            return with_history(wrap_claim(own.value), own.value)
+            return with_history(wrap_snapshot(own.value), own.value)
         array = own.value
         if own.is_owned:
             return wrap(array)
         if own.share is not None and not is_expanded(array):
             return wrap_share(new_share(own.share.buffer, array))
-        return wrap(compact_copy(array) if compact else laid_out(array))
+        return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
     cdef int _through_hooks(self, Node node, Arrival arrival) except -1:
         """Let the gradient be what the hooks of `node` make of it."""
@@ -448,7 +470,7 @@ cdef class Backward:
         if self.is_recorded:
             arrival.value = given
             return 0
-        share = claim_share(<TensorCore?>given)
+        share = take_snapshot(<TensorCore?>given)
         arrival.value = share.array
         arrival.share = share
         arrival.is_owned = False

@@ -51,18 +51,24 @@ cdef cnp.ndarray fitting(object gradient, Node node):
 
 cdef cnp.ndarray _without_broadcast(cnp.ndarray g, tuple shape):
     cdef Py_ssize_t added = cnp.PyArray_NDIM(g) - len(shape)
+    cdef list stretched = []
+    cdef Py_ssize_t i
     if added > 0:
         g = as_array(_add.reduce(g, axis=tuple(range(added))))
-    stretched = tuple([i for i, n in enumerate(shape) if n == 1 and (<object>g).shape[i] != 1])
+    for i in range(len(shape)):
+        if shape[i] == 1 and cnp.PyArray_DIM(g, <int>i) != 1:
+            stretched.append(i)
     if stretched:
-        g = as_array(_add.reduce(g, axis=stretched, keepdims=True))
+        g = as_array(_add.reduce(g, axis=tuple(stretched), keepdims=True))
     return g if _has_shape(g, shape) else np.broadcast_to(g, shape)
 
 
 cdef Py_ssize_t _KEPT = 4096
 
 # For the sums of rows. Made once, here: what is made where kernels run counts as live memory.
-cdef dict _all_ones = {dtype: np.ones(_KEPT, dtype) for dtype in map(np.dtype, (np.float32, np.float64))}
+cdef dict _all_ones = {
+    np.dtype(np.float32): np.ones(_KEPT, np.float32), np.dtype(np.float64): np.ones(_KEPT, np.float64)
+}
 
 
 cdef cnp.ndarray _ones(Py_ssize_t n, cnp.dtype dtype):

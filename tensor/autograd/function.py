@@ -12,7 +12,7 @@ from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Call, FunctionCtx, holds
 from tensor.autograd.function_nodes import Applied, Refusal
 from tensor.core.storage import relatives
-from tensor.core.tensor import TensorCore, wrap_claim
+from tensor.core.tensor import TensorCore, wrap_snapshot
 from tensor.ops.overlay import overlay
 from tensor.tape.growth import look_closer, ticks
 from tensor.tape.hooks import continue_with
@@ -22,7 +22,7 @@ from tensor.tape.nodes import Node, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tensor.autograd.function_context import Claim
+    from tensor.autograd.function_context import Saved
 
 
 class Function:
@@ -166,7 +166,7 @@ def _apply(function: type[Function], rule: Rule, args: tuple[Any, ...]) -> Any:
         if call.is_recorded:
             applied = Applied(function, rule, ctx, args, outputs)
             applied.next = nodes
-            applied.save(call.saved, [_source(call, claim, found) for claim in call.saved])
+            applied.save(call.saved, [_source(call, saved, found) for saved in call.saved])
             call.node = ref(applied)
             left = ticks.left = ticks.left - 1
             if left < 0:
@@ -225,15 +225,15 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
     return same.alias()
 
 
-def _source(call: Call, claim: Claim | None, found: Sequence[object]) -> int | Node | None:
+def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | Node | None:
     """Return where the history of a saved value is: the place of the output that it is, or a node."""
-    if claim is None:
+    if saved is None:
         return None
-    if not holds(call.inputs, claim.x) or holds(call.dirty, claim.x):
+    if not holds(call.inputs, saved.x) or holds(call.dirty, saved.x):
         for place, x in enumerate(found):
-            if x is claim.x and _is_differentiable(call, x) and claim.is_current():
+            if x is saved.x and _is_differentiable(call, x) and saved.is_current():
                 return place
-    return claim.node
+    return saved.node
 
 
 def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Sequence[Any]) -> None:
@@ -293,7 +293,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not is_recording():
             return backward(ctx, *grads)
         with GradMode(False):
-            returned = backward(ctx, *[wrap_claim(g) if isinstance(g, TensorCore) else g for g in grads])
+            returned = backward(ctx, *[wrap_snapshot(g) if isinstance(g, TensorCore) else g for g in grads])
         applied: Applied = ctx._call.applied()
         after = (*[g._node for g in grads if isinstance(g, TensorCore)], *applied.next)
         if isinstance(returned, tuple):
@@ -307,7 +307,7 @@ def _refusing(applied: Applied, after: tuple[Node | None, ...], x: Any) -> Any:
     """Return the values of `x` with a history that says that there is none."""
     if not isinstance(x, TensorCore) or x.is_invalid:
         return x
-    y = wrap_claim(x)
+    y = wrap_snapshot(x)
     if is_inexact(y.dtype):
         y._node = Refusal(applied, after, y.shape, y.dtype)
     return y

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensor._dtypes import is_inexact
-from tensor.core.storage import claim_shared, relatives
+from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore
 from tensor.ops.messages import require_writable_history
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensor.tape.nodes import Node
 
 
-class Claim(NamedTuple):
+class Saved(NamedTuple):
     """A tensor that is saved, with the values and the history that it had when it was."""
 
     x: TensorCore
@@ -59,7 +59,7 @@ class Call:
         self.is_running = True
         self.dirty: list[TensorCore] = []
         self.non_differentiable: list[TensorCore] = []
-        self.saved: list[Claim | None] = []
+        self.saved: list[Saved | None] = []
         self.materialize = True
         # Weakly, for the node holds the context.
         self.node: ref[Applied] | None = None
@@ -162,7 +162,7 @@ class FunctionCtx:
             if x is not None:
                 x._raise_if_disposed()
         if call.is_recorded:
-            call.saved = [None if x is None else Claim(x, claim_shared(x), x._node) for x in tensors]
+            call.saved = [None if x is None else Saved(x, snapshot_share(x), x._node) for x in tensors]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that forward writes to these arguments in place. Each must be returned.

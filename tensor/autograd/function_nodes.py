@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.autograd.arrivals import Arrival
     from tensor.autograd.engine import Backward
-    from tensor.autograd.function_context import Claim, FunctionCtx
+    from tensor.autograd.function_context import FunctionCtx, Saved
 
 # No rule saves anything here, and none derives.
 _PLAN = Rule("function", {}).plan(())
@@ -64,10 +64,10 @@ class Applied(Node):
         # Their nodes, weakly: those refer to this one.
         self.outputs: list[ref[Output] | None] = [None] * len(self.slots)
 
-    def save(self, claims: Sequence[Claim | None], sources: Sequence[int | Node | None]) -> None:
-        """Keep the values of `claims`; `sources` are the nodes, or places of outputs, that they come from."""
-        self.saved = tuple([None if claim is None else claim.share.array for claim in claims])
-        self.holds = tuple([None if claim is None else claim.share for claim in claims])
+    def save(self, tensors: Sequence[Saved | None], sources: Sequence[int | Node | None]) -> None:
+        """Keep the values of `tensors`; `sources` are the nodes or places of outputs that they come from."""
+        self.saved = tuple([None if x is None else x.share.array for x in tensors])
+        self.holds = tuple([None if x is None else x.share for x in tensors])
         self.sources = sources
 
     def name(self) -> str:

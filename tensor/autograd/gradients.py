@@ -12,7 +12,7 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.tensor_gradients import RecordedBackward
-from tensor.core.storage import claim_shared
+from tensor.core.storage import snapshot_share
 from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.hooks import Hooks
 from tensor.tape.modes import GradMode
@@ -244,7 +244,7 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
             f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)"
         )
     gradient._raise_if_disposed()
-    share = claim_shared(gradient)
+    share = snapshot_share(gradient)
     given = share.array
     if given.shape != node.shape:
         raise ValueError(

@@ -12,14 +12,14 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_expanded
+from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_empty, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
 
 import numpy as np
 
-from tensor.core.tensor import wrap_claim_unowned
+from tensor.core.tensor import wrap_snapshot_unowned
 
 cnp.import_array()
 
@@ -61,7 +61,7 @@ cdef class _Target:
         if self.buffer is None:
             return self.made is not None
         return (
-            (<TensorCore>self.before).array is not None
+            (<TensorCore>self.before).stored is not None
             and (<TensorCore>self.before).buffer == <PyObject*>self.buffer
             and self.buffer.sharers == 1
         )
@@ -98,7 +98,7 @@ cdef int _prepare(_Target target, dict first) except -1:
     target.before = old
     if x._node is not target.arrival.node:
         return 0
-    if old is not None and (<TensorCore?>old).array is not None:
+    if old is not None and not is_empty(<TensorCore?>old):
         before = <TensorCore>old
     if before is None:
         if target.made is None or target.is_sum:
@@ -108,7 +108,7 @@ cdef int _prepare(_Target target, dict first) except -1:
     if (
         isinstance(target.arrival.value, TensorCore)
         or before._node is not None
-        or not _takes(before.array, target.arrival.value)
+        or not _takes(array_of(before), target.arrival.value)
     ):
         target.made = _sum(before, target.arrival)
         target.is_sum = True
@@ -123,8 +123,8 @@ cdef TensorCore _sum(TensorCore before, Arrival arrival):
     cdef Share share
     if isinstance(arrival.value, TensorCore):
         total = before + arrival.value
-        return with_history(wrap_claim_unowned(total), total)
-    share = claim_share(before)
+        return with_history(wrap_snapshot_unowned(total), total)
+    share = take_snapshot(before)
     return wrap_unowned(as_array(_add(share.array, arrival.value)))
 
 
@@ -142,7 +142,7 @@ cdef bint _commit(list targets):
             target.x.gradient = target.made
         else:
             target.buffer.epoch += 1
-            _add_in_place((<TensorCore>target.before).array, target.added)
+            _add_in_place((<TensorCore>target.before).stored, target.added)
     return True
 
 
@@ -154,6 +154,44 @@ cdef bint _takes(cnp.ndarray to, cnp.ndarray by):
         and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(by)
         and cnp.PyArray_ISNOTSWAPPED(to)
     )
+
+
+def clear_gradients(tensors, bint set_to_none) -> None:
+    """Dispose the gradients of `tensors`, or fill them with zeros.
+
+    Raises
+    ------
+    TensorDisposedError
+        If one of `tensors` is disposed; the gradients of those before it are cleared.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.ones((2,), requires_grad=True)
+    >>> x.sum().backward()
+    >>> clear_gradients([x], set_to_none=True)
+    >>> x.grad is None
+    True
+    """
+    cdef TensorCore x, gradient
+    cdef Buffer buffer
+    for each in tensors:
+        x = <TensorCore?>each
+        if is_empty(x):
+            x._raise_disposed()
+        if type(x._node) is not Leaf or x.gradient is None:
+            continue
+        gradient = <TensorCore?>x.gradient
+        if set_to_none or is_empty(gradient):
+            x.gradient = None
+            gradient.dispose()
+            continue
+        gradient._node = None
+        buffer = begin_write(gradient)
+        try:
+            gradient.stored.fill(0)
+        finally:
+            end_write(buffer)
 
 
 cdef extern from *:

@@ -8,18 +8,19 @@ import numpy as np
 
 from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
-from tensor.kernels.scatter_add import spread
+from tensor.kernels.scatter_add import scatter_add
 from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
-from tensor.ops.elementwise import erf, sigmoid
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensor._tensor import Tensor
 
 
@@ -39,8 +40,8 @@ def _real(x: Any) -> Any:
     return x.real if x.dtype.kind == "c" else x
 
 
-def _spread(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
-    return apply(RULES["spread"], lambda array: spread(array, key, shape), (values,), key=key)
+def _scatter_add(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
+    return apply(RULES["scatter_add"], lambda array: scatter_add(array, key, shape), (values,), key=key)
 
 
 def _keep_where(x: Any, mask: Any) -> Any:
@@ -49,6 +50,16 @@ def _keep_where(x: Any, mask: Any) -> Any:
 
 def _where_nonzero(x: Any, by: Any) -> Any:
     return _keep_where(x, by != 0)
+
+
+def _slope(name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
+    del name
+    return formula(Functions, g, x)
+
+
+def _scaled_product(g: Any, number: Any, x: Any) -> Any:
+    product = number * x
+    return g * (product.conj() if product.dtype.kind == "c" else product)
 
 
 class Functions:
@@ -69,8 +80,9 @@ class Functions:
     cosh = elementwise.cosh
     cumulative_prod = scans.cumulative_prod
     cumulative_sum = scans.cumulative_sum
+    divide = elementwise.divide
     einsum = _einsum
-    erf = erf
+    erf = elementwise.erf
     exp = elementwise.exp
     expand_dims = shapes.expand_dims
     expm1 = elementwise.expm1
@@ -90,6 +102,8 @@ class Functions:
     mean = reductions.mean
     min = reductions.min
     minimum = elementwise.minimum
+    multiply = elementwise.multiply
+    negative = elementwise.negative
     ones = ones
     ones_like = ones_like
     permute_dims = shapes.permute_dims
@@ -98,11 +112,14 @@ class Functions:
     real = _real
     reshape = shapes.reshape
     roll = moving.roll
-    sigmoid = sigmoid
+    scaled_product = staticmethod(_scaled_product)
+    scatter_add = _scatter_add
+    sigmoid = elementwise.sigmoid
     sign = elementwise.sign
     sin = elementwise.sin
     sinh = elementwise.sinh
-    spread = _spread
+    slope = staticmethod(_slope)
+    softmax = scans.softmax
     sqrt = elementwise.sqrt
     square = elementwise.square
     stack = stack

@@ -102,7 +102,7 @@ def exchange(ndim: int, first: int, second: int) -> tuple[int, ...]:
 
 
 @lru_cache(512)
-def spread(
+def expanded(
     shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return larger `sizes`, in which -1 keeps one, and the strides by which an array takes them."""

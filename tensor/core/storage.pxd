@@ -4,14 +4,16 @@ cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
 
 from scopes.core.disposable cimport Disposable
+from tensor.core.inline_values cimport InlineValues
 from tensor.memory.buffer cimport Buffer, Share
 
 
 cdef class StorageReference(Disposable):
-    # The values, in the buffer; None once this is empty.
-    cdef cnp.ndarray array
-    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL once
-    # empty. Counted by hand: the collector, which clears fields of a cycle, must not take it before
+    # The values, in the buffer; None while they are inline, and once this is empty: read it by `array_of`.
+    cdef cnp.ndarray stored
+    cdef InlineValues inlined
+    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL without
+    # `stored`. Counted by hand: the collector, which clears fields of a cycle, must not take it before
     # `__dealloc__` has let go of the share.
     cdef PyObject* buffer
     # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there
@@ -40,7 +42,17 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
     buffer.sharers += 1
     buffer.member = <PyObject*>x
     x.buffer = <PyObject*>buffer
-    x.array = array
+    x.stored = array
+
+# Whether `x` holds no values any more.
+cdef inline bint is_empty(StorageReference x) noexcept:
+    return x.stored is None and x.inlined.nbytes == 0
+
+# The array of `x`, made now if its values are inline; None once it is empty.
+cdef inline cnp.ndarray array_of(StorageReference x):
+    return x.stored if x.inlined.nbytes == 0 else store(x)
+
+cdef cnp.ndarray store(StorageReference x)
 
 # Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about
 # `giver`.
@@ -48,9 +60,9 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
 # The values that `x` has now, whatever is written later. O(1) unless outsiders look.
-cdef Share claim_share(StorageReference x)
+cdef Share take_snapshot(StorageReference x)
 # The same, for a tensor of its own: each element needs a place of its own.
-cdef Share claim_for_writing(StorageReference x)
+cdef Share take_snapshot_to_write(StorageReference x)
 # Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept

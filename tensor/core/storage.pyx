@@ -10,20 +10,22 @@ Python code. Where memory is copied in between, which lets other threads run, wh
 at again after.
 """
 
-cimport cython
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
-from tensor.memory.allocator cimport count_donation, report_overhead_by
+from tensor.core.inline_values cimport array_with, hand_on, let_go
+from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
     Buffer,
     Share,
     array_at,
+    array_overhead,
     empty,
     exported,
     new_buffer,
+    new_small_buffer,
     new_share,
     shared_array,
 )
@@ -38,10 +40,12 @@ cnp.import_array()
 
 cdef object _uint8 = np.dtype(np.uint8)
 cdef int64_t _references_alive = 0
+# Those that have joined another's storage, each with an array of its own: views, aliases.
+cdef int64_t _joined = 0
 
 
 cdef class StorageReference(Disposable):
-    """A claim on a storage: what tensors and handles have in common."""
+    """A reference to a storage: what tensors and handles have in common."""
 
     def __cinit__(self):
         global _references_alive
@@ -62,6 +66,8 @@ cdef class StorageReference(Disposable):
     cdef void let_go_of_memory(self) noexcept:
         """Leave the storage; its share of the buffer goes with the last on it."""
         cdef PyObject* held = self.buffer
+        if self.inlined.nbytes:
+            let_go(&self.inlined)
         if held == NULL:
             return
         self.buffer = NULL
@@ -75,8 +81,8 @@ cdef class StorageReference(Disposable):
 
     cdef int release(self) except -1:
         # The array goes last, when this is empty altogether: it may call what users gave as `on_release`.
-        cdef cnp.ndarray _last = self.array
-        self.array = None
+        cdef cnp.ndarray _last = self.stored
+        self.stored = None
         self.let_go_of_memory()
         if self.is_donated:
             self.is_donated = False
@@ -95,19 +101,20 @@ cdef class StorageReference(Disposable):
 
     @property
     def is_invalid(self) -> bool:
-        """Whether this is empty: disposed, or its claim moved elsewhere."""
+        """Whether this is empty: disposed, or its handle moved elsewhere."""
         # Who disposes on another thread may have counted it, and not yet let go of the memory.
-        return self.array is None or self.counters is None
+        return is_empty(self) or self.counters is None
 
     @property
     def _array(self):
-        return self.array
+        return array_of(self)
 
     def _live_array(self):
         """Return the array; TensorDisposedError when this is empty."""
-        if self.array is None:
+        cdef cnp.ndarray array = array_of(self)
+        if array is None:
             self._raise_disposed()
-        return self.array
+        return array
 
     @property
     def _grad(self):
@@ -132,7 +139,7 @@ cdef class StorageReference(Disposable):
     def _footprint(self) -> tuple[int, int]:
         """Return what tells the memory held from other memory, and its size in bytes."""
         if self.buffer == NULL:
-            return id(self), 0
+            return id(self), self.inlined.nbytes
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
@@ -140,13 +147,15 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     """Let `taker`, which is new, have all that `giver` holds, and its count."""
     cdef object node = giver._node
     # One that is counted as disposed may be there still: another thread has yet to release it.
-    if giver.array is None or giver.counters is None:
+    if is_empty(giver) or giver.counters is None:
         giver._raise_disposed()
-    taker.array = giver.array
-    giver.array = None
+    taker.inlined = giver.inlined
+    giver.inlined.nbytes = 0
+    taker.stored = giver.stored
+    giver.stored = None
     taker.buffer = giver.buffer
     giver.buffer = NULL
-    if (<Buffer>taker.buffer).member == <PyObject*>giver:
+    if taker.buffer != NULL and (<Buffer>taker.buffer).member == <PyObject*>giver:
         (<Buffer>taker.buffer).member = <PyObject*>taker
     if giver.next_in_storage != NULL:
         _replace_in_ring(giver, taker)
@@ -165,11 +174,26 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     return 0
 
 
+cdef cnp.ndarray store(StorageReference x):
+    cdef cnp.ndarray array = array_with(&x.inlined)
+    cdef Buffer buffer = new_small_buffer(array)
+    if x.inlined.nbytes == 0:
+        return x.stored  # another thread was quicker
+    if is_counted(array):
+        uncount_small(x.inlined.nbytes, False)  # this runs in the pool's hook, which has counted the array
+    else:
+        buffer.is_counted_here = True
+    hand_on(&x.inlined)
+    lay(x, array, buffer)
+    return array
+
+
 # --- Rings --------------------------------------------------------------------------------------------------
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
     """Put `x` into the storage of `other`, behind it."""
+    global _joined
     cdef PyObject* here = <PyObject*>other
     if other.next_in_storage == NULL:
         other.next_in_storage = other.previous_in_storage = here
@@ -177,12 +201,15 @@ cdef void join_ring(StorageReference x, StorageReference other) noexcept:
     x.next_in_storage = other.next_in_storage
     (<StorageReference>x.next_in_storage).previous_in_storage = <PyObject*>x
     other.next_in_storage = <PyObject*>x
+    _joined += 1
 
 
 cdef void _leave_ring(StorageReference x) noexcept:
+    global _joined
     cdef PyObject* after = x.next_in_storage
     cdef PyObject* before = x.previous_in_storage
     x.next_in_storage = x.previous_in_storage = NULL
+    _joined -= 1
     if after == before:
         # Two were there: one is left, and needs no ring.
         (<StorageReference>after).next_in_storage = (<StorageReference>after).previous_in_storage = NULL
@@ -213,21 +240,23 @@ cdef bint is_expanded(cnp.ndarray array) noexcept:
     return False
 
 
-cdef Share claim_share(StorageReference x):
+cdef Share take_snapshot(StorageReference x):
     cdef Buffer buffer
-    if x.array is None:
+    cdef cnp.ndarray array = array_of(x)
+    if array is None:
         x._raise_disposed()
     buffer = <Buffer>x.buffer
     if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
-        return share_of(copy_array(x.array))
-    return new_share(buffer, x.array)
+        return share_of(copy_array(array))
+    return new_share(buffer, array)
 
 
-cdef Share claim_for_writing(StorageReference x):
-    """Return what `claim_share` does, for a tensor of its own: each element needs a place of its own."""
-    if x.array is None:
+cdef Share take_snapshot_to_write(StorageReference x):
+    """Return what `take_snapshot` does, for a tensor of its own: each element needs a place of its own."""
+    cdef cnp.ndarray array = array_of(x)
+    if array is None:
         x._raise_disposed()
-    return share_of(_in_c_order(x.array)) if is_expanded(x.array) else claim_share(x)
+    return share_of(_in_c_order(array)) if is_expanded(array) else take_snapshot(x)
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):
@@ -237,27 +266,27 @@ cdef cnp.ndarray _in_c_order(cnp.ndarray array):
     return out
 
 
-def claim_shared(StorageReference x not None) -> Share:
+def snapshot_share(StorageReference x not None) -> Share:
     """Return the values that `x` has now, as ``.array`` of what keeps them so."""
-    return claim_share(x)
+    return take_snapshot(x)
 
 
-def claim(StorageReference x not None) -> cnp.ndarray:
+def snapshot(StorageReference x not None) -> cnp.ndarray:
     """Return a read-only array with the values that `x` has now, whatever is written later.
 
     O(1), unless outsiders look at the memory: then it is a copy.
     """
-    return shared_array(claim_share(x))
+    return shared_array(take_snapshot(x))
 
 
-def claim_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``claim`` does, for all of the memory under `x` and its views.
+def snapshot_block(StorageReference x not None) -> cnp.ndarray:
+    """Return what ``snapshot`` does, for all of the memory under `x` and its views.
 
     In the layout of the block, or as bytes where it is a copy.
     """
     cdef Buffer buffer
     cdef cnp.ndarray block
-    if x.array is None:
+    if array_of(x) is None:
         x._raise_disposed()
     buffer = <Buffer>x.buffer
     if buffer.is_borrowed or buffer.exports > 0 or buffer.writers > 0:
@@ -278,14 +307,16 @@ def export(StorageReference x not None) -> cnp.ndarray:
     It stays valid when `x` is disposed. An expanded view is read-only, as NumPy has it.
     """
     cdef Buffer buffer
+    cdef cnp.ndarray array
     while True:
-        if x.array is None:
+        array = array_of(x)
+        if array is None:
             x._raise_disposed()
         buffer = <Buffer>x.buffer
         if buffer.sharers == 1 or buffer.is_borrowed:
             break
         _separate(x)
-    return exported(buffer, x.array, cnp.PyArray_ISWRITEABLE(x.array) and not is_expanded(x.array))
+    return exported(buffer, array, cnp.PyArray_ISWRITEABLE(array) and not is_expanded(array))
 
 
 # --- Writes -------------------------------------------------------------------------------------------------
@@ -293,17 +324,19 @@ def export(StorageReference x not None) -> cnp.ndarray:
 
 cdef Buffer begin_write(StorageReference x):
     cdef Buffer buffer
+    cdef cnp.ndarray array
     while True:
-        if x.array is None:
+        array = array_of(x)
+        if array is None:
             x._raise_disposed()
-        if is_expanded(x.array):
+        if is_expanded(array):
             raise RuntimeError(
-                f"can't write to this expanded view of shape {(<object>x.array).shape}: several of its "
+                f"can't write to this expanded view of shape {(<object>array).shape}: several of its "
                 "elements are one place in memory. Write to x.clone() instead, or to the tensor that was "
                 "expanded"
             )
         buffer = <Buffer>x.buffer
-        if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(x.array):
+        if buffer.sharers == 1 and cnp.PyArray_ISWRITEABLE(array):
             buffer.writers += 1
             buffer.epoch += 1
             return buffer
@@ -322,7 +355,7 @@ cdef int _separate(StorageReference x) except -1:
     cdef Buffer old = <Buffer>x.buffer
     cdef Buffer new
     cdef uint64_t epoch = old.epoch
-    cdef cnp.ndarray array = x.array
+    cdef cnp.ndarray array = x.stored
     cdef cnp.ndarray block
     cdef PyObject* each = <PyObject*>x
     cdef bint is_alone = x.next_in_storage == NULL
@@ -333,12 +366,12 @@ cdef int _separate(StorageReference x) except -1:
         block = empty((old.nbytes,), _uint8)
         _copy_block(old, block)
     new = new_buffer(block)
-    if x.array is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
+    if x.stored is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
         return 0
     # First all that may fail, then the exchange.
     arrays = [block] if is_alone else _moved_arrays(x, old, new)
     # To make arrays may run the collector, which may have ended some tensors of the ring.
-    if x.array is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
+    if x.stored is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
         return 0
     old.epoch += 1
     for moved in arrays:
@@ -359,7 +392,7 @@ cdef list _moved_arrays(StorageReference x, Buffer old, Buffer new):
     cdef PyObject* each = <PyObject*>x
     moved = []
     while True:
-        moved.append(_same_place((<StorageReference>each).array, old, new))
+        moved.append(_same_place((<StorageReference>each).stored, old, new))
         each = (<StorageReference>each).next_in_storage
         if each == <PyObject*>x or each == NULL:
             return moved
@@ -382,7 +415,7 @@ cdef void _exchange(PyObject* x, cnp.ndarray array, Buffer new) noexcept:
     new.member = x
     Py_INCREF(new)
     (<StorageReference>x).buffer = <PyObject*>new
-    (<StorageReference>x).array = array
+    (<StorageReference>x).stored = array
     Py_DECREF(<Buffer>before)
 
 
@@ -393,103 +426,10 @@ cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
     return 0
 
 
-@cython.final
-cdef class writing:
-    """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
-
-    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken
-    while the write is at work do not see it go on.
-    """
-
-    cdef StorageReference x
-    cdef Buffer buffer
-
-    def __init__(self, StorageReference x not None):
-        self.x = x
-
-    def __enter__(self) -> cnp.ndarray:
-        self.buffer = begin_write(self.x)
-        return self.x.array
-
-    def __exit__(self, *error):
-        cdef Buffer buffer = self.buffer
-        self.buffer = None
-        if buffer is not None:
-            end_write(buffer)
-
-    def __dealloc__(self):
-        # An interrupt may come between the entry and the block.
-        if self.buffer is not None:
-            end_write(self.buffer)
-
-
-@cython.final
-@cython.no_gc_clear  # A collector that took `buffers` would leave writes at work for good.
-cdef class writing_all:
-    """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
-
-    All memory that it takes is there before the block begins.
-    """
-
-    cdef list tensors
-    cdef list buffers
-
-    def __init__(self, tensors):
-        self.tensors = list(tensors)
-        self.buffers = []
-
-    def __enter__(self) -> list[cnp.ndarray]:
-        cdef list arrays = []
-        try:
-            for x in self.tensors:
-                self.buffers.append(begin_write(x))
-                # Read at once: while room is made for the others, another thread may dispose this one.
-                arrays.append((<StorageReference>x).array)
-        except BaseException:
-            self._end()
-            raise
-        return arrays
-
-    def __exit__(self, *error):
-        self._end()
-
-    def __dealloc__(self):
-        self._end()
-
-    cdef void _end(self) noexcept:
-        cdef list buffers = self.buffers
-        self.buffers = None
-        if buffers is not None:
-            for buffer in buffers:
-                end_write(<Buffer>buffer)
-
-
-cdef bint _is_alone(StorageReference x) noexcept:
-    cdef PyObject* buffer = x.buffer
-    return x.next_in_storage == NULL and buffer != NULL and not (<Buffer>buffer).is_borrowed
-
-
-def is_alone(StorageReference x not None) -> bool:
-    """Tell whether no other tensor or handle is on the storage of `x`, nor somebody else at its memory."""
-    return _is_alone(x)
-
-
-def are_packed_and_alone(list tensors not None) -> bool:
-    """Tell whether all `tensors` are alone, without gaps in C order, and of one dtype."""
-    cdef cnp.ndarray first = None
-    cdef StorageReference x
-    for x in tensors:
-        if x is None or not _is_alone(x) or not cnp.PyArray_IS_C_CONTIGUOUS(x.array):
-            return False
-        if first is None:
-            first = x.array
-        elif not cnp.PyArray_EquivArrTypes(first, x.array):
-            return False
-    return True
 
 
 cdef bint is_unshared(StorageReference x) noexcept:
-    cdef cnp.ndarray array = x.array
+    cdef cnp.ndarray array = x.stored
     cdef Buffer buffer
     if array is None or x.next_in_storage != NULL:
         return False
@@ -538,8 +478,9 @@ def history_group_of(StorageReference x not None) -> int:
 
 def join_storage(StorageReference x not None, StorageReference other not None, long group) -> None:
     """Move `x` to the storage of `other`, over whose block its array lies."""
+    cdef cnp.ndarray array = array_of(x)
     cdef Buffer buffer = other.buffer_or_null()
-    if buffer is None or not buffer.contains(x.array):
+    if buffer is None or array is None or not buffer.contains(array):
         raise ValueError("a tensor joins a storage over whose memory its array lies")
     x.let_go_of_memory()
     Py_INCREF(buffer)
@@ -553,14 +494,16 @@ def _holders():
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue
-        names = {type(x).__name__ for x in members_of(buffer)}
+        names = set()
+        for x in members_of(buffer):
+            names.add(type(x).__name__)
         if not names and (<Buffer>buffer).sharers > (<Buffer>buffer).shares:
             names.add("Tensor")
         if (<Buffer>buffer).shares:
             names.add("the graph")
         root = (<Buffer>buffer).root
-        shape = tuple([cnp.PyArray_DIM(root, i) for i in range(cnp.PyArray_NDIM(root))])
         is_pinned = (<Buffer>buffer).sharers == 0
+        shape = (<object>root).shape
         yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
 
 
@@ -568,7 +511,7 @@ list_holders_by(_holders)
 
 
 cdef int64_t _overhead() noexcept nogil:
-    return _references_alive * _sizeof_reference
+    return _references_alive * _sizeof_reference + _joined * array_overhead
 
 
 cdef int64_t _sizeof_reference = StorageReference.__basicsize__ + 16

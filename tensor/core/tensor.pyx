@@ -4,9 +4,12 @@ cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
 
 from scopes.core.disposable cimport hand_over_place, register_new, register_unowned
+from tensor.core.inline_values cimport take_values
 from tensor.core.storage cimport (
     StorageReference,
-    claim_for_writing,
+    array_of,
+    take_snapshot_to_write,
+    is_empty,
     join_ring,
     lay,
     move_storage,
@@ -44,7 +47,7 @@ cdef class TensorCore(StorageReference):
         self.dispose()
 
     def move_handle(self) -> Handle:
-        """Return the tensor's claim on its memory as a `Handle`, and leave the tensor empty.
+        """Return the tensor's reference to its memory as a `Handle`, and leave the tensor empty.
 
         Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its
         scope until something takes it (``DisposeScope.replace_with``).
@@ -58,7 +61,7 @@ cdef class TensorCore(StorageReference):
         (True, [1.0, 1.0])
         """
         cdef Handle handle = Handle.__new__(Handle)
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
         move_storage(self, handle, _MOVED)
         note_ended(self, _MOVED)
@@ -89,14 +92,14 @@ cdef class TensorCore(StorageReference):
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
         cdef Buffer buffer = new_buffer(array)
-        if self.array is None:  # also when making the buffer has run the collector
+        if is_empty(self):  # also when making the buffer has run the collector
             self._raise_disposed()
         self.let_go_of_memory()
         lay(self, array, buffer)
         self.forget_history()
 
     def _raise_if_disposed(self) -> None:
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
 
     def _raise_disposed(self):
@@ -121,7 +124,7 @@ cdef class TensorCore(StorageReference):
 
 
 cdef class Handle(StorageReference):
-    """A tensor's claim on its storage, between two tensors. Dropped unused, it gives the memory back.
+    """A tensor's reference to its storage, between two tensors. Dropped unused, it gives the memory back.
 
     Examples
     --------
@@ -138,7 +141,7 @@ cdef class Handle(StorageReference):
         raise TypeError("a Handle is not made by hand: write x.move_handle()")
 
     def _raise_if_disposed(self) -> None:
-        if self.array is None:
+        if is_empty(self):
             self._raise_disposed()
 
     def _raise_disposed(self):
@@ -158,15 +161,26 @@ def use_tensor_type(kind: type) -> None:
     tensor_type = <PyObject*>kind
 
 
-cdef inline TensorCore _new_tensor():
+cdef TensorCore new_tensor():
     # Tensor's own __new__ tells users what to write instead.
     return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>tensor_type, (), NULL)
 
 
 cpdef TensorCore wrap(cnp.ndarray array):
-    """Return a new tensor over the new `array`, counted and registered with the current scope."""
+    """Return a new tensor over the new `array`, counted and registered with the current scope.
+
+    A small one takes the values alone, and the array goes: nobody else may look at it.
+    """
+    cdef TensorCore x = new_tensor()
+    if not take_values(&x.inlined, array):
+        lay(x, array, new_buffer(array))
+    register_new(x)
+    return x
+
+
+cdef TensorCore wrap_stored(cnp.ndarray array):
     cdef Buffer buffer = new_buffer(array)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_new(x)
     return x
@@ -175,7 +189,7 @@ cpdef TensorCore wrap(cnp.ndarray array):
 cpdef TensorCore wrap_unowned(cnp.ndarray array):
     """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
     cdef Buffer buffer = new_buffer(array)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_unowned(x)
     return x
@@ -183,7 +197,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
 
 cpdef TensorCore wrap_share(Share share):
     """Return a new tensor with the values of `share`."""
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, share.array, share.buffer)
     register_new(x)
     return x
@@ -191,7 +205,7 @@ cpdef TensorCore wrap_share(Share share):
 
 cpdef TensorCore wrap_share_unowned(Share share):
     """Return what ``wrap_share`` does, owned by no scope."""
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, share.array, share.buffer)
     register_unowned(x)
     return x
@@ -215,29 +229,29 @@ def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
 
 cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
     cdef Buffer buffer = new_external(array, is_borrowed)
-    cdef TensorCore x = _new_tensor()
+    cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
     register_new(x)
     return x
 
 
-def wrap_claim(TensorCore x not None) -> TensorCore:
+def wrap_snapshot(TensorCore x not None) -> TensorCore:
     """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
-    return wrap_share(claim_for_writing(x))
+    return wrap_share(take_snapshot_to_write(x))
 
 
-def wrap_claim_unowned(TensorCore x not None) -> TensorCore:
-    """Return what ``wrap_claim`` does, owned by no scope."""
-    return wrap_share_unowned(claim_for_writing(x))
+def wrap_snapshot_unowned(TensorCore x not None) -> TensorCore:
+    """Return what ``wrap_snapshot`` does, owned by no scope."""
+    return wrap_share_unowned(take_snapshot_to_write(x))
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
     """Return a tensor over `out`, which NumPy found in `array`, that of `x`: a view, or a copy."""
-    cdef TensorCore y = _new_tensor()
+    cdef TensorCore y = new_tensor()
     cdef cnp.ndarray now
     cdef Buffer buffer
-    while x.array is not array:
-        now = x.array
+    while x.stored is not array:
+        now = x.stored
         if now is None:
             x._raise_disposed()
         # While NumPy looked, another thread's write moved `x` to memory of its own.
@@ -250,7 +264,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
         return wrap(out)
     Py_INCREF(buffer)
     y.buffer = x.buffer
-    y.array = out
+    y.stored = out
     y.history_group = x.history_group
     join_ring(y, x)
     register_new(y)
@@ -272,7 +286,8 @@ cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray
 def detached(TensorCore x not None) -> TensorCore:
     """Return a new leaf on the storage of `x`, with a history of its own."""
     global _last_group
-    cdef TensorCore y = view_of(x, x.array, x.array)
+    cdef cnp.ndarray array = array_of(x)
+    cdef TensorCore y = view_of(x, array, array)
     _last_group += 1
     y.history_group = _last_group
     return y
@@ -284,9 +299,9 @@ def detached(TensorCore x not None) -> TensorCore:
 def donate(TensorCore x not None) -> TensorCore:
     """Move all of `x`, and its place in its scope, to a new tensor whose memory the next op may use."""
     cdef TensorCore donated
-    if x.array is None:
+    if is_empty(x):
         x._raise_disposed()
-    donated = _new_tensor()
+    donated = new_tensor()
     move_storage(x, donated, "its memory was donated by donate()")
     donated.is_donated = True
     hand_over_place(x, donated)

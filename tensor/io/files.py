@@ -13,7 +13,7 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import shown
-from tensor.core.storage import claim
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
@@ -70,7 +70,8 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries = read_header(file, size, place)
-        if all(entry.end == entry.begin for entry in entries.values()):
+        sizes = [entry.end - entry.begin for entry in entries.values()]
+        if not any(sizes):
             return {name: _empty(entry) for name, entry in entries.items()}
         # Read-only: a private writable mapping would be charged against the machine's memory at once.
         mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
@@ -228,8 +229,8 @@ def _values(x: TensorCore) -> Array:
     if array is None:
         x._raise_disposed()
     buffer = x._buffer
-    # At what outsiders look they may write whenever they like; a claim would be a copy.
-    return array if buffer.is_borrowed or buffer.exports else claim(x)
+    # At what outsiders look they may write whenever they like; a snapshot would be a copy.
+    return array if buffer.is_borrowed or buffer.exports else snapshot(x)
 
 
 def _require_texts(metadata: object) -> None:

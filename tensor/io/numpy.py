@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array, require_supported
-from tensor.core.storage import claim, export, writing
+from tensor.core.storage import export, snapshot
 from tensor.core.tensor import TensorCore, wrap
+from tensor.core.writing import writing
 from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of
@@ -101,7 +102,7 @@ def _as_operand(x: object) -> object:
 
 
 def _values(x: Any) -> Any:
-    return claim(x) if isinstance(x, TensorCore) else x
+    return snapshot(x) if isinstance(x, TensorCore) else x
 
 
 def _plain_arguments(x: Any) -> Any:

@@ -19,8 +19,8 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
-from tensor.core.storage import claim, claim_block, on_same_storage
-from tensor.core.tensor import TensorCore, view_of, wrap, wrap_claim, wrap_claim_unowned
+from tensor.core.storage import on_same_storage, snapshot, snapshot_block
+from tensor.core.tensor import TensorCore, view_of, wrap, wrap_snapshot, wrap_snapshot_unowned
 from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 
@@ -57,12 +57,12 @@ class Pickling(TensorCore):
                 f"only leaves can be copied by deepcopy(), and this tensor was computed by {node.name()}: "
                 "use x.clone(), which keeps its history, or copy x.detach()"
             )
-        copied = memo[id(self)] = wrap_claim(self)
+        copied = memo[id(self)] = wrap_snapshot(self)
         if node is not None:
             become_leaf(copied)
             gradient = self._grad
             if gradient is not None and not gradient.is_invalid:
-                copied._grad = wrap_claim_unowned(gradient)
+                copied._grad = wrap_snapshot_unowned(gradient)
         return copied  # type: ignore[return-value]  # subclasses bring their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -71,7 +71,7 @@ class Pickling(TensorCore):
             self._raise_disposed()
         buffer = self._buffer
         if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
-            return _rebuilt, (claim(self), requires_grad)
+            return _rebuilt, (snapshot(self), requires_grad)
         offset = _address(array) - _address(buffer.root)
         # One block object in a pickle, whose memo finds it again: what shared memory shares it afterwards.
         block = _block_of(self)
@@ -95,7 +95,7 @@ class Block:
 
     def __reduce__(self) -> tuple[Callable[..., Block], tuple[Array]]:
         # As bytes in the order of memory, in which strides and offsets stay what they are.
-        memory = self.memory if self.tensor is None else claim_block(self.tensor)
+        memory = self.memory if self.tensor is None else snapshot_block(self.tensor)
         if memory is None:
             raise ValueError("a block without memory can't be pickled")
         return _block, (memory.ravel(order="K").view(np.uint8),)

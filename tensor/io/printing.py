@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 _PLAIN = (bool_, int64, float32, complex64)
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """How tensors are printed; see `set_printoptions`."""
 
     precision: int = 4
@@ -84,7 +82,7 @@ def set_printoptions(
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is a number of at least 0, not {value}")
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    _options[0] = replace(start, sci_mode=sci_mode, **changes)
+    _options[0] = start._replace(sci_mode=sci_mode, **changes)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -96,7 +94,7 @@ def get_printoptions() -> dict[str, Any]:
     >>> tensor.get_printoptions()["precision"]
     4
     """
-    return {field.name: getattr(_options[0], field.name) for field in fields(PrintOptions)}
+    return _options[0]._asdict()
 
 
 class Printing(TensorCore):
@@ -218,7 +216,12 @@ class _Column:
 
 
 def _nested(
-    array: Array, indent: int, options: PrintOptions, is_summary: bool, write: Callable[[Any], str], room: int
+    array: Array,
+    indent: int,
+    options: PrintOptions,
+    is_summary: bool,
+    write: Callable[[Any], str],
+    width: int,
 ) -> str:
     if array.ndim == 0:
         return write(array.item())
@@ -230,11 +233,11 @@ def _nested(
         items = [write(value) for value in starts.tolist()]
         if is_cut:
             items += [" ..." if edge else "...", *map(write, ends.tolist())]
-        in_line = max(1, (options.linewidth - indent) // room)
+        in_line = max(1, (options.linewidth - indent) // width)
         lines = [", ".join(items[i : i + in_line]) for i in range(0, len(items), in_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = [_nested(part, indent + 1, options, is_summary, write, room) for part in starts]
+    parts = [_nested(part, indent + 1, options, is_summary, write, width) for part in starts]
     if is_cut:
-        parts += ["...", *(_nested(part, indent + 1, options, is_summary, write, room) for part in ends)]
+        parts += ["...", *(_nested(part, indent + 1, options, is_summary, write, width) for part in ends)]
     between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
     return "[" + between.join(parts) + "]"

@@ -7,7 +7,6 @@ https://github.com/huggingface/safetensors.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from operator import attrgetter
@@ -92,6 +91,8 @@ class Entry(NamedTuple):
 
 def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> tuple[bytes, list[str]]:
     """Return a file's bytes up to the first tensor, and the names in the order in which they follow."""
+    import json  # here, as below: `import tensor` is 1% quicker without
+
     names = sorted(arrays, key=lambda name: (_RANKS[arrays[name].dtype.newbyteorder("=")], name))
     header: dict[str, object] = {} if metadata is None else {METADATA: dict(sorted(metadata.items()))}
     end = 0
@@ -126,6 +127,8 @@ def read_header(file: BinaryIO, size: int, path: Path) -> dict[str, Entry]:
 
 
 def _entries_of(file: BinaryIO, size: int) -> dict[str, Entry]:
+    import json
+
     if size < LENGTH_BYTES:
         _fail(f"expected at least {LENGTH_BYTES} bytes (the header's length), found {size} in the whole file")
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -145,7 +148,7 @@ def _entries_of(file: BinaryIO, size: int) -> dict[str, Entry]:
         _fail(f"expected a header of {length:,} bytes, found {len(raw):,}: the file shrank while it was read")
     start = LENGTH_BYTES + length
     try:
-        header = _decoder.decode(raw.decode())
+        header = json.loads(raw.decode())
         if _has_each_key_once(header, raw):
             return _checked(header, start, size)
     except (ValueError, RecursionError):
@@ -174,8 +177,12 @@ def _fail(what: str) -> NoReturn:
 
 
 def _parse(raw: bytes) -> dict[str, object]:
+    import json
+
     try:
-        header = _careful_decoder.decode(raw.decode())
+        header = json.loads(
+            raw.decode(), object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant
+        )
     except UnicodeDecodeError as error:
         _fail(f"expected a header in UTF-8, found the byte 0x{raw[error.start]:02x} at {error.start}")
     except json.JSONDecodeError as error:
@@ -204,10 +211,6 @@ def _integer(digits: str) -> int:
 
 def _constant(name: str) -> NoReturn:
     _fail(f"expected JSON in the header, found {name}")
-
-
-_decoder = json.JSONDecoder()
-_careful_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant)
 
 
 def _check_metadata(value: object) -> None:

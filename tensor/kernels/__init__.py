@@ -2,20 +2,42 @@
 
 Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing
 of overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as
-derivatives see it. ``in_pieces`` computes on several threads.
+derivatives see it.
 """
 
+from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
+from tensor.kernels.normalization import (
+    as_one_dtype,
+    blend,
+    inverses_of,
+    moments_of_channels,
+    normalize_channels,
+    normalize_channels_backward,
+    normalize_rows,
+    normalize_rows_backward,
+)
+from tensor.kernels.softmax import mean_cross_entropy
 from tensor.kernels.special import relu_of, sigmoid
-from tensor.kernels.threads import in_pieces
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "affine_by_bias",
+    "affine_by_input",
+    "affine_by_weight",
+    "as_one_dtype",
+    "blend",
     "copy",
     "empty",
     "in_kernels",
-    "in_pieces",
+    "inverses_of",
+    "mean_cross_entropy",
+    "moments_of_channels",
+    "normalize_channels",
+    "normalize_channels_backward",
+    "normalize_rows",
+    "normalize_rows_backward",
     "relu_of",
     "run_kernel",
     "sigmoid",

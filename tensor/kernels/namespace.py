@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels.power import power
-from tensor.kernels.scatter_add import spread
+from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
+from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
+from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.kernels.elementwise import SlopeKernel
+
+# In one pass, for float32 and float64: the gradient times a slope that one array tells.
+_SLOPES: dict[str, SlopeKernel] = {
+    "cube": powers.cube_slope,
+    "erf": gaussian.erf_slope,
+    "gelu": gaussian.gelu_slope,
+    "gelu_by_tanh": gaussian.gelu_by_tanh_slope,
+    "logsigmoid": exponentials.logsigmoid_slope,
+    "sigmoid": exponentials.sigmoid_slope,
+    "silu": exponentials.silu_slope,
+    "softplus": exponentials.softplus_slope,
+    "tanh": exponentials.tanh_slope,
+}
 
 
 class Namespace:
@@ -25,17 +44,52 @@ class Namespace:
         setattr(self, name, found)
         return found
 
-    spread = staticmethod(spread)
+    add = arithmetic.add
+    divide: Any = arithmetic.divide
+    erf = staticmethod(special.erf)
+    exp = exponentials.exp
+    log = exponentials.log
+    multiply: Any = arithmetic.multiply
+    negative = arithmetic.negative
+    sigmoid = staticmethod(special.sigmoid)
+    sqrt = arithmetic.sqrt
+    square = arithmetic.square
+    subtract = arithmetic.subtract
+    tanh = exponentials.tanh
+    cross_entropy_backward = staticmethod(cross_entropy_backward)
+    log_softmax_backward = staticmethod(log_softmax_backward)
+    softmax_backward = staticmethod(softmax_backward)
+    scatter_add = staticmethod(scatter_add)
     keep_where = staticmethod(keep_where)
-    pow = staticmethod(power)
+    pow = powers.power
     where = staticmethod(where)
     where_nonzero = staticmethod(where_nonzero)
+
+    def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
+        """Return the gradient times the slope called `name`: ``formula(xp, g, x)``, in one pass if it can."""
+        found = _SLOPES[name](g, x)
+        return formula(self, g, x) if found is None else found
+
+    def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
+        """Return g * (number * x), the conjugate of the second where it is complex."""
+        found = powers.product_with_number(g, x, number) if type(number) in (int, float) else None
+        return g * np.conj(number * x) if found is None else found
 
 
 class Overwriting(Namespace):
     """The same, for functions whose first argument, a gradient, nobody will need any more."""
 
+    divide = arithmetic.divide.over
+    multiply = arithmetic.multiply.over
     where_nonzero = staticmethod(overwrite_where_nonzero)
+
+    def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
+        found = _SLOPES[name].over(g, x)
+        return formula(self, g, x) if found is None else found
+
+    def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
+        found = powers.product_with_number.over(g, x, number) if type(number) in (int, float) else None
+        return g * np.conj(number * x) if found is None else found
 
 
 xp = Namespace()

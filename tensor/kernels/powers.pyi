@@ -1,5 +1,12 @@
-import numpy as np
+from typing import Any, final
 
-integer_power: np.ufunc
+from tensor._dtypes import Array
+from tensor.kernels.elementwise import SlopeKernel
 
-def whole_exponent(x: object, n: object) -> int | None: ...
+@final
+class PowerKernel:
+    def __call__(self, x: Any, n: Any, out: Array | None = None) -> Any: ...
+
+power: PowerKernel
+cube_slope: SlopeKernel
+product_with_number: SlopeKernel

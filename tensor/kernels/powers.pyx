@@ -1,260 +1,111 @@
-# cython: cdivision=True
-"""Integer powers of floats, by products.
+"""Powers of float32 and float64 by one number: whole ones by products, half ones by roots.
 
 ``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than
-one.
+one. Squares and cubes are ``x * x`` and ``x * x * x`` to the bit, and the powers 0.5, 1.5 and -0.5 are roots,
+a product and a reciprocal of one: their errors are below 1.5 ulp. Other whole exponents from -64 to 64: at
+most 0.51 ulp for float32 and 1 ulp for float64, 1.5 ulp where the result is subnormal. x**0 is 1 for every x,
+and nan, infinities and signed zeros are as in IEEE 754 (``pow``); x**0.5 is a square root.
 """
 
-from libc.math cimport INFINITY, fabs
-from libc.stdint cimport uint64_t
-
+cimport cython
 cimport numpy as cnp
 
-cnp.import_array()
-cnp.import_ufunc()
+from tensor.kernels.elementwise cimport (
+    CHEAP,
+    DEAR,
+    Loop,
+    Loops,
+    Operands,
+    is_plain,
+    may_write,
+    new_like,
+    run_loop,
+    slope_kernel,
+)
+from tensor.kernels.simd cimport simd_level
 
-cdef extern from "<fenv.h>" nogil:
-    int FE_ALL_EXCEPT
-    int feclearexcept(int) noexcept
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/powers.h" namespace "disposescope::kernels" nogil:
+    struct Powers:
+        Loops whole
+        Loops cube, half, three_halves, minus_half
+        Loops cube_slope, product_with_number
+    const Powers* powers_kernels_of(int level)
+
+cdef const Powers* _loops = powers_kernels_of(simd_level)
 
 # Errors of more products than this would show, and nobody writes higher powers.
 cdef enum:
     MOST = 64
 
-# So many elements at a time, in arrays on the stack: all loops below run over the first-level cache, and each
-# is simple enough for the compiler to vectorise.
-cdef enum:
-    BLOCK = 256
 
-
-cdef inline uint64_t magnitude(cnp.npy_int64 n) noexcept nogil:
-    return <uint64_t> n if n >= 0 else 0 - <uint64_t> n
-
-
-cdef inline uint64_t highest_bit(uint64_t n) noexcept nogil:
-    cdef uint64_t bit = 1
-    while n >> 1 >= bit:
-        bit <<= 1
-    return bit
-
-
-cdef inline double high_half(double x) noexcept nogil:
-    """The upper 26 bits of `x` (Veltkamp), so that a product of two halves is exact."""
-    cdef double scaled = 134217729.0 * x
-    return scaled - (scaled - x)
-
-
-cdef inline double error_of_product(double a, double b, double product) noexcept nogil:
-    """Return a * b - product, exactly (Dekker); 0 where a part overflows."""
-    cdef double a1 = high_half(a), b1 = high_half(b)
-    cdef double a2 = a - a1, b2 = b - b1
-    cdef double error = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
-    return error if fabs(error) < INFINITY else 0.0
-
-
-cdef inline double finite_or_zero(double x) noexcept nogil:
-    return x if fabs(x) < INFINITY else 0.0
-
-
-cdef void power_of_floats(double* x, Py_ssize_t size, cnp.npy_int64 n) noexcept nogil:
-    """Replace `x` by x**n, for floats in doubles: their 29 bits more hold the errors of 64 products."""
-    cdef double power[BLOCK]
-    cdef Py_ssize_t i
-    cdef uint64_t m = magnitude(n), bit = highest_bit(m)
-    for i in range(size):
-        power[i] = x[i]
-    while bit > 1:
-        bit >>= 1
-        if m & bit:
-            for i in range(size):
-                power[i] = power[i] * power[i] * x[i]
-        else:
-            for i in range(size):
-                power[i] = power[i] * power[i]
-    if n < 0:
-        for i in range(size):
-            x[i] = 1.0 / power[i]
-    elif n > 0:
-        for i in range(size):
-            x[i] = power[i]
+cdef bint _find(double n, Loops* loops, Py_ssize_t* bytes_in_piece) noexcept:
+    """Find the loops for the exponent `n`; False where NumPy is asked: it is as quick at -1, 0, 1 and 2."""
+    bytes_in_piece[0] = CHEAP
+    if n == 3.0:
+        loops[0] = _loops.cube
+    elif n == 0.5:
+        loops[0] = _loops.half
+    elif n == 1.5:
+        loops[0] = _loops.three_halves
+    elif n == -0.5:
+        loops[0] = _loops.minus_half
+    elif -MOST <= n <= MOST and n == <double> <int> n and not -1 <= n <= 2:
+        loops[0] = _loops.whole
+        bytes_in_piece[0] = DEAR
     else:
-        for i in range(size):
-            x[i] = 1.0
+        return False
+    return True
 
 
-cdef void multiply(double* high, double* low, double* by, double* by_low, Py_ssize_t size) noexcept nogil:
-    """Multiply the unevaluated sums high + low by those of by + by_low, which may be the same arrays."""
-    cdef double product, error
-    cdef Py_ssize_t i
-    for i in range(size):
-        product = high[i] * by[i]
-        error = finite_or_zero(high[i] * by_low[i] + low[i] * by[i])
-        error = error + error_of_product(high[i], by[i], product)
-        # A sum with 0 would lose the sign of -0.
-        high[i] = product + error if error != 0.0 else product
-        low[i] = finite_or_zero(error - (high[i] - product))
-
-
-cdef void power_of_doubles(double* x, Py_ssize_t size, cnp.npy_int64 n) noexcept nogil:
-    """Replace `x` by x**n, with the rounding errors carried along: after 64 products they would be 32 ulp."""
-    cdef double base[BLOCK]
-    cdef double base_low[BLOCK]
-    cdef double low[BLOCK]
-    cdef double product
-    cdef Py_ssize_t i
-    cdef uint64_t m = magnitude(n), bit = highest_bit(m)
-    if n == 0:
-        for i in range(size):
-            x[i] = 1.0
-        return
-    if n < 0:
-        # The power of the reciprocal, not the reciprocal of the power, which overflows sooner.
-        for i in range(size):
-            base[i] = 1.0 / x[i]
-            product = base[i] * x[i]
-            base_low[i] = finite_or_zero(
-                ((1.0 - product) - error_of_product(base[i], x[i], product)) * base[i]
-            )
-    else:
-        for i in range(size):
-            base[i] = x[i]
-            base_low[i] = 0.0
-    for i in range(size):
-        x[i] = base[i]
-        low[i] = base_low[i]
-    while bit > 1:
-        bit >>= 1
-        multiply(x, low, x, low, size)
-        if m & bit:
-            multiply(x, low, base, base_low, size)
-
-
-ctypedef fused real:
-    float
-    double
-
-
-cdef inline void square_or_cube(
-    char* x, Py_ssize_t step, char* out, Py_ssize_t out_step, Py_ssize_t size, bint is_cube, real* _
-) noexcept nogil:
-    """Squares and cubes, in one pass. Each branch has one loop that is vectorised."""
-    cdef real value
-    cdef Py_ssize_t i
-    if step == sizeof(real) and out_step == sizeof(real):
-        if is_cube:
-            for i in range(size):
-                value = (<real*> x)[i]
-                (<real*> out)[i] = value * value * value
-        else:
-            for i in range(size):
-                value = (<real*> x)[i]
-                (<real*> out)[i] = value * value
-    else:
-        for i in range(size):
-            value = (<real*> (x + i * step))[0]
-            (<real*> (out + i * out_step))[0] = value * value * value if is_cube else value * value
-
-
-cdef inline void loop(
-    char** args, const cnp.npy_intp* dimensions, const cnp.npy_intp* strides, real* _
-) noexcept nogil:
-    cdef double block[BLOCK]
-    cdef char* x = args[0]
-    cdef char* n = args[1]
-    cdef char* out = args[2]
-    cdef Py_ssize_t step = strides[0], out_step = strides[2], left = dimensions[0], size, i
-    cdef cnp.npy_int64 exponent
-    while left > 0:
-        exponent = (<cnp.npy_int64*> n)[0]
-        if strides[1] == 0 and (exponent == 2 or exponent == 3):
-            square_or_cube[real](x, step, out, out_step, left, exponent == 3, NULL)
-            break
-        # One exponent for all is the rule; else each element goes alone.
-        size = min(left, BLOCK) if strides[1] == 0 else 1
-        if step == sizeof(real):
-            for i in range(size):
-                block[i] = (<real*> x)[i]
-        else:
-            for i in range(size):
-                block[i] = (<real*> (x + i * step))[0]
-        if real is float:
-            power_of_floats(block, size, exponent)
-        else:
-            power_of_doubles(block, size, exponent)
-        if out_step == sizeof(real):
-            for i in range(size):
-                (<real*> out)[i] = <real> block[i]
-        else:
-            for i in range(size):
-                (<real*> (out + i * out_step))[0] = <real> block[i]
-        x += size * step
-        n += size * strides[1]
-        out += size * out_step
-        left -= size
-    # NumPy would warn of what happens inside: of a difference of infinities, say, that is then left out.
-    feclearexcept(FE_ALL_EXCEPT)
-
-
-cdef void float_loop(
-    char** args, const cnp.npy_intp* dimensions, const cnp.npy_intp* strides, void* data
-) noexcept nogil:
-    loop[float](args, dimensions, strides, NULL)
-
-
-cdef void double_loop(
-    char** args, const cnp.npy_intp* dimensions, const cnp.npy_intp* strides, void* data
-) noexcept nogil:
-    loop[double](args, dimensions, strides, NULL)
-
-
-# NumPy keeps these, not copies of them.
-cdef cnp.PyUFuncGenericFunction loops[2]
-cdef void* no_data[2]
-cdef char types[6]
-loops[0] = <cnp.PyUFuncGenericFunction> float_loop
-loops[1] = <cnp.PyUFuncGenericFunction> double_loop
-no_data[0] = no_data[1] = NULL
-types[:] = [cnp.NPY_FLOAT, cnp.NPY_INT64, cnp.NPY_FLOAT, cnp.NPY_DOUBLE, cnp.NPY_INT64, cnp.NPY_DOUBLE]
-
-cdef const char* doc = b"""Return `x` to the integer power `n`: float32 and float64, elementwise.
-
-A ufunc: operands broadcast, and `out`, `where` and operands that overlap are NumPy's. It never warns.
-
-With one exponent for all, x**2 and x**3 are ``x * x`` and ``x * x * x`` to the bit (the cube's error is below
-1.5 ulp). For other exponents from -64 to 64 the error is at most 0.51 ulp for float32 and 1 ulp for float64,
-1.5 ulp where the result is subnormal. What is beyond the range becomes 0 or infinity, x**0 is 1 for every x,
-and nan, infinities and signed zeros are as in IEEE 754 (``pown``).
-
->>> import numpy as np
->>> integer_power(np.array([-2.0, 0.5]), 3).tolist()
-[-8.0, 0.125]
->>> integer_power(np.float32(-2.0), -2).item()
-0.25
-"""
-
-integer_power = cnp.PyUFunc_FromFuncAndData(
-    loops, no_data, types, 2, 2, 1, cnp.PyUFunc_None, "integer_power", doc, 0
-)
-
-# Examples of what is no function are found here.
-__test__ = {"integer_power": integer_power.__doc__}
-
-
-def whole_exponent(x, n):
-    """Return the int to give to `integer_power` when it is to compute ``x ** n``, else None.
-
-    It is for float32 and float64 arrays and a Python number from -64 to 64 without a fraction. NumPy itself
-    is as quick at the powers -1, 0, 1 and 2.
+@cython.final
+cdef class PowerKernel:
+    """Return ``x ** n`` of an array and a number: ``power(x, n)`` and ``power(x, n, out)``.
 
     >>> import numpy as np
-    >>> whole_exponent(np.ones(3), 5.0)
-    5
-    >>> whole_exponent(np.ones(3), 0.5)
+    >>> power(np.array([-2.0, 0.5]), 3).tolist()
+    [-8.0, 0.125]
+    >>> power(np.array([4.0, 9.0]), 0.5).tolist()
+    [2.0, 3.0]
     """
-    cdef long exponent
-    if type(x) is not cnp.ndarray or (type(n) is not int and type(n) is not float):
-        return None
-    if cnp.PyArray_TYPE(<cnp.ndarray> x) not in (cnp.NPY_FLOAT, cnp.NPY_DOUBLE) or not -MOST <= n <= MOST:
-        return None
-    exponent = <long> n
-    return None if exponent != n or -1 <= exponent <= 2 else exponent
+
+    def __call__(self, x, n, out=None):
+        result = self.run(x, n, out)
+        if result is not None:
+            return result
+        # The operator, unlike the ufunc, takes a product for a square.
+        return x**n if out is None else np.power(x, n, out=out)
+
+    cdef cnp.ndarray run(self, object x, object n, cnp.ndarray out):
+        cdef Operands operands
+        cdef Loops loops
+        cdef Loop loop
+        cdef Py_ssize_t nbytes
+        cdef cnp.ndarray target = out
+        if (type(n) is not int and type(n) is not float) or not -MOST <= n <= MOST:
+            return None
+        if type(x) is not cnp.ndarray:
+            return None
+        if x.dtype.char not in "fd" or not _find(n, &loops, &nbytes):
+            return None
+        if not is_plain(x):
+            x = np.array(x, x.dtype.newbyteorder("="), order="C")  # a copy is little beside NumPy's power
+        if out is None or not may_write(out, <cnp.ndarray> x, None):
+            target = new_like(<cnp.ndarray> x)
+        operands.a = cnp.PyArray_DATA(<cnp.ndarray> x)
+        operands.out = cnp.PyArray_DATA(target)
+        operands.number = n
+        loop = loops.of_floats if cnp.PyArray_TYPE(target) == cnp.NPY_FLOAT else loops.of_doubles
+        run_loop(loop, &operands, cnp.PyArray_SIZE(target), nbytes // cnp.PyArray_ITEMSIZE(target))
+        if out is None or out is target:
+            return target
+        np.copyto(out, target, casting="same_kind")
+        return out
+
+
+power = PowerKernel()
+cube_slope = slope_kernel(_loops.cube_slope, CHEAP)
+product_with_number = slope_kernel(_loops.product_with_number, CHEAP)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 2048
 
 
-def spread(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+def scatter_add(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Return zeros of `shape` with `values` added at `key`, which may name an element more than once."""
     whole = zeros(shape, values.dtype)
     if not any(part.dtype.kind != "b" for part in key if hasattr(part, "dtype")):

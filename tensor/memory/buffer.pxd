@@ -2,7 +2,7 @@
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 
 cdef class Buffer:
@@ -42,16 +42,18 @@ cdef class Buffer:
 
 
 cdef class Share:
-    # A claim on the values of a buffer: as long as it lives, a writer copies first.
+    # A snapshot of the values of a buffer: as long as it lives, a writer copies first.
     cdef readonly Buffer buffer
-    # The values that are claimed: an array over the buffer.
+    # The values: an array over the buffer.
     cdef readonly cnp.ndarray array
 
 
 # Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the
 # limit.
 cdef Buffer new_buffer(cnp.ndarray array)
-# The same for memory of others, which an `External` counts; `is_borrowed`: they may write to it.
+# The buffer under `array`, new and small; who counts its bytes is the caller's matter.
+cdef Buffer new_small_buffer(cnp.ndarray array)
+# As `new_buffer` for memory of others, which an `External` counts; `is_borrowed`: they may write to it.
 cdef Buffer new_external(cnp.ndarray array, bint is_borrowed)
 cdef Share new_share(Buffer buffer, cnp.ndarray array)
 # The array that owns the memory of `array`, or the last one before somebody else's.
@@ -62,6 +64,8 @@ cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base)
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 # A new array over the memory of `array` for outsiders, by which the buffer is pinned.
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable)
+# The bytes that an array takes beside its data.
+cdef int64_t array_overhead
 # A new read-only array over the memory of `array` that holds a share of its values.
 cdef cnp.ndarray shared_array(Share share)
 

@@ -14,9 +14,12 @@ So of ``sharers > 1`` and ``exports > 0 or writers > 0`` at most one holds.
 cimport cython
 cimport numpy as cnp
 from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
 
 from tensor.memory cimport allocator
-from tensor.memory.allocator cimport count_small, is_counted, pin, uncount_small
+from tensor.memory.allocator cimport count_small, is_counted, pin, report_overhead_by, uncount_small
+
+import numpy as np
 
 from tensor.memory.limits import out_of_memory
 
@@ -68,6 +71,9 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
 # Bytes from which on a buffer is listed for reports of who holds memory.
 cdef Py_ssize_t _LISTED = 1 << 14
 cdef PyObject* _newest = NULL
+# What objects take is counted by their number.
+cdef int64_t _buffers_alive = 0
+cdef int64_t _shares_alive = 0
 
 
 @cython.final
@@ -75,6 +81,10 @@ cdef PyObject* _newest = NULL
 @cython.freelist(256)
 cdef class Buffer:
     """A block of memory that is counted once, however many tensors look at it."""
+
+    def __cinit__(self):
+        global _buffers_alive
+        _buffers_alive += 1
 
     cdef void retain(self) noexcept:
         """Count one more who relies on the values."""
@@ -95,7 +105,8 @@ cdef class Buffer:
         return root_of(array) is self.root
 
     def __dealloc__(self):
-        global _newest
+        global _newest, _buffers_alive
+        _buffers_alive -= 1
         if self.older != NULL:
             (<Buffer>self.older).newer = self.newer
         if self.newer != NULL:
@@ -113,7 +124,7 @@ cdef Buffer new_buffer(cnp.ndarray array):
     cdef object base = cnp.get_array_base(root)
     cdef Buffer buffer
     if isinstance(base, Share):
-        return (<Share>base).buffer  # `array` came by a claim: it is counted already
+        return (<Share>base).buffer  # `array` came by a snapshot: it is counted already
     buffer = Buffer.__new__(Buffer)
     buffer.root = root
     _measure(buffer)
@@ -123,6 +134,14 @@ cdef Buffer new_buffer(cnp.ndarray array):
         buffer.is_counted_here = True
     if buffer.nbytes >= _LISTED:
         _list(buffer)
+    return buffer
+
+
+cdef Buffer new_small_buffer(cnp.ndarray array):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    buffer.root = array
+    buffer.data = <char*>cnp.PyArray_DATA(array)
+    buffer.nbytes = cnp.PyArray_NBYTES(array)
     return buffer
 
 
@@ -180,9 +199,15 @@ def listed_buffers() -> list[Buffer]:
 @cython.no_gc
 @cython.freelist(256)
 cdef class Share:
-    """A claim on the values of a buffer, for as long as it lives."""
+    """A snapshot of the values of a buffer, for as long as it lives."""
+
+    def __cinit__(self):
+        global _shares_alive
+        _shares_alive += 1
 
     def __dealloc__(self):
+        global _shares_alive
+        _shares_alive -= 1
         if self.buffer is not None:
             self.buffer.shares -= 1
             self.buffer.release()
@@ -271,3 +296,16 @@ cdef cnp.ndarray root_of(cnp.ndarray array):
 def owner_of(array: cnp.ndarray) -> cnp.ndarray:
     """Return the array that owns the memory of `array`, or the last one before somebody else's."""
     return root_of(array)
+
+
+# An array object, and the block in which it has its shape and strides.
+cdef int64_t array_overhead = np.ndarray.__basicsize__ + 32
+cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead
+cdef int64_t _share_overhead = Share.__basicsize__
+
+
+cdef int64_t _overhead() noexcept nogil:
+    return _buffers_alive * _buffer_overhead + _shares_alive * _share_overhead
+
+
+report_overhead_by(_overhead)

@@ -17,7 +17,7 @@ cdef PyObject* _newest = NULL
 # No collector sees through arrays: a cycle through this is broken at the end of the program alone.
 @cython.no_gc
 cdef class External:
-    """Memory of others: the base of an array over it, so that the last array over it ends the loan.
+    """Memory of others: the base of an array over it, so that the last array over it ends the export.
 
     Then, in this order: what keeps the memory is let go, the bytes are borrowed no more, and `on_release` is
     called, which may close what they came from.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes
@@ -21,18 +20,17 @@ class Held(NamedTuple):
     by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """Buffers of one shape and dtype."""
 
-    count: int
+    buffer_count: int
     kind: str
     nbytes: int
     by: tuple[str, ...]
 
     def __str__(self) -> str:
         held_by = f" (held by {', '.join(self.by)})" if self.by else ""
-        return f"{self.count} x {self.kind}, {format_bytes(self.nbytes)}{held_by}"
+        return f"{self.buffer_count} x {self.kind}, {format_bytes(self.nbytes)}{held_by}"
 
 
 _listings: list[Callable[[], Iterable[Held]]] = []

@@ -76,7 +76,7 @@ def out_of_memory(asked: int = 0) -> OutOfMemoryError:
 def _largest_holders() -> Iterator[str]:
     found, count, nbytes = holdings()
     yield from map(str, found[:5])
-    count += sum(holding.count for holding in found[5:])
+    count += sum(holding.buffer_count for holding in found[5:])
     nbytes += sum(holding.nbytes for holding in found[5:])
     if count and nbytes:
         yield f"{count} smaller buffer{'s' * (count > 1)}, {format_bytes(nbytes)}"

@@ -235,7 +235,7 @@ def report() -> str:
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
     found, count, nbytes = holdings()
-    lines += _listed("held", [(each.nbytes, each.count, _with_holders(each)) for each in found])
+    lines += _listed("held", [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found])
     if count:
         lines.append(f"held: {format_bytes(nbytes)} in {count} smaller buffer{'s' * (count > 1)}")
     lines += _listed("cached", [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import shown
-from tensor.kernels import special
+from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, operand
+from tensor.ops.dispatch import UnaryOp, apply, operand
 from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
-_ROOT_2 = math.sqrt(2)
-_ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+_silu = UnaryOp(RULES["silu"], special.silu, exponentials.silu)
+_gelu = UnaryOp(RULES["gelu"], special.gelu, gaussian.gelu)
+_gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, gaussian.gelu_by_tanh)
 
 
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
@@ -60,7 +61,7 @@ def silu(x: Any, /) -> Tensor:
     >>> tensor.silu(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-    return apply(RULES["silu"], lambda a: special.silu(_real("silu", a)), (x,))
+    return _silu(x)
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -98,8 +99,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
-    rule = RULES["gelu" if approximate == "none" else "gelu_by_tanh"]
-    return apply(rule, _gelu if approximate == "none" else _gelu_by_tanh, (x,))
+    return _gelu(x) if approximate == "none" else _gelu_by_tanh(x)
 
 
 def _values(name: str, x: object) -> Array:
@@ -138,15 +138,3 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
 def _straight_from(x: Array) -> float:
     """Return from where on the softplus of `x` is `x` itself, within the precision of its dtype."""
     return -math.log(np.finfo(x.dtype).eps / 4)
-
-
-def _gelu(x: Any) -> Any:
-    x = _real("gelu", x)
-    return x * (0.5 * (special.erf(x * (1 / _ROOT_2)) + 1))
-
-
-def _gelu_by_tanh(x: Any) -> Any:
-    # Powers may overflow where the result has long been `x` or 0.
-    x = _real("gelu", x)
-    gate = np.tanh(x * (_ROOT_2_OVER_PI + _ROOT_2_OVER_PI * 0.044715 * (x * x))) + 1
-    return x * (0.5 * gate)

@@ -3,21 +3,28 @@
 cimport numpy as cnp
 
 from tensor.core.tensor cimport TensorCore
+from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
+from tensor.ops.inline_arithmetic cimport Arithmetic
 from tensor.tape.nodes cimport Rule
 
 
 cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
-    # Runs the kernel on large arrays, on several threads; None if the kernel itself does.
-    cdef object on_threads
+    # What computes as `kernel` does on large arrays, on the pool if that is a ufunc.
+    cdef object pooled
+    # Asked first; None if there is none.
+    cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
 
 
 cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
-    cdef object on_threads
+    cdef object pooled
+    # What of it is done without NumPy for few elements.
+    cdef Arithmetic arithmetic
+    cdef BinaryKernel compiled
     cdef object run(self, object x1, object x2, bint is_operator)
 
 

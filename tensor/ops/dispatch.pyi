@@ -5,6 +5,7 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor.core.tensor import TensorCore
+from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
 from tensor.tape.nodes import Rule
 
 if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
@@ -14,7 +15,7 @@ function_of: dict[np.ufunc, Callable[..., Any]]
 
 class UnaryOp:
     def __init__(
-        self, rule: Rule, kernel: Callable[..., Any], on_threads: Callable[..., Any] | None = None
+        self, rule: Rule, kernel: Callable[..., Any], compiled: UnaryKernel | None = None
     ) -> None: ...
     @property
     def rule(self) -> Rule: ...
@@ -24,7 +25,7 @@ class UnaryOp:
 
 class BinaryOp:
     def __init__(
-        self, rule: Rule, kernel: Callable[..., Any], on_threads: Callable[..., Any] | None = None
+        self, rule: Rule, kernel: Callable[..., Any], compiled: BinaryKernel | None = None
     ) -> None: ...
     @property
     def rule(self) -> Rule: ...

@@ -7,12 +7,14 @@ share memory, ``overwrite`` those that write in place.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport begin_write, claim_share, end_write, is_unshared
+from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.kernels.context cimport enter, leave
+from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
+from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline
 from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
-from tensor.kernels.splitting import dtype_of, least
+from tensor.kernels.ufuncs import compute_into, dtype_of, on_pool
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -48,9 +50,10 @@ function_of = {}
 
 cdef inline object _operand(object x):
     if is_tensor(x):
-        if (<TensorCore>x).array is None:
+        array = array_of(<TensorCore>x)
+        if array is None:
             (<TensorCore>x)._raise_disposed()
-        return (<TensorCore>x).array
+        return array
     if isinstance(x, (float, int, complex)):
         return x
     if isinstance(x, (np.ndarray, np.generic)):
@@ -119,16 +122,21 @@ cdef inline Py_ssize_t _bytes_of(object x):
     return cnp.PyArray_NBYTES(<cnp.ndarray>x) if isinstance(x, cnp.ndarray) else 0
 
 
+# Bytes of an operand below which no ufunc is asked whether the pool would pay.
+cdef Py_ssize_t _LARGE = 1 << 17
+
+
 cdef class UnaryOp:
     """An op of one operand, by its derivative and its kernel."""
 
-    def __init__(self, Rule rule not None, kernel, on_threads=None):
+    def __init__(self, Rule rule not None, kernel, UnaryKernel compiled=None):
         self.rule = rule
         self.kernel = kernel
-        self.on_threads = on_threads
+        self.compiled = compiled
+        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
 
     cdef TensorCore run(self, object x):
-        cdef cnp.ndarray out
+        cdef cnp.ndarray out = None
         cdef Py_ssize_t nbytes
         a = _operand(x)
         if a is NotImplemented:
@@ -137,14 +145,15 @@ cdef class UnaryOp:
             return _run_on_donated(self.rule, self.kernel, (x,))
         if not isinstance(a, cnp.ndarray):
             a = as_data(a, None)
-        nbytes = cnp.PyArray_NBYTES(<cnp.ndarray>a)
-        kernel = self.kernel
-        if self.on_threads is not None and nbytes >= least[kernel]:
-            kernel = self.on_threads
         failure = None
         try:
-            # Twice the bytes: a result may be wider than its operand.
-            out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
+            if self.compiled is not None:
+                out = self.compiled.run(a, None)
+            if out is None:
+                nbytes = cnp.PyArray_NBYTES(<cnp.ndarray>a)
+                kernel = self.pooled if nbytes >= _LARGE else self.kernel
+                # Twice the bytes: a result may be wider than its operand.
+                out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a,))
         if failure is not None:
@@ -168,14 +177,20 @@ cdef Py_ssize_t _bound(object a, object b):
 cdef class BinaryOp:
     """An op of two operands, by its derivative and its kernel."""
 
-    def __init__(self, Rule rule not None, kernel, on_threads=None):
+    def __init__(self, Rule rule not None, kernel, BinaryKernel compiled=None):
         self.rule = rule
         self.kernel = kernel
-        self.on_threads = on_threads
+        self.compiled = compiled
+        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
+        self.arithmetic = arithmetic_of(kernel)
 
     cdef object run(self, object x1, object x2, bint is_operator):
-        cdef cnp.ndarray out
+        cdef cnp.ndarray out = None
         cdef Py_ssize_t nbytes
+        if self.arithmetic != NO_ARITHMETIC:
+            computed = compute_inline(self.arithmetic, x1, x2)
+            if computed is not None:
+                return computed
         a = _operand(x1)
         b = _operand(x2)
         if a is NotImplemented or b is NotImplemented:
@@ -186,13 +201,14 @@ cdef class BinaryOp:
             return _run_on_donated(self.rule, self.kernel, (x1, x2))
         if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
             a = as_data(a, None)  # two numbers become what tensors of them are
-        nbytes = _bound(a, b)
-        kernel = self.kernel
-        if self.on_threads is not None and nbytes >= _SMALL_FOR_THREADS and nbytes >= least[kernel]:
-            kernel = self.on_threads
         failure = None
         try:
-            out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
+            if self.compiled is not None:
+                out = self.compiled.run(a, b, None)
+            if out is None:
+                nbytes = _bound(a, b)
+                kernel = self.pooled if nbytes >= _LARGE else self.kernel
+                out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a, b))
         if failure is not None:
@@ -201,10 +217,6 @@ cdef class BinaryOp:
 
     def __call__(self, x1, x2):
         return self.run(x1, x2, False)
-
-
-# Bytes below which no op is worth a second thread, whatever it costs: to look up the exact size takes longer.
-cdef Py_ssize_t _SMALL_FOR_THREADS = 1 << 12
 
 
 # --- Donated memory -----------------------------------------------------------------------------------------
@@ -216,14 +228,19 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    arrays = [_operand(x) for x in operands]
-    if not any([isinstance(array, cnp.ndarray) for array in arrays]):
+    cdef list arrays = []
+    cdef bint has_array = False
+    for x in operands:
+        array = _operand(x)
+        arrays.append(array)
+        has_array = has_array or isinstance(array, cnp.ndarray)
+    if not has_array:
         arrays[0] = as_data(arrays[0], None)
     donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays) if donor is None else kernel(*arrays, out=donor.array))
+        out = _as_array(kernel(*arrays) if donor is None else compute_into(kernel, arrays, donor.stored))
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         failure = _told(rule.name, error, arrays)
     finally:
@@ -247,7 +264,7 @@ cdef str _USED = "the op that it was donated to has used it"
 
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     """Return a tensor over `out`, which lies in the buffer of `donor`, and leave `donor` empty."""
-    cdef TensorCore y = view_of(donor, donor.array, out)
+    cdef TensorCore y = view_of(donor, donor.stored, out)
     if node is not None:
         if node.plan.saves_out:
             node.save_output(out, new_share(<Buffer>y.buffer, out))
@@ -261,10 +278,14 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
 
 cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
     """Return a donated operand into whose buffer the result may be written."""
+    cdef list shapes = []
     if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
         return None
+    for array in arrays:
+        if isinstance(array, cnp.ndarray):
+            shapes.append(array.shape)
     try:
-        shape = np.broadcast_shapes(*[x.shape for x in arrays if isinstance(x, cnp.ndarray)])
+        shape = np.broadcast_shapes(*shapes)
         dtype = dtype_of(kernel, *arrays)
     except ValueError:
         return None  # for which the op itself finds words
@@ -282,8 +303,12 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
 
 cdef bint _is_saved(Rule rule, tuple operands, int place):
     """Tell whether the derivative of the op will need the value of the operand at `place`."""
-    wanted = tuple([isinstance(x, TensorCore) and (<TensorCore>x)._node is not None for x in operands])
-    return any(wanted) and rule.is_differentiable and bool(recorder()) and place in rule.plan(wanted).saves
+    cdef list wanted = []
+    for x in operands:
+        wanted.append(isinstance(x, TensorCore) and (<TensorCore>x)._node is not None)
+    if True not in wanted or not rule.is_differentiable or not recorder():
+        return False
+    return place in rule.plan(tuple(wanted)).saves
 
 
 # --- All other ops ------------------------------------------------------------------------------------------
@@ -327,7 +352,7 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
     `parameters` are what the derivative asks for, in that order.
     """
     cdef object out
-    cdef cnp.ndarray array = x.array
+    cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
     failure = None
@@ -360,7 +385,7 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
 
 def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
     """Return the new tensor `y` with the history of what `rule` makes of `x`; nothing is saved for it."""
-    y._node = record_view(rule, x, y.array, ())
+    y._node = record_view(rule, x, array_of(y), ())
     return y
 
 
@@ -374,19 +399,21 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     cdef Node node = None
     cdef Buffer buffer
     cdef cnp.ndarray array
+    cdef bint has_history = False
     others = []
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
-    if recorder() and any([isinstance(other, TensorCore) and other._node is not None for other in inputs]):
+            has_history = has_history or other._node is not None
+    if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # What the derivative needs of the old values is claimed before the write, which then copies.
-        node = record(rule, inputs, x.array, parameters)
+        # Takes snapshots of the old values that the derivative needs; the write then copies.
+        node = record(rule, inputs, array_of(x), parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # what was read of it was the old value
     buffer = begin_write(x)
-    array = x.array  # at once: another thread may dispose x before it is written
+    array = x.stored  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
         write(array)
@@ -400,7 +427,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
 
 cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
     if node.plan.saves_out:
-        share = claim_share(x)
+        share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
     for other in others:
@@ -411,7 +438,7 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
 def write_plainly(TensorCore x not None, write) -> None:
     """Let `write` change the array of `x` in place, without history."""
     cdef Buffer buffer = begin_write(x)
-    cdef cnp.ndarray array = x.array  # at once: another thread may dispose x before it is written
+    cdef cnp.ndarray array = x.stored  # at once: another thread may dispose x before it is written
     context = enter(True)
     try:
         write(array)

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.core.tensor import TensorCore
-from tensor.kernels import special
+from tensor.kernels import arithmetic, special
 from tensor.kernels.context import run_kernel
-from tensor.kernels.power import power
-from tensor.kernels.powers import integer_power, whole_exponent
+from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
-from tensor.kernels.splitting import split_in_place
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
@@ -112,19 +110,11 @@ __all__ = [
 ]
 
 
-def _reciprocal_root(x: Any) -> Any:
-    return np.reciprocal(np.sqrt(x))
-
-
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would find that half way.
         raise ValueError("Integers to negative integer powers are not allowed.")
-    n = whole_exponent(x1, x2)
-    if n is None:
-        split_in_place(np.power, (x1, x2), x1)
-    else:
-        split_in_place(integer_power, (x1, n), x1)
+    power(x1, x2, x1)
 
 
 def _write_abs(x: Array) -> Any:
@@ -216,7 +206,7 @@ class Elementwise(TensorCore):
     log2, log2_ = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
     log10, log10_ = unary("log10", np.log10, "the logarithm to base 10.", "[1.0]", "[0.0]")
     sqrt, sqrt_ = unary("sqrt", np.sqrt, "the square root.", "[9.0]", "[3.0]")
-    rsqrt, rsqrt_ = unary("rsqrt", _reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
+    rsqrt, rsqrt_ = unary("rsqrt", arithmetic.reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
 
     # Trigonometry, in radians
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._errors import shown
-from tensor.core.dims import dim_of, sizes_of, spread
+from tensor.core.dims import dim_of, expanded, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
@@ -50,7 +50,7 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     array = x._array
     if array is None:
         x._raise_disposed()
-    sizes, strides = spread(array.shape, array.strides, shape)
+    sizes, strides = expanded(array.shape, array.strides, shape)
     owner = array.base
     if owner.__class__ is not np.ndarray:
         owner = array

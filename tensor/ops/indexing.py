@@ -10,7 +10,7 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
-from tensor.core.storage import claim, share_of
+from tensor.core.storage import share_of, snapshot
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share, owner_of
 from tensor.ops.data import as_data
@@ -44,7 +44,7 @@ class Key(tuple[Any, ...]):
 
 
 def _share_under(array: Array) -> Share:
-    """Return what keeps `array` as it is: of one that came by ``claim``, the share that it holds itself."""
+    """Return what keeps `array` as it is: of one from ``snapshot``, the share that it holds itself."""
     base: object = owner_of(array).base
     return base if isinstance(base, Share) else share_of(array)
 
@@ -94,7 +94,7 @@ class Indexing(Operators):
         given = _readied(self, value)
 
         def write(array: Array) -> None:
-            # A tensor's array only now: making room for the write may have moved it.
+            # A tensor's array only now: what is shared is copied before the write, which may have moved it.
             source: Any = given._array if isinstance(given, TensorCore) else given
             try:
                 array[where] = source
@@ -233,7 +233,7 @@ def _plain_slice(part: slice) -> slice:
 def _plain_index(part: object, copying: bool) -> int | Array:
     if isinstance(part, TensorCore):
         part._raise_if_disposed()
-        array = claim(part)
+        array = snapshot(part)
     elif isinstance(part, (list, tuple, range)):
         array = as_data(part, None) if len(part) else np.empty(0, np.intp)
     elif isinstance(part, (np.ndarray, np.generic)):

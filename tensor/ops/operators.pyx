@@ -3,6 +3,7 @@
 cimport cython
 cimport numpy as cnp
 
+from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.nodes cimport Rule
@@ -138,7 +139,7 @@ cdef class Operators(TensorCore):
         cdef cnp.ndarray array
         if type(key) is not int and not (type(key) is slice and _is_plain(key)):
             return self._index(key)
-        array = self.array
+        array = array_of(self)
         if array is None:
             self._raise_disposed()
         if type(key) is int and cnp.PyArray_NDIM(array) > 1:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.core.storage import claim, writing
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore
+from tensor.core.writing import writing
 from tensor.kernels.context import run_kernel
+from tensor.kernels.ufuncs import compute_into
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign
 from tensor.tape.modes import is_recording
@@ -40,10 +42,10 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
     with writing(out) as target:
-        # The operands only now: making room for the write may have moved them.
+        # The operands only now: what is shared is copied before the write, which may have moved them.
         arrays = [operand(x) for x in operands]
         try:
-            run_kernel(kernel, *arrays, out=target)
+            run_kernel(compute_into, kernel, arrays, target)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(found := getattr(error, "from_", None), np.dtype):
                 raise _of_other_dtype(name, found, target.dtype) from None
@@ -55,7 +57,7 @@ def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) ->
     """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
     try:
         require_out(name, operands, out)
-        return _put(name, claim(result), out)
+        return _put(name, snapshot(result), out)
     finally:
         result.dispose()
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
-from tensor.core.dims import dim_of, dims_of
-from tensor.core.storage import claim
+from tensor.core.storage import snapshot
 from tensor.core.tensor import wrap
+from tensor.kernels import reductions as kernels
 from tensor.kernels.context import run_kernel
-from tensor.kernels.split_reductions import reduce_large
-from tensor.kernels.sums import add_up
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
-from tensor.ops.messages import explain
 from tensor.ops.outputs import copy_out
+from tensor.ops.reduce import axis_of, failed, reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -36,44 +34,7 @@ maximum_reduce: Callable[..., Any] = np.maximum.reduce
 minimum_reduce: Callable[..., Any] = np.minimum.reduce
 and_reduce: Callable[..., Any] = np.logical_and.reduce
 or_reduce: Callable[..., Any] = np.logical_or.reduce
-
-
-def axis_of(name: str, axis: Axis, ndim: int) -> Axis:
-    """Return `axis` counted from the front; the one element of a 0-d tensor lies along 0 and -1."""
-    if axis is None or (ndim == 0 and axis in (0, -1)):
-        return None
-    if isinstance(axis, (tuple, list)):
-        return dims_of(name, axis, ndim)
-    return dim_of(name, axis, ndim)
-
-
-def reduce(
-    name: str, kernel: Callable[..., Any], x: Operand, axis: Axis, keepdims: bool = False, **more: Any
-) -> Tensor:
-    """Return what ``kernel(array, axis, keepdims, **more)`` makes of `x`; derivatives may ask for these."""
-    x = as_tensor(x)
-    array = x._array
-    if array is None:
-        x._raise_disposed()
-    if axis is not None:
-        axis = axis_of(name, axis, array.ndim)
-    try:
-        out = as_array(run_kernel(kernel, array, axis, keepdims, **more))
-    except (TypeError, ValueError) as error:
-        raise _failed(name, error, array) from None
-    if x._node is None:
-        return wrap(out)
-    more["shape"], more["axis"], more["keepdims"] = array.shape, axis, keepdims
-    return wrap_recorded(out, record(RULES[name], (x,), out, more))
-
-
-def _failed(name: str, error: Exception, array: Array) -> Exception:
-    if array.size == 0 and isinstance(error, ValueError):
-        return ValueError(
-            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "
-            "dimension that has some, or check x.numel() first"
-        )
-    return explain(name, error, (array,))
+multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
 def count_along(shape: tuple[int, ...], axis: Axis) -> int:
@@ -88,17 +49,22 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
+# Kernels of ours return None for what is NumPy's to do. Those for sums, means and extremes are asked before.
+
+
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return add_up(a, axis, dtype, keepdims)
+    return add_reduce(a, axis, dtype, None, keepdims)
 
 
 def _prod(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
-    return reduce_large(np.multiply, a, axis, dtype, keepdims)
+    return multiply_reduce(a, axis, dtype, None, keepdims)
 
 
 def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
-    wider = _accumulator(a.dtype)
-    total = add_up(a, axis, wider, keepdims)
+    found = kernels.mean_over(a, axis, keepdims)
+    if found is not None:
+        return found
+    total = add_reduce(a, axis, _accumulator(a.dtype), None, keepdims)
     count = count_along(a.shape, axis)
     if count == 0:
         return np.full_like(total, np.nan)
@@ -108,13 +74,17 @@ def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
 
 def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
     a = a.astype(_accumulator(a.dtype) or a.dtype, copy=False)
+    freedom = count_along(a.shape, axis) - correction
+    if freedom > 0:
+        found = kernels.var_over(a, axis, keepdims, correction)
+        if found is not None:
+            return found
     squares = a - _mean(a, axis, True)
     if a.dtype.kind == "c":
         squares = squares.real**2 + squares.imag**2
     else:
         squares *= squares
-    total = add_up(squares, axis, None, keepdims)
-    freedom = count_along(a.shape, axis) - correction
+    total = add_reduce(squares, axis, None, None, keepdims)
     if freedom <= 0:
         # What one division by 0 would give, without a warning: nan for the variance of one element.
         return np.where(total == 0, total.dtype.type(np.nan), total.dtype.type(np.inf))
@@ -134,11 +104,13 @@ _std_of = _back_to_half(lambda *given, **more: np.sqrt(_var(*given, **more)))
 
 
 def _max(a: Array, axis: Any, keepdims: bool) -> Any:
-    return reduce_large(np.maximum, a, axis, None, keepdims)
+    found = kernels.max_over(a, axis, keepdims)
+    return maximum_reduce(a, axis, None, None, keepdims) if found is None else found
 
 
 def _min(a: Array, axis: Any, keepdims: bool) -> Any:
-    return reduce_large(np.minimum, a, axis, None, keepdims)
+    found = kernels.min_over(a, axis, keepdims)
+    return minimum_reduce(a, axis, None, None, keepdims) if found is None else found
 
 
 def _all(a: Array, axis: Any, keepdims: bool) -> Any:
@@ -150,11 +122,13 @@ def _any(a: Array, axis: Any, keepdims: bool) -> Any:
 
 
 def _argmax(a: Array, axis: Any, keepdims: bool) -> Any:
-    return a.argmax(axis, keepdims=keepdims)
+    found = kernels.argmax_over(a, axis, keepdims)
+    return a.argmax(axis, keepdims=keepdims) if found is None else found
 
 
 def _argmin(a: Array, axis: Any, keepdims: bool) -> Any:
-    return a.argmin(axis, keepdims=keepdims)
+    found = kernels.argmin_over(a, axis, keepdims)
+    return a.argmin(axis, keepdims=keepdims) if found is None else found
 
 
 def _count_nonzero(a: Array, axis: Any, keepdims: bool) -> Any:
@@ -318,10 +292,10 @@ def _along(
         kept = as_array(run_kernel(locate, array, place, True))
         out = as_array(run_kernel(extreme, array, place, keepdims))
     except (TypeError, ValueError) as error:
-        raise _failed(name, error, array) from None
+        raise failed(name, error, array) from None
     indices = wrap(kept.reshape(out.shape))
-    # A claim, since the user may write to the indices.
-    parameters = {"kept": claim(indices).reshape(kept.shape), "shape": array.shape, "axis": place}
+    # A snapshot, since the user may write to the indices.
+    parameters = {"kept": snapshot(indices).reshape(kept.shape), "shape": array.shape, "axis": place}
     parameters["keepdims"] = keepdims
     values = wrap_recorded(out, record(RULES[f"{name}_along"], (x,), out, parameters))
     return values, indices

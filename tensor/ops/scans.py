@@ -14,7 +14,8 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.messages import explain
 from tensor.ops.outputs import copy_out
-from tensor.ops.reductions import add_reduce, axis_of, maximum_reduce, minimum_reduce, reduce
+from tensor.ops.reduce import axis_of, reduce
+from tensor.ops.reductions import add_reduce, maximum_reduce, minimum_reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 

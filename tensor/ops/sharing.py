@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensor.core.tensor import TensorCore, detached, donate, wrap_claim
+from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
 from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES
 
@@ -57,7 +57,7 @@ class Sharing(TensorCore):
         [0.0, 0.0]
         """
         self._raise_if_disposed()
-        return with_history(wrap_claim(self), _CLONE, self)
+        return with_history(wrap_snapshot(self), _CLONE, self)
 
     def detach(self) -> Tensor:
         """Return a new leaf on the same storage, without gradient history.

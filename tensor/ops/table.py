@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tensor.core.tensor import TensorCore
-from tensor.kernels.splitting import on_threads, split_in_place
+from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
+from tensor.kernels.ufuncs import COMPILED, compute_into
 from tensor.ops.dispatch import BinaryOp, UnaryOp, function_of, operand, overwrite, write_plainly
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import run_into
@@ -70,7 +70,8 @@ def unary(
     """Return the function `name` of one operand and its form in place.
 
     `result` completes "Return ..." in the documentation; the example is that for the data `x` the function
-    gives `y`. `kernel` may be a ufunc, which then runs on several threads and writes to `out` itself.
+    gives `y`. `kernel` may be a ufunc, which then writes to `out` itself. What is compiled of it
+    (`tensor.kernels.ufuncs`) is asked first.
     """
     return unary_function(name, kernel, result, x, y), _write_unary(
         name, kernel_in_place or kernel, result, x, y
@@ -101,7 +102,8 @@ def binary(
 @_makes(_unary)
 def unary_function(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
     """Return the function `name` of one operand, for which there is no form in place."""
-    run = OPS[name] = UnaryOp(RULES[name], kernel, _on_threads(kernel))
+    compiled = COMPILED.get(kernel)
+    run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
@@ -116,7 +118,8 @@ def binary_function(
     name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x2: str, y: str
 ) -> Any:
     """Return the function `name` of two operands, for which there is no form in place."""
-    run = OPS[name] = BinaryOp(RULES[name], kernel, _on_threads(kernel))
+    compiled = COMPILED.get(kernel)
+    run = OPS[name] = BinaryOp(RULES[name], kernel, compiled if isinstance(compiled, BinaryKernel) else None)
 
     def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
@@ -141,11 +144,6 @@ def augmented(name: str, *, kernel_in_place: Callable[[Array, Any], Any] | None 
 _INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
 
 
-def _on_threads(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what runs `kernel` on several threads, if it is a ufunc."""
-    return partial(on_threads, kernel) if isinstance(kernel, np.ufunc) else None
-
-
 def _documented(function: Callable[..., Any], name: str, text: str, call: str, y: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "tensor.ops.elementwise"  # where pickle and doctest look for it
@@ -159,9 +157,9 @@ def _documented(function: Callable[..., Any], name: str, text: str, call: str, y
 def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: str) -> Callable[[Any], Any]:
     rule = RULES[name]
 
-    def split(array: Array) -> None:
+    def overwrite_with(array: Array) -> None:
         try:
-            split_in_place(kernel, (array,), array)
+            compute_into(kernel, (array,), array)
         except (TypeError, ValueError) as error:
             raise _misfit(name, error, array) from None
 
@@ -171,7 +169,7 @@ def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: 
             raise of_other_dtype(name, out.dtype, array)
         array[...] = out
 
-    write = split if isinstance(kernel, np.ufunc) else copy
+    write = overwrite_with if isinstance(kernel, np.ufunc) else copy
 
     def method(x: TensorCore, /) -> TensorCore:
         if x._array is None:
@@ -206,11 +204,11 @@ def _write_binary(
             x1._raise_disposed()
 
         def write(array: Array) -> None:
-            # The array of `x2` only now: making room for the write may have moved it.
+            # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
             given = operand(x2)
             try:
                 if isinstance(kernel, np.ufunc):
-                    split_in_place(kernel, (array, given), array)
+                    compute_into(kernel, (array, given), array)
                 else:
                     kernel(array, given)
             except (TypeError, ValueError, OverflowError) as error:

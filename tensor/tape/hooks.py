@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
-from tensor.core.tensor import TensorCore, wrap_claim_unowned
+from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class NodeHooks:
             g = _checked(node, g if given is None else given)
         x = None if self.keeper is None else self.keeper()
         if x is not None and x._node is node:
-            kept = wrap_claim_unowned(g)
+            kept = wrap_snapshot_unowned(g)
             kept._node = g._node
             x._grad = kept
         return g

@@ -8,6 +8,9 @@ cdef class Plan:
     # For each input that wants a gradient: its place, the function, and the places of what the function asks
     # for.
     cdef public tuple steps
+    # The function that gives all gradients at once, which inputs want one, and the places of what it asks
+    # for; or None.
+    cdef public tuple together
     cdef Plan _bare
 
 
@@ -15,13 +18,14 @@ cdef class Rule:
     cdef readonly str name
     cdef readonly object functions
     cdef readonly dict derived
+    cdef readonly object together
     cdef readonly bint is_differentiable
     cdef readonly dict plans
     # Those for one and two inputs once more.
-    cdef Plan of_one
-    cdef Plan of_first
-    cdef Plan of_second
-    cdef Plan of_both
+    cdef Plan unary_plan
+    cdef Plan first_plan
+    cdef Plan second_plan
+    cdef Plan both_plan
 
     cpdef Plan plan(self, tuple wanted)
 

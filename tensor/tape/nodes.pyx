@@ -4,7 +4,7 @@ cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 
-from tensor.core.storage cimport StorageReference
+from tensor.core.storage cimport StorageReference, array_of, is_empty
 from tensor.memory.allocator cimport report_overhead_by
 
 from weakref import ref
@@ -31,8 +31,16 @@ cdef class Plan:
                     needed.setdefault(name, len(needed))
                 places.append(_FREE[name] if name in _FREE else needed[name])
             steps.append((i, function, tuple(places)))
+        if rule.together is not None:
+            places = []
+            for name in _arguments(rule.together):
+                places.append(needed.setdefault(name, len(needed)))
+            self.together = (rule.together, wanted, tuple(places))
         _add_what_is_derived(rule, wanted, needed)
-        self.saves = tuple([names.index(name) if name in names else name for name in needed])
+        saves = []
+        for name in needed:
+            saves.append(names.index(name) if name in names else name)
+        self.saves = tuple(saves)
         self.saves_out = len(wanted) in self.saves
         self.steps = tuple(steps)
 
@@ -43,6 +51,7 @@ cdef class Plan:
             bare = Plan.__new__(Plan)
             bare.saves = ()
             bare.steps = self.steps
+            bare.together = self.together
             self._bare = bare
         return self._bare
 
@@ -58,7 +67,10 @@ def _arguments(function):
 
 def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
     """Add to `needed` what the derivatives of needed parameters need in turn."""
-    waiting = [name for name in needed if name in rule.derived]
+    waiting = []
+    for name in needed:
+        if name in rule.derived:
+            waiting.append(name)
     for parameter in waiting:
         for _, function in rule.derived[parameter].wanted(wanted):
             for name in _arguments(function):
@@ -78,24 +90,38 @@ cdef class Rule:
 
     Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
     of an op of the same inputs whose output is that parameter.
+
+    Where one pass over the arrays gives several gradients, `together` does: ``(g, wanted, ...)``, with what
+    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain
+    arrays alone; derivatives that are recorded themselves are made of `functions`.
     """
 
-    def __init__(self, str name, functions, dict derived=None):
+    def __init__(self, str name, functions, dict derived=None, together=None):
         self.name = name
+        self.together = together
         self.functions = functions
         self.derived = {} if derived is None else derived
-        self.is_differentiable = any([function is not None for function in functions.values()])
+        self.is_differentiable = not {None}.issuperset(functions.values())
         self.plans = {}
 
     def input_names(self, count: int) -> list[str]:
         """Return the names of `count` inputs."""
-        return [f"_{i}" for i in range(count)] if "each" in self.functions else list(self.functions)
+        if "each" not in self.functions:
+            return list(self.functions)
+        names = []
+        for i in range(count):
+            names.append(f"_{i}")
+        return names
 
     def wanted(self, wanted: tuple) -> list:
         """Return the places that are `wanted`, with their functions."""
         each = self.functions.get("each")
         listed = list(self.functions.values())
-        return [(i, each or listed[i] or _no_gradient) for i, is_wanted in enumerate(wanted) if is_wanted]
+        found = []
+        for i, is_wanted in enumerate(wanted):
+            if is_wanted:
+                found.append((i, each or listed[i] or _no_gradient))
+        return found
 
     cpdef Plan plan(self, tuple wanted):
         """Return the plan for inputs of which those require gradients that are `wanted`."""
@@ -103,13 +129,13 @@ cdef class Rule:
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
         if wanted == (True,):
-            self.of_one = plan
+            self.unary_plan = plan
         elif wanted == (True, False):
-            self.of_first = plan
+            self.first_plan = plan
         elif wanted == (False, True):
-            self.of_second = plan
+            self.second_plan = plan
         elif wanted == (True, True):
-            self.of_both = plan
+            self.both_plan = plan
         return plan
 
 
@@ -140,7 +166,10 @@ cdef class Node:
         saved = self.saved
         if isinstance(saved, Deferred):
             return saved.shares()
-        kept = [share for share in self.holds if share is not None]
+        kept = []
+        for share in self.holds:
+            if share is not None:
+                kept.append(share)
         for value in saved or ():
             kept += getattr(value, "holds", ())  # those of the arrays in an index
         return kept
@@ -157,7 +186,7 @@ cdef class Node:
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""
-        return "".join([part.capitalize() for part in self.rule.name.split("_")]) + "Backward"
+        return "".join(map(str.capitalize, self.rule.name.split("_"))) + "Backward"
 
     def __repr__(self):
         return f"<{self.name()}>"
@@ -167,7 +196,7 @@ cdef class Leaf(Node):
     """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
 
     def __init__(self, StorageReference x not None):
-        array = <object>x.array
+        array = <object>array_of(x)
         self.shape = array.shape
         self.dtype = array.dtype
         self.home = ref(x)
@@ -219,7 +248,7 @@ def nodes_alive() -> int:
 
 def become_leaf(StorageReference x not None) -> None:
     """Let gradients gather at `x` from now on."""
-    if x.array is None:
+    if is_empty(x):
         x._raise_disposed()
     x.gradient = None
     x._node = Leaf(x)

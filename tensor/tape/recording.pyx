@@ -3,8 +3,8 @@
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport claim_share, share_of
-from tensor.core.tensor cimport TensorCore, is_tensor, wrap
+from tensor.core.storage cimport take_snapshot, share_of
+from tensor.core.tensor cimport TensorCore, is_tensor, wrap, wrap_stored
 from tensor.memory.buffer cimport Buffer, Share, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
@@ -36,11 +36,11 @@ cdef inline bint _is_inexact(cnp.ndarray array):
     return cnp.PyArray_ISFLOAT(array) or cnp.PyArray_ISCOMPLEX(array)
 
 
-cdef int _claimed(object x, object array, list saved, list holds) except -1:
+cdef int _save(object x, object array, list saved, list holds) except -1:
     """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
     cdef Share share
     if is_tensor(x):
-        share = claim_share(<TensorCore>x)
+        share = take_snapshot(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
         share = share_of(copy_array(<cnp.ndarray>array))  # the user's own, who may write to it
     else:
@@ -87,10 +87,14 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
     tensor.
     """
-    cdef list nodes = [], wanted = [], saved, holds
+    cdef list nodes, wanted, saved, holds
     cdef Plan plan
     cdef Py_ssize_t count
     cdef bint is_wanted = False
+    answer = recorder()
+    if not answer or not rule.is_differentiable or not _is_inexact(out):
+        return None
+    nodes, wanted = [], []
     # Loops, not list comprehensions: where memory is short in those, Cython 3.3 lets go of an item twice.
     for x in inputs:
         node = _node_of(x)
@@ -100,11 +104,6 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not is_wanted:
         return None
     count = len(nodes)
-    if not rule.is_differentiable or not _is_inexact(out):
-        return None
-    answer = recorder()
-    if not answer:
-        return None
     plan = rule.plan(tuple(wanted))
     if not plan.saves:
         return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
@@ -113,7 +112,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
         if isinstance(source, str):
             value = parameters[source]
             if isinstance(value, TensorCore):
-                _claimed(value, None, saved, holds)
+                _save(value, None, saved, holds)
             else:
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
@@ -122,7 +121,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
             holds.append(None)
         else:
             value = inputs[source]
-            _claimed(value, value, saved, holds)
+            _save(value, value, saved, holds)
     return _new_node(rule, plan, tuple(nodes), saved, holds, out, answer)
 
 
@@ -135,14 +134,14 @@ cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     if plan.saves:
         saved, holds = [], []
         for source in plan.saves:
             if source == 0:
-                _claimed(x, a, saved, holds)
+                _save(x, a, saved, holds)
             else:
                 saved.append(out)
                 holds.append(None)
@@ -158,16 +157,16 @@ cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.of_first if before2 is None else rule.of_second if before1 is None else rule.of_both
+    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
     if plan is None:
         plan = rule.plan((before1 is not None, before2 is not None))
     if plan.saves:
         saved, holds = [], []
         for source in plan.saves:
             if source == 0:
-                _claimed(x1, a, saved, holds)
+                _save(x1, a, saved, holds)
             elif source == 1:
-                _claimed(x2, b, saved, holds)
+                _save(x2, b, saved, holds)
             else:
                 saved.append(out)
                 holds.append(None)
@@ -182,7 +181,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     answer = recorder()
     if not answer:
         return None
-    plan = rule.of_one
+    plan = rule.unary_plan
     if plan is None:
         plan = rule.plan((True,))
     node = Node.__new__(Node)
@@ -194,7 +193,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     return _complete(node, out, answer)
 
 
-def record_after(Rule rule not None, before, cnp.ndarray out not None):
+cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
 
     The op was computed in the memory of its input; its derivative needs `out` alone.
@@ -206,15 +205,18 @@ def record_after(Rule rule not None, before, cnp.ndarray out not None):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out for _ in plan.saves]
+    saved = [out] * len(plan.saves)
     return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     """Return a new tensor over the new array `out` with the history `node`, which may be None."""
-    cdef TensorCore x = wrap(out)
-    if node is not None:
-        if node.plan.saves_out:
-            node.save_output(out, new_share(<Buffer>x.buffer, out))
-        x._node = node
+    cdef TensorCore x
+    if node is None:
+        return wrap(out)
+    # With its array: backward, and the ops that follow, will ask for it.
+    x = wrap_stored(out)
+    if node.plan.saves_out:
+        node.save_output(out, new_share(<Buffer>x.buffer, out))
+    x._node = node
     return x

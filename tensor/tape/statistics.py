@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scopes.lowlevel import format_bytes
 from tensor.core.tensor import TensorCore
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from tensor.memory.buffer import Buffer, Share
 
 
-@dataclass(frozen=True, slots=True)
-class OpStatistics:
+class OpStatistics(NamedTuple):
     """What the nodes of one op keep. A buffer that several ops save counts for each of them."""
 
     #: As in ``MultiplyBackward``.
@@ -32,8 +30,7 @@ class OpStatistics:
     bytes_held_alone: int
 
 
-@dataclass(frozen=True, slots=True)
-class GraphStatistics:
+class GraphStatistics(NamedTuple):
     """The figures of a graph at one moment. They keep nothing alive.
 
     Printed, they are a table with one line for each op.

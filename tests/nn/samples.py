@@ -45,15 +45,15 @@ MAPS = [
 ]
 
 NORMALIZATIONS = [
-    Sample("normalize", lambda x, w, b: F.layer_norm(x, (3, 2), w, b), ((4, 3, 2), (3, 2), (3, 2))),
-    Sample("normalize", lambda x, w: F.layer_norm(x, 3, w), ((4, 3), (3,))),
-    Sample("normalize", lambda x, b: F.layer_norm(x, 3, None, b), ((4, 3), (3,))),
-    Sample("normalize", lambda x: F.layer_norm(x, 3), ((4, 3),)),
+    Sample("layer_norm", lambda x, w, b: F.layer_norm(x, (3, 2), w, b), ((4, 3, 2), (3, 2), (3, 2))),
+    Sample("layer_norm", lambda x, w: F.layer_norm(x, 3, w), ((4, 3), (3,))),
+    Sample("layer_norm", lambda x, b: F.layer_norm(x, 3, None, b), ((4, 3), (3,))),
+    Sample("layer_norm", lambda x: F.layer_norm(x, 3), ((4, 3),)),
     *[
-        Sample("normalize", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (shape, (3,), (3,)))
+        Sample("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (shape, (3,), (3,)))
         for shape in ((4, 3), (2, 3, 4), (2, 3, 2, 2))
     ],
-    Sample("normalize", lambda x: F.batch_norm(x, None, None), ((4, 3),)),
+    Sample("batch_norm", lambda x: F.batch_norm(x, None, None), ((4, 3),)),
     Sample("rms_norm", lambda x, w: F.rms_norm(x, 3, w), ((4, 3), (3,))),
     Sample("rms_norm", lambda x: F.rms_norm(x, (3, 2)), ((4, 3, 2),)),
     *[

@@ -345,3 +345,28 @@ def test_a_cycle_of_a_module_and_its_owner_is_no_leak(window):
         assert window().live_count == 0
     finally:
         gc.enable()
+
+
+def test_dispose_goes_to_any_depth():
+    innermost = net = nn.Module()
+    for _ in range(5000):
+        innermost.inner = nn.Module()
+        innermost = innermost.inner
+    innermost.scale = nn.Parameter(tensor.ones((1,)))
+    net.dispose()
+    assert innermost.is_disposed
+    assert innermost.scale.is_invalid
+
+
+def test_dispose_leaves_a_module_with_a_dispose_of_its_own_to_that():
+    class Careful(nn.Linear):
+        is_closed = False
+
+        def dispose(self):
+            self.is_closed = True
+            super().dispose()
+
+    inner = Careful(1, 1)
+    nn.Sequential(nn.Sequential(inner)).dispose()
+    assert inner.is_closed
+    assert inner.weight.is_invalid

@@ -5,7 +5,7 @@ import pytest
 
 import nn
 import tensor
-from scopes import new_dispose_scope
+from scopes import new_dispose_scope, statistics
 from tensor import TensorDisposedError
 from tests.interrupts import interrupted_at
 
@@ -162,8 +162,12 @@ def test_loading_after_a_forward_leaves_its_gradients_right():
 def test_a_load_that_is_interrupted_at_any_call_changes_all_values_or_none():
     first, second = nn.Linear(2, 3), nn.Linear(2, 3)
     old, new = copy.deepcopy(second.state_dict()), first.state_dict()
+    second.load_state_dict(new)
+    second.load_state_dict(old)
+    start = statistics.live_count, tensor.memory.statistics().bytes_live
     event = 1
     while interrupted_at(event, lambda: second.load_state_dict(new)):
+        assert (statistics.live_count, tensor.memory.statistics().bytes_live) == start
         is_new = [bool((x == new[name]).all()) for name, x in second.state_dict().items()]
         assert is_new in ([True, True], [False, False])
         second.load_state_dict(old)

@@ -14,8 +14,7 @@ import pytest
 import scopes
 from scopes import Timeline, is_tracking, new_dispose_scope
 from scopes.lowlevel import measure_memory_by
-from scopes.tracking import timeline as timeline_module
-from scopes.tracking import tracking
+from scopes.tracking import meters, tracking
 from scopes.tracking.thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
 from tests.things import Thing
 from tests.traces import Trace
@@ -277,7 +276,7 @@ def test_ends_that_the_collector_finds_while_it_works_are_recorded(trace) -> Non
 
 
 def test_figures_of_several_packages_are_added(trace, monkeypatch) -> None:
-    monkeypatch.setattr(timeline_module, "_figures", [])
+    monkeypatch.setattr(meters, "memory_figures", [])
     measure_memory_by(lambda: (100, 7))
     measure_memory_by(lambda: (20, 3))
     with Timeline() as timeline:

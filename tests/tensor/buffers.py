@@ -172,7 +172,7 @@ class Model:
             self.separate(pair.storage)
         return pair.model
 
-    def claim(self, pair: Pair) -> Buffer:
+    def snapshot(self, pair: Pair) -> Buffer:
         """Return the buffer under the values that `pair` has now."""
         buffer = pair.storage.buffer
         return Buffer(pair.model.nbytes) if self.is_shown(buffer) else buffer

@@ -89,8 +89,8 @@ def leaves(arrays: Sequence[Array], wanted: Collection[int] | None = None) -> li
 
 def check(function: Function, arrays: Sequence[Array]) -> None:
     """Hold the gradients against differences: in each layout, and by each of several inputs alone."""
-    for laid_out in LAYOUTS.values():
-        gradcheck(function, leaves([laid_out(array) for array in arrays]), **TOLERANCES)
+    for lay_out in LAYOUTS.values():
+        gradcheck(function, leaves([lay_out(array) for array in arrays]), **TOLERANCES)
     for i in range(len(arrays) if len(arrays) > 1 else 0):
         gradcheck(function, leaves(arrays, [i]), **TOLERANCES)
 

@@ -24,7 +24,7 @@ def _doubled_row(x: Tensor) -> Tensor:
     return y
 
 
-def _of_one(*names: str, domain: str = "any") -> list[Sample]:
+def _unary(*names: str, domain: str = "any") -> list[Sample]:
     return [Sample(name, getattr(tensor, name), (shape,), domain) for name in names for shape in SHAPES]
 
 
@@ -33,21 +33,21 @@ def _over(name: str, **options: object) -> Function:
     return lambda x: function(x, **options)
 
 
-def _of_two(*names: str, domain: str = "any") -> list[Sample]:
+def _binary(*names: str, domain: str = "any") -> list[Sample]:
     return [Sample(name, getattr(tensor, name), shapes, domain) for name in names for shapes in _PAIRS]
 
 
 ELEMENTWISE: list[Sample] = [
-    *_of_two("add", "subtract", "multiply", "divide", "remainder", "atan2", "hypot", "logaddexp"),
-    *_of_two("maximum", "minimum", "copysign", "floor_divide"),
-    *_of_two("pow", domain="positive"),
-    *_of_one("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
-    *_of_one("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),
-    *_of_one("asin", "acos", "atanh", "erfinv", domain="unit"),
-    *_of_one("acosh", domain="above one"),
-    *_of_one("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
-    *_of_one("ceil", "floor", "round", "sign", "trunc"),
-    *_of_one("relu", "leaky_relu", "elu", "sigmoid", "logsigmoid", "silu", "gelu", "erf", "erfc"),
+    *_binary("add", "subtract", "multiply", "divide", "remainder", "atan2", "hypot", "logaddexp"),
+    *_binary("maximum", "minimum", "copysign", "floor_divide"),
+    *_binary("pow", domain="positive"),
+    *_unary("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
+    *_unary("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),
+    *_unary("asin", "acos", "atanh", "erfinv", domain="unit"),
+    *_unary("acosh", domain="above one"),
+    *_unary("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
+    *_unary("ceil", "floor", "round", "sign", "trunc"),
+    *_unary("relu", "leaky_relu", "elu", "sigmoid", "logsigmoid", "silu", "gelu", "erf", "erfc"),
     *[Sample("softplus_with_bend", tensor.softplus, (shape,)) for shape in SHAPES],
     Sample("pow", lambda x: x**2, (M,)),
     Sample("pow", lambda x: x**0, (M,)),
@@ -165,9 +165,9 @@ _HOLOMORPHIC = (
 COMPLEX: list[Sample] = [
     sample._replace(dtype=np.complex128)
     for sample in [
-        *_of_one(*_HOLOMORPHIC),
-        *_of_one("abs", "conj", "sign", "sigmoid"),
-        *_of_two("add", "subtract", "multiply", "divide", "pow"),
+        *_unary(*_HOLOMORPHIC),
+        *_unary("abs", "conj", "sign", "sigmoid"),
+        *_binary("add", "subtract", "multiply", "divide", "pow"),
         Sample("pow", lambda x: x**3, (M,)),
         Sample("pow", lambda x: 2**x, (M,)),
         Sample("pow", lambda x: (1 + 2j) ** x, (M,)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tensor
 from tensor import autograd
 from tests.tensor.arrays import COMPLEX, FLOATING, arrays, assert_values
-from tests.tensor.cutting import three_threads_for_all
+from tests.tensor.cutting import three_threads
 
 ACTIVATIONS = {
     "elu": lambda v: v if v > 0 else math.expm1(v),
@@ -206,6 +206,6 @@ def test_gates_neither_overflow_nor_depend_on_the_number_of_threads(name, size):
     with np.errstate(all="raise", under="ignore"):
         found = getattr(tensor, name)(x).numpy()
     np.testing.assert_allclose(found, expected, rtol=3e-7, atol=1e-35)
-    with three_threads_for_all():
+    with three_threads():
         np.testing.assert_array_equal(getattr(tensor, name)(x).numpy(), found)
         assert_values(getattr(tensor, name)(tensor.tensor(array.T).T).numpy(), found, exact=False)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -12,10 +16,6 @@ import tensor
 from scopes import new_dispose_scope, statistics
 from tensor import memory
 from tensor.memory import allocator
-
-pytestmark = pytest.mark.skipif(
-    not allocator.DEBUGGING, reason="only the debugging build makes allocations fail"
-)
 
 
 class Step:
@@ -36,6 +36,7 @@ class Step:
             return loss.item()
 
 
+@pytest.mark.skipif(not allocator.DEBUGGING, reason="only the debugging build makes allocations fail")
 @pytest.mark.parametrize("min_pooled_bytes", [4096, 1])
 def test_a_step_that_runs_out_of_memory_anywhere_loses_nothing_and_the_next_one_works(
     min_pooled_bytes: int,
@@ -69,3 +70,18 @@ def test_a_step_that_runs_out_of_memory_anywhere_loses_nothing_and_the_next_one_
         assert np.isfinite(step.run())
     finally:
         memory.configure(min_pooled_bytes=before)
+
+
+# Python 3.13 ends the process in `bytearray.join` and `numpy.frombuffer`, which the optimizers call.
+EVERY = pytest.mark.skipif(sys.version_info >= (3, 13), reason="this Python crashes without memory")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python cannot make allocations fail")
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=[pytest.mark.soak, EVERY])])
+def test_a_step_in_which_any_allocation_of_python_fails_loses_nothing(optimizer: str, every: int) -> None:
+    command = [sys.executable, "-m", "tests.out_of_memory", optimizer, str(every)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) > 400 // every

@@ -1,4 +1,4 @@
-"""Forks while other threads draw random numbers or run backward: no child hangs."""
+"""Forks while other threads draw, run backward and large ops, count and track: no child hangs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 # No matrix products: NumPy with OpenBLAS hangs by itself when one thread forks while another multiplies.
 PROGRAM = """
 import os, signal, sys, threading, time, warnings
+import scopes
 import tensor
 
 warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on, of forks while threads run
@@ -30,14 +31,22 @@ def go_back():
 
 def look():
     tensor.memory.statistics()
+    scopes.statistics.snapshot()
     (tensor.ones((2_000_000,)) * 2).exp()
+
+def track():
+    with scopes.track(), scopes.new_dispose_scope("step"):
+        y * 2
+        repr(timeline), scopes.leaks()
 
 def work(function):
     while not over:
         function()
 
 over = False
-parts = [draw, go_back, look]
+timeline = scopes.Timeline(max_events=1000)
+timeline.__enter__()
+parts = [draw, go_back, look, track]
 for part in parts:
     part()
 threads = [threading.Thread(target=work, args=(part,), daemon=True) for part in parts]

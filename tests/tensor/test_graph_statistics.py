@@ -1,6 +1,5 @@
 """What graphs are said to keep, against what they really give back."""
 
-import dataclasses
 import gc
 import pickle
 import threading
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
-from tensor.core.storage import claim_shared, share_of
+from tensor.core.storage import share_of, snapshot_share
 from tensor.memory.buffer import Share
 from tensor.tape.nodes import Deferred
 
@@ -259,7 +258,7 @@ def test_a_recipe_counts_the_arrays_that_it_names_once_for_all_nodes_that_share_
     x = leaf()
     y, z = x * 1, x * 2
     outside = tensor.ones((10,), dtype=tensor.float64)
-    y.grad_fn.saved = z.grad_fn.saved = Recipe(share_of(np.ones(N)), claim_shared(outside))
+    y.grad_fn.saved = z.grad_fn.saved = Recipe(share_of(np.ones(N)), snapshot_share(outside))
     assert figures(y + z) == (3, 8 * N + 80, 8 * N)
 
 
@@ -306,5 +305,5 @@ def test_printed_figures_are_a_table():
 def test_figures_are_frozen_and_go_through_pickle():
     found = autograd.graph_statistics(leaf().exp())
     assert pickle.loads(pickle.dumps(found)) == found
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="set"):
         found.node_count = 3

@@ -1,10 +1,12 @@
-"""Interrupts at every call of a training step: recording goes on, and no object and no byte is left."""
+"""Interrupts at every call of a training step, and of saving and loading files: nothing is lost or left."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nn
@@ -39,11 +41,11 @@ class Cube(autograd.Function):
 class Training:
     """A small network with all that backward meets: views, a hook, a user's op, a checkpoint."""
 
-    def __init__(self) -> None:
+    def __init__(self, optimizer: Callable[..., nn.optim.Optimizer]) -> None:
         self.model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 3))
         self.last = nn.Linear(3, 2)
         self.parameters = [*self.model.parameters(), *self.last.parameters()]
-        self.optimizer = nn.optim.SGD(self.parameters, lr=0.1, momentum=0.9)
+        self.optimizer = optimizer(self.parameters)
         self.x = tensor.ones((5, 3))
         self.target = tensor.zeros((5,), dtype=tensor.int64)
 
@@ -69,8 +71,13 @@ class Training:
         )
 
 
-def test_an_interrupt_at_any_call_of_a_training_step_leaves_recording_on_and_nothing_behind():
-    training = Training()
+def sgd(parameters: list[nn.Parameter]) -> nn.optim.SGD:
+    return nn.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+@pytest.mark.parametrize("optimizer", [sgd, nn.optim.Adam])
+def test_an_interrupt_at_any_call_of_a_training_step_leaves_recording_on_and_nothing_behind(optimizer):
+    training = Training(optimizer)
     training.step()
     start = training.what_is_there()
     event = 1
@@ -80,3 +87,51 @@ def test_an_interrupt_at_any_call_of_a_training_step_leaves_recording_on_and_not
     assert event > 200
     training.step()
     assert all(parameter.grad is not None for parameter in training.parameters)
+
+
+def what_is_alive() -> tuple[int, ...]:
+    now = memory.statistics()
+    return statistics.live_count, now.bytes_live, now.bytes_pinned, now.bytes_external
+
+
+# An interrupt between `open` and its `with` leaves it to the file's last reference to close it.
+LEFT_TO_ITS_LAST_REFERENCE = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
+
+@LEFT_TO_ITS_LAST_REFERENCE
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_save_that_is_interrupted_at_any_call_leaves_the_old_file_or_the_new_one_whole(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    path = tmp_path / "x.safetensors"
+    old = {"x": tensor.zeros((300, 2)), "y": tensor.zeros((3,))}
+    new = {"x": tensor.ones((300, 2)) if is_packed else tensor.ones((2, 300)).T, "y": tensor.ones((3,))}
+    start = what_is_alive()
+    found = set()
+    event = 1
+    tensor.save_file(old, path)
+    while interrupted_at(event, lambda: tensor.save_file(new, path), KeyboardInterrupt):
+        assert list(tmp_path.iterdir()) == [path], event
+        with new_dispose_scope():
+            values = {float(value) for x in tensor.load_file(path).values() for value in np.unique(x.numpy())}
+        assert len(values) == 1, event
+        found |= values
+        assert what_is_alive() == start, event
+        tensor.save_file(old, path)
+        event += 1
+    assert event > 50
+    assert found == {0.0, 1.0}
+    assert tensor.load_file(path)["y"].tolist() == [1.0, 1.0, 1.0]
+
+
+@LEFT_TO_ITS_LAST_REFERENCE
+def test_a_load_that_is_interrupted_at_any_call_lets_go_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    tensor.save_file({"x": tensor.ones((300, 2)), "y": tensor.zeros((3,))}, path)
+    start = what_is_alive()
+    event = 1
+    while interrupted_at(event, lambda: tensor.load_file(path), KeyboardInterrupt):
+        assert what_is_alive() == start, event
+        event += 1
+    assert event > 50
+    assert what_is_alive() == start

@@ -333,7 +333,7 @@ class Figures(Model, RuleBasedStateMachine):
         pair = self.pick(data)
         ones = np.ones(pair.model.shape, np.float32)
         leaf = self.add_own(tensor.tensor(ones, requires_grad=True), ones, hidden=True)
-        saved, gradient = self.claim(pair), pair.model.copy()
+        saved, gradient = self.snapshot(pair), pair.model.copy()
         loss = self.add_own((leaf.x * pair.x).sum(), np.float32(0), hidden=True)
         self.tapes.append(Tape(leaf, loss, saved, gradient))
 

@@ -46,7 +46,7 @@ class Worker:
         self.held: list[Carried] = []
         self.done: Counter[str] = Counter()
         self.releases: list[int] = []
-        self.loans = 0
+        self.exports = 0
 
     def run(self, until: float) -> None:
         steps: list[Callable[[], None]] = [
@@ -138,7 +138,7 @@ class Worker:
         n = self.random.choice(SIZES)
         buffer = bytearray(np.full(n, mark, np.float32).tobytes())
         x = tensor.from_blob(buffer, (n,), "float32", on_release=lambda: self.releases.append(n))
-        self.loans += 1
+        self.exports += 1
         self.held.append(Carried(x, mark))
 
     def donate(self) -> None:
@@ -199,7 +199,7 @@ def test_threads_that_share_memory_see_no_wrong_value_and_every_byte_is_counted(
     assert not failures
     done = sum([worker.done for worker in workers], Counter())
     assert len(done) == 15
-    loans = sum(worker.loans for worker in workers)
+    exports = sum(worker.exports for worker in workers)
     for worker, box in zip(workers, boxes, strict=True):
         while not box.empty():
             worker.held.append(box.get())
@@ -208,5 +208,5 @@ def test_threads_that_share_memory_see_no_wrong_value_and_every_byte_is_counted(
     change = memory.statistics() - before
     assert (change.bytes_live, change.bytes_pinned, change.bytes_external) == (0, 0, 0)
     assert change.bytes_allocated == change.bytes_freed > 0
-    assert sum(len(worker.releases) for worker in workers) == loans
+    assert sum(len(worker.releases) for worker in workers) == exports
     assert statistics.live_count == lives

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import memory
-from tests.tensor.cutting import three_threads_for_all
+from tests.tensor.cutting import three_threads
 
+# Rows as short as a vector and as long as several blocks, columns fewer and more than are worked on at once.
+SHAPES = [(64, 10), (3, 4, 32), (5, 33), (1, 7), (9, 700), (4096, 40), (7, 40_000), (2, 700, 3), (3, 20, 300)]
 FUNCTIONS = (tensor.softmax, tensor.log_softmax, tensor.logsumexp)
 INF = float("inf")
 
@@ -38,7 +40,7 @@ def test_no_bit_depends_on_the_number_of_threads(function, shape, last, dtype, d
     array = np.random.default_rng(last).uniform(-9, 9, (*shape, last)).astype(dtype)
     axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
     x = tensor.tensor(array)
-    with three_threads_for_all():
+    with three_threads():
         several = function(x, axis=axis).numpy()
         tensor.set_num_threads(1)
         alone = function(x, axis=axis).numpy()
@@ -46,17 +48,71 @@ def test_no_bit_depends_on_the_number_of_threads(function, shape, last, dtype, d
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("shape", [(64, 10), (3, 4, 32), (5, 33), (1, 7), (9, 700), (4096, 40), (7, 40_000)])
-@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("axis", [0, -2, -1])
 def test_values_are_those_of_wider_numbers(function, shape, axis):
     array = np.random.default_rng(0).uniform(-20, 20, shape).astype(np.float32)
     found = function(tensor.tensor(array), axis=axis).numpy()
     expected = reference(function.__name__, array, axis)
-    np.testing.assert_allclose(
-        found, expected.astype(np.float64), rtol=2e-6, atol=4e-6 if axis == 0 else 5e-6
-    )
+    np.testing.assert_allclose(found, expected.astype(np.float64), rtol=2e-6, atol=5e-6)
     turned = function(tensor.tensor(array.T).T, axis=axis).numpy()
     np.testing.assert_allclose(turned, found, rtol=2e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("axis", [0, -2, -1])
+def test_gradients_are_those_of_the_formula(name, dtype, shape, axis):
+    rng = np.random.default_rng(0)
+    array, slope = rng.uniform(-20, 20, shape).astype(dtype), rng.uniform(-1, 1, shape).astype(dtype)
+    shares, wide = reference("softmax", array, axis), slope.astype(np.longdouble)
+    if name == "softmax":
+        expected = shares * (wide - (wide * shares).sum(axis=axis, keepdims=True))
+    else:
+        expected = wide - shares * wide.sum(axis=axis, keepdims=True)
+    for x, g in ((array, slope), (array.T, slope.T)):
+        x = tensor.tensor(x, requires_grad=True)
+        turned = (lambda y: y) if g is slope else np.transpose
+        getattr(tensor, name)(x, axis=axis if g is slope else -1 - axis).backward(tensor.tensor(g))
+        tolerance = 2e-5 if dtype == "float32" else 1e-13
+        np.testing.assert_allclose(
+            turned(x.grad.numpy()), expected.astype(dtype), rtol=tolerance, atol=tolerance
+        )
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_doubles_are_as_exact_as_doubles_can_be(function, axis):
+    array = np.random.default_rng(0).uniform(-20, 20, (300, 170))
+    found = function(tensor.tensor(array), axis=axis).numpy()
+    np.testing.assert_allclose(
+        found, reference(function.__name__, array, axis).astype(float), rtol=1e-14, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("count", [2, 40, 3000])
+def test_infinities_and_nan_change_their_columns_alone(count):
+    array = np.zeros((count, 4), np.float32)
+    array[0, 1], array[1, 2], array[:, 3] = INF, np.nan, -INF
+    array[: count // 2, 0] = -INF
+    x = tensor.tensor(array)
+    assert np.isnan(x.softmax(0).numpy()).sum(axis=0).tolist() == [0, count, count, count]
+    assert np.isnan(x.log_softmax(0).numpy()).sum(axis=0).tolist() == [0, count, count, count]
+    sums = x.logsumexp(0).numpy()
+    assert sums[0] == pytest.approx(np.log(count - count // 2))
+    assert (sums[1], sums[3]) == (INF, -INF)
+    assert np.isnan(sums[2])
+
+
+def test_several_axes_are_one_if_they_lie_side_by_side_or_not():
+    array = np.random.default_rng(0).uniform(-9, 9, (3, 4, 5, 6))
+    for axis in ((1, 2), (2, 1), (0, 1), (2, 3), (0, 2), (1, 3), (0, 1, 2, 3), None):
+        for keepdims in (False, True):
+            found = tensor.logsumexp(tensor.tensor(array), axis=axis, keepdims=keepdims).numpy()
+            expected = np.log(np.exp(array).sum(axis=axis, keepdims=keepdims))
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("count", [2, 40, 200_000])

@@ -1,14 +1,14 @@
-"""Work in pieces: each piece once, on several threads, as if the caller had done it alone."""
+"""The pool of threads: each piece once, whoever asks, after forks and at the end, and the same results."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from time import sleep
 
 import numpy as np
 import pytest
@@ -16,269 +16,255 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tensor.kernels import in_pieces
+from tensor.kernels.threads import record_pieces
+from tensor.lowlevel import configure_threads
+
+SIZE = 300_000
 
 
 @pytest.fixture(autouse=True)
-def three_threads() -> Iterator[None]:
+def as_before() -> Iterator[None]:
     before = tensor.get_num_threads()
     tensor.set_num_threads(3)
     yield
     tensor.set_num_threads(before)
+    configure_threads(awake_microseconds=100)
 
 
-def both_work(size: int = 8) -> set[int]:
-    """Let pieces wait until some other thread has begun one; return who worked."""
-    seen: set[int] = set()
-    two = threading.Event()
-
-    def run(start: int, end: int) -> None:
-        seen.add(threading.get_ident())
-        if len(seen) > 1:
-            two.set()
-        two.wait(5)
-
-    in_pieces(run, size, 1)
-    return seen
+def starts_and_ends(size: int, grain: int) -> list[tuple[int, int]]:
+    return [(start, min(start + grain, size)) for start in range(0, size, grain)]
 
 
-@given(size=st.integers(0, 200), step=st.integers(1, 50), count=st.integers(1, 5))
-def test_each_place_belongs_to_one_piece(size: int, step: int, count: int) -> None:
+def all_results() -> list[np.ndarray]:
+    """What kernels of all kinds make of some numbers."""
+    x = tensor.from_numpy(np.random.default_rng(0).standard_normal(SIZE).astype(np.float32))
+    return [
+        y.numpy()
+        for y in (x.exp(), x.tanh(), tensor.gelu(x), x**5, x + x, x * 2.0, x.sin(), x > 0, x.long() + 1)
+    ]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+
+
+@given(size=st.integers(0, 200), grain=st.integers(1, 50), count=st.integers(1, 5))
+def test_each_element_belongs_to_one_piece_whatever_the_number_of_threads(
+    size: int, grain: int, count: int
+) -> None:
     tensor.set_num_threads(count)
-    hits = np.zeros(size, np.int64)
-    pieces: list[tuple[int, int]] = []
+    assert [(start, end) for start, end, _ in record_pieces(size, grain)] == starts_and_ends(size, grain)
 
-    def run(start: int, end: int) -> None:
-        hits[start:end] += 1
-        pieces.append((start, end))
 
-    in_pieces(run, size, step)
-    assert hits.tolist() == [1] * size
-    assert sorted(pieces) == [(start, min(start + step, size)) for start in range(0, size, step)]
+def threads_at_work(count: int) -> set[int]:
+    tensor.set_num_threads(count)
+    return {thread for _ in range(5) for _, _, thread in record_pieces(60, 1, microseconds=2000)}
 
 
 def test_workers_take_pieces_too() -> None:
-    assert len(both_work()) > 1
+    assert len(threads_at_work(3)) > 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_more_than_the_set_number_of_threads_work(count: int) -> None:
+    assert len(threads_at_work(5)) <= 5  # workers that are there, and shall not be used
+    assert len(threads_at_work(count)) <= count
 
 
 def test_one_thread_does_all_itself() -> None:
+    assert len(threads_at_work(1)) == 1
+
+
+@pytest.mark.parametrize("awake", [0, 100, 100_000])
+def test_workers_that_sleep_are_woken(awake: int) -> None:
+    configure_threads(awake_microseconds=awake)
+    for _ in range(20):
+        assert len(record_pieces(64, 1)) == 64
+        threading.Event().wait(0.002)
+    assert len(threads_at_work(3)) > 1
+
+
+def test_results_are_the_same_to_the_bit_for_any_number_of_threads() -> None:
     tensor.set_num_threads(1)
-    seen: set[int] = set()
-    in_pieces(lambda start, end: seen.add(threading.get_ident()), 100, 10)
-    assert seen == {threading.get_ident()}
+    expected = all_results()
+    for count in (2, 3, 5):
+        tensor.set_num_threads(count)
+        assert same(all_results(), expected)
 
 
-def test_an_error_of_a_worker_is_raised_by_the_caller_without_frames_that_hold_arrays() -> None:
-    caller = threading.get_ident()
-    failed = threading.Event()
-
-    def run(start: int, end: int) -> None:
-        if threading.get_ident() != caller:
-            failed.set()
-            raise KeyError("a worker's")
-        failed.wait(5)
-
-    with pytest.raises(KeyError, match="a worker's") as caught:
-        in_pieces(run, 8, 1)
-    names = [entry.name for entry in caught.traceback]
-    assert names[-1] == "_in_pieces"
-    assert len(both_work()) > 1  # the worker lives
+def test_eight_threads_of_the_user_ask_at_once() -> None:
+    expected = all_results()
+    right: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: right.extend([same(all_results(), expected) for _ in range(5)]))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 40
 
 
-def test_an_error_of_the_caller_waits_for_the_workers() -> None:
-    caller = threading.get_ident()
-    begun = threading.Event()
-    done: list[int] = []
+def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    program = """
+import os, threading
+import tensor
+from tensor.kernels.threads import record_pieces
+tensor.set_num_threads(3)
 
-    def run(start: int, end: int) -> None:
-        if threading.get_ident() == caller:
-            begun.wait(5)
-            raise KeyError("the caller's")
-        begun.set()
-        sleep(0.05)
-        done.append(start)
+def work():
+    for _ in range(300):
+        assert len(record_pieces(60, 7)) == 9
 
-    with pytest.raises(KeyError, match="the caller's"):
-        in_pieces(run, 8, 1)
-    assert done
+def threads_at_work():
+    return {thread for _ in range(5) for _, _, thread in record_pieces(60, 1, microseconds=2000)}
+
+record_pieces(60, 1)
+busy = [threading.Thread(target=work) for _ in range(4)]
+for thread in busy:
+    thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0 if len(threads_at_work()) > 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+for thread in busy:
+    thread.join()
+assert len(threads_at_work()) > 1
+"""
+    # Python warns of forks while threads run, which is what this is about.
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+
+
+def checksum(seed: int) -> float:
+    x = np.random.default_rng(seed).standard_normal(SIZE)
+    return float(tensor.from_numpy(x).exp().numpy().sum())
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks while threads run
+def test_processes_compute_however_they_were_started(method: str) -> None:
+    expected = [checksum(seed) for seed in range(4)]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(checksum, range(4)).get(timeout=120) == expected
+
+
+END = """
+import tensor
+from tensor.lowlevel import configure_threads
+from tensor.kernels.threads import record_pieces
+tensor.set_num_threads(4)
+configure_threads(awake_microseconds={awake})
+record_pieces(64, 1)
+{last}
+"""
+
+
+@pytest.mark.parametrize("awake", [0, 1_000_000])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "",
+        "raise SystemExit(0)",
+        "import threading\nthreading.Thread(target=lambda: [record_pieces(9, 1) for _ in range(99)]).start()",
+        "import atexit; atexit.register(record_pieces, 64, 1)",
+    ],
+)
+def test_the_interpreter_ends_while_workers_sleep_or_are_awake(awake: int, last: str) -> None:
+    subprocess.run([sys.executable, "-c", END.format(awake=awake, last=last)], check=True, timeout=60)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
-def test_an_interrupted_caller_waits_for_the_workers() -> None:
-    caller = threading.get_ident()
-    begun = threading.Event()
-    done: list[int] = []
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    def run(start: int, end: int) -> None:
-        if threading.get_ident() == caller:
-            begun.wait(5)
-            return
-        begun.set()
-        sleep(0.2)
-        done.append(start)
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            in_pieces(run, 2, 1)
-        assert done == [0] or done == [1]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
-def test_interrupts_at_any_moment_leave_nobody_computing() -> None:
+def test_an_interrupt_comes_after_the_work_and_breaks_nothing() -> None:
     class InterruptError(Exception):
         pass
 
     def interrupt(*_: object) -> None:
         raise InterruptError
 
-    x = np.full(1 << 17, 2.0)
-    out = np.empty_like(x)
-    is_over = False
-    late: list[int] = []
-    count = 0
-
-    def run(start: int, end: int) -> None:
-        np.log(x[start:end], out=out[start:end])
-        if is_over:
-            late.append(start)
-
+    expected = all_results()
     before = signal.signal(signal.SIGALRM, interrupt)
+    count = 0
     try:
-        for i in range(400):
-            is_over = False
+        for i in range(100):
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 3 * i))
-                in_pieces(run, x.size, 1 << 13)
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 20 * i))
+                record_pieces(60, 1, microseconds=20)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except InterruptError:
                 count += 1
-            is_over = True
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert count
-    assert late == []
-    assert np.allclose(halves(x), np.log(x), rtol=1e-14)
+    assert same(all_results(), expected)
 
 
-def halves(x: np.ndarray) -> np.ndarray:
-    out = np.empty_like(x)
-    in_pieces(lambda start, end: np.log(x[start:end], out=out[start:end]), x.size, 1 << 14)
-    return out
+def test_the_environment_sets_threads_and_how_long_they_stay_awake() -> None:
+    program = "import tensor; print(tensor.get_num_threads())"
+    for wanted, expected in (("3", "3"), ("2,4", "2"), ("100000", "256")):
+        environment = {**os.environ, "OMP_NUM_THREADS": wanted, "DISPOSESCOPE_AWAKE_MICROSECONDS": "0"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected
 
 
-def test_nobody_hears_of_infinities_whatever_numpy_is_set_to() -> None:
-    with np.errstate(all="raise"):
-        assert np.all(halves(np.zeros(1 << 18)) == -np.inf)
-        assert np.all(np.isnan(halves(np.full(1 << 18, -1.0))))
-
-
-def test_pieces_may_be_cut_into_pieces() -> None:
-    hits = np.zeros((8, 100), np.int64)
-
-    def outer(start: int, end: int) -> None:
-        def inner(first: int, last: int) -> None:
-            hits[start:end, first:last] += 1
-
-        in_pieces(inner, 100, 7)
-
-    in_pieces(outer, 8, 1)
-    assert np.all(hits == 1)
-
-
-def test_many_threads_of_the_user_ask_at_once() -> None:
-    results: list[bool] = []
-
-    def ask(seed: int) -> None:
-        x = np.random.default_rng(seed).random(1 << 18) + 1
-        results.append(all(np.allclose(halves(x), np.log(x), rtol=1e-14) for _ in range(20)))
-
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 8
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_and_its_parent_have_workers_of_their_own() -> None:
-    assert len(both_work()) > 1
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if len(both_work()) > 1 else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    assert len(both_work()) > 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_while_others_compute() -> None:
-    stop = threading.Event()
-    x = np.full(1 << 16, 2.0)
-
-    def compute() -> None:
-        while not stop.is_set():
-            assert np.allclose(halves(x), np.log(x), rtol=1e-14)
-
-    thread = threading.Thread(target=compute)
-    thread.start()
-    try:
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if np.allclose(halves(x), np.log(x), rtol=1e-14) else 1)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        stop.set()
-        thread.join()
-
-
-SHUTDOWN = """
-import threading, numpy as np, tensor
-from tensor.kernels import in_pieces
-tensor.set_num_threads(3)
-x = np.ones(1 << 20)
-def forever():
-    while True:
-        in_pieces(lambda start, end: np.exp(x[start:end]), x.size, 1 << 14)
-threading.Thread(target=forever, daemon=True).start()
-in_pieces(lambda start, end: np.exp(x[start:end]), x.size, 1 << 14)
-"""
-
-
-def test_the_interpreter_ends_while_workers_are_busy() -> None:
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", SHUTDOWN], capture_output=True, timeout=60, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_nobody_is_hired_before_there_is_large_work() -> None:
-    code = "import threading, _thread, tensor; tensor.ones((3,)).exp(); print(_thread._count())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, check=True, text=True
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinities")
+def test_there_are_no_more_threads_than_cores_that_may_be_used() -> None:
+    program = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
+        "import tensor; print(tensor.get_num_threads())"
     )
-    assert done.stdout == "0\n"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "1"
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_at_least_one_thread_computes(n: int) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+@pytest.mark.parametrize("n", [0, -1, 257])
+def test_the_number_of_threads_is_from_1_to_256(n: int) -> None:
+    with pytest.raises(ValueError, match=r"set_num_threads: at (least|most)"):
         tensor.set_num_threads(n)
 
 
-@pytest.mark.parametrize("n", [1.0, "2", True, None])
-def test_a_number_of_threads_is_an_int(n: object) -> None:
-    with pytest.raises(TypeError, match="takes an int"):
+@pytest.mark.parametrize("n", [2.0, "2", True, None])
+def test_the_number_of_threads_is_an_int(n: object) -> None:
+    with pytest.raises(TypeError, match="set_num_threads takes an int"):
         tensor.set_num_threads(n)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [(-1, ValueError), (2_000_000, ValueError), (float("nan"), ValueError), ("1", TypeError)],
+)
+def test_how_long_threads_stay_awake_is_a_number_of_microseconds(
+    wrong: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="configure_threads: awake_microseconds is"):
+        configure_threads(awake_microseconds=wrong)  # type: ignore[arg-type]
+
+
+def test_threadpoolctl_knows_the_pool() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    ours = [entry for entry in threadpoolctl.threadpool_info() if entry["internal_api"] == "disposescope"]
+    assert [entry["num_threads"] for entry in ours] == [3]
+    with threadpoolctl.threadpool_limits(1):
+        assert tensor.get_num_threads() == 1
+    assert tensor.get_num_threads() == 3
+    with threadpoolctl.threadpool_limits({"disposescope": 2}):
+        assert tensor.get_num_threads() == 2
+
+
+def test_pytorch_computes_in_the_same_process() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal(SIZE)
+    for _ in range(20):
+        theirs = torch.from_numpy(x).exp().numpy()
+        ours = tensor.from_numpy(x).exp().numpy()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-15)

@@ -11,12 +11,18 @@ from tensor.tape.rules.table import conj, define
 # Masks select (keep_where), they are no factors: an infinite gradient times 0 would be nan.
 
 
+def _cube(xp: Any, g: Any, a: Any) -> Any:
+    return xp.scaled_product(g, 3, a * a)
+
+
 def _power_by_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
     """Return g * b * a**(b - 1), and 0 where b is 0: also at a = 0, where a**(b - 1) is infinite."""
     if not hasattr(b, "dtype"):
-        if b == 2:
-            return g * conj(xp, 2 * a)
-        return xp.zeros_like(g) if b == 0 else g * conj(xp, b * xp.pow(a, b - 1))
+        if b == 0:
+            return xp.zeros_like(g)
+        if b == 3:
+            return xp.slope("cube", g, a, _cube)
+        return xp.scaled_product(g, b, a if b == 2 else xp.pow(a, b - 1))
     zero = b == 0
     if not xp.any(zero):
         return g * conj(xp, b * xp.pow(a, b - 1))
@@ -66,28 +72,40 @@ def _elu(xp: Any, g: Any, out: Any, alpha: float) -> Any:
     return g * below if alpha == 1 else _by_sign(xp, g, out, below)
 
 
-# Below these a product has few digits, or none.
-_SMALLEST_NORMAL = {2: 2.0**-14, 4: 2.0**-126, 8: 2.0**-1022}
+# In one pass for float32 and float64 (`tensor.kernels.namespace`), by these formulas elsewhere.
 
 
-def _share(xp: Any, x: Any, out: Any) -> Any:
-    """Return what a gate lets through of `x`: out / x, and its limit at 0, which is half of it."""
-    quotient = out / x
-    small = xp.abs(x) < _SMALLEST_NORMAL[x.dtype.itemsize]
-    return xp.where(small, 0.5, quotient) if small.any() else quotient
+def _tanh(xp: Any, g: Any, out: Any) -> Any:
+    return g * conj(xp, 1 - out * out)
 
 
-# What is recorded may be derived again: there an infinite exp() matters, and the digits that out / x loses
-# near 0. Otherwise neither does: dividing takes half (silu) or a tenth (gelu) the time.
+def _sigmoid(xp: Any, g: Any, out: Any) -> Any:
+    return g * conj(xp, out * (1 - out))
 
 
-def _silu(xp: Any, g: Any, x: Any, out: Any) -> Any:
-    gate = xp.sigmoid(x) if xp.is_recorded else _share(xp, x, out)
-    return g * (gate + out * (1 - gate))
+def _logsigmoid(xp: Any, g: Any, out: Any) -> Any:
+    return g * -xp.expm1(out)
 
 
-def _gelu(xp: Any, g: Any, x: Any, out: Any) -> Any:
-    gate = 0.5 * (1 + xp.erf(x * math.sqrt(0.5))) if xp.is_recorded else _share(xp, x, out)
+def _smooth_softplus(xp: Any, g: Any, out: Any) -> Any:
+    return g * -xp.expm1(-out)
+
+
+def _softplus(xp: Any, g: Any, out: Any, beta: float) -> Any:
+    return xp.slope("softplus", g, out if beta == 1 else beta * out, _smooth_softplus)
+
+
+def _silu(xp: Any, g: Any, x: Any) -> Any:
+    gate = xp.sigmoid(x)
+    return g * (gate * (1 + x * (1 - gate)))
+
+
+def _erf(xp: Any, g: Any, x: Any) -> Any:
+    return g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x)
+
+
+def _gelu(xp: Any, g: Any, x: Any) -> Any:
+    gate = 0.5 * (1 + xp.erf(x * math.sqrt(0.5)))
     return g * (gate + x * xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
@@ -124,11 +142,15 @@ def _sign(xp: Any, g: Any, x: Any) -> Any:
 # Arithmetic
 
 define("add", a=lambda xp, g: g, b=lambda xp, g: g)
-define("subtract", a=lambda xp, g: g, b=lambda xp, g: -g)
-define("multiply", a=lambda xp, g, b: g * conj(xp, b), b=lambda xp, g, a: g * conj(xp, a))
+define("subtract", a=lambda xp, g: g, b=lambda xp, g: xp.negative(g))
+define(
+    "multiply",
+    a=lambda xp, g, b: xp.multiply(g, conj(xp, b)),
+    b=lambda xp, g, a: xp.multiply(g, conj(xp, a)),
+)
 define(
     "divide",
-    a=lambda xp, g, b: g / conj(xp, b),
+    a=lambda xp, g, b: xp.divide(g, conj(xp, b)),
     b=lambda xp, g, b, out: -g * conj(xp, out / b),
 )
 define(
@@ -138,10 +160,10 @@ define(
 )
 define("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor_divide(a, b))
 define("floor_divide", a=lambda xp, g: xp.zeros_like(g), b=lambda xp, g: xp.zeros_like(g))
-define("negative", x=lambda xp, g: -g)
+define("negative", x=lambda xp, g: xp.negative(g))
 define("positive", x=lambda xp, g: g)
 define("reciprocal", x=lambda xp, g, out: -g * conj(xp, out * out))
-define("square", x=lambda xp, g, x: g * conj(xp, 2 * x))
+define("square", x=lambda xp, g, x: xp.scaled_product(g, 2, x))
 define("abs", x=lambda xp, g, x: g * xp.sign(x))
 define(
     "maximum",
@@ -186,14 +208,14 @@ define(
 
 # Powers, exponentials, logarithms
 
-define("exp", x=lambda xp, g, out: g * conj(xp, out))
+define("exp", x=lambda xp, g, out: xp.multiply(g, conj(xp, out)))
 define("exp2", x=lambda xp, g, out: g * conj(xp, out) * math.log(2))
 define("expm1", x=lambda xp, g, out: g * conj(xp, out + 1))
-define("log", x=lambda xp, g, x: g / conj(xp, x))
+define("log", x=lambda xp, g, x: xp.divide(g, conj(xp, x)))
 define("log1p", x=lambda xp, g, x: g / conj(xp, x + 1))
 define("log2", x=lambda xp, g, x: g / conj(xp, x * math.log(2)))
 define("log10", x=lambda xp, g, x: g / conj(xp, x * math.log(10)))
-define("sqrt", x=lambda xp, g, out: g / conj(xp, 2 * out))
+define("sqrt", x=lambda xp, g, out: xp.divide(g, conj(xp, 2 * out)))
 define("rsqrt", x=lambda xp, g, out: g * conj(xp, -0.5 * out * out * out))
 
 # Trigonometry
@@ -206,7 +228,7 @@ define("acos", x=lambda xp, g, x: -g / conj(xp, xp.sqrt(1 - x * x)))
 define("atan", x=lambda xp, g, x: g / conj(xp, 1 + x * x))
 define("sinh", x=lambda xp, g, x: g * conj(xp, xp.cosh(x)))
 define("cosh", x=lambda xp, g, x: g * conj(xp, xp.sinh(x)))
-define("tanh", x=lambda xp, g, out: g * conj(xp, 1 - out * out))
+define("tanh", x=lambda xp, g, out: xp.slope("tanh", g, out, _tanh))
 define("asinh", x=lambda xp, g, x: g / conj(xp, xp.sqrt(x * x + 1)))
 define("acosh", x=lambda xp, g, x: g / conj(xp, xp.sqrt(x - 1) * xp.sqrt(x + 1)))
 define("atanh", x=lambda xp, g, x: g / conj(xp, 1 - x * x))
@@ -225,17 +247,17 @@ define("leaky_relu", x=lambda xp, g, out, slope: _by_sign(xp, g, out, slope))
 define("leaky_relu_by_input", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
 define("elu", x=_elu)
 define("elu_by_input", x=lambda xp, g, x, alpha: _by_sign(xp, g, x, alpha * xp.exp(xp.minimum(x, 0))))
-define("sigmoid", x=lambda xp, g, out: g * conj(xp, out * (1 - out)))
-define("logsigmoid", x=lambda xp, g, out: g * -xp.expm1(out))
-define("softplus", x=lambda xp, g, out, beta: g * -xp.expm1(-beta * out))
+define("sigmoid", x=lambda xp, g, out: xp.slope("sigmoid", g, out, _sigmoid))
+define("logsigmoid", x=lambda xp, g, out: xp.slope("logsigmoid", g, out, _logsigmoid))
+define("softplus", x=_softplus)
 define(
     "softplus_with_bend",
     x=lambda xp, g, x, out, beta, threshold: g * xp.where(beta * x > threshold, 1, -xp.expm1(-beta * out)),
 )
-define("silu", x=_silu)
-define("gelu", x=_gelu)
-define("gelu_by_tanh", x=_gelu_by_tanh)
-define("erf", x=lambda xp, g, x: g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+define("silu", x=lambda xp, g, x: xp.slope("silu", g, x, _silu))
+define("gelu", x=lambda xp, g, x: xp.slope("gelu", g, x, _gelu))
+define("gelu_by_tanh", x=lambda xp, g, x: xp.slope("gelu_by_tanh", g, x, _gelu_by_tanh))
+define("erf", x=lambda xp, g, x: xp.slope("erf", g, x, _erf))
 define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 

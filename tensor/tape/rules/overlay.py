@@ -38,7 +38,7 @@ def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
     """Return the gradient by the written values: what the whole passes on to their places."""
     whole, part = whole_places.indices(), part_places.indices()
     flat, places = np.unique(whole, return_inverse=True)
-    sums = xp.spread(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)
+    sums = xp.scatter_add(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)
     at = np.minimum(np.searchsorted(flat, part), flat.size - 1)
     return xp.where(flat[at] == part, sums[at], 0)
 

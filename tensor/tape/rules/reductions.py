@@ -140,6 +140,18 @@ def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> 
     return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
 
 
+def _softmax(xp: Any, g: Any, out: Any, axis: int | None) -> Any:
+    if xp.is_recorded or axis is None:
+        return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
+    return xp.softmax_backward(g, out, axis)
+
+
+def _log_softmax(xp: Any, g: Any, out: Any, axis: int | None) -> Any:
+    if xp.is_recorded or axis is None:
+        return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
+    return xp.log_softmax_backward(g, out, axis)
+
+
 def _vector_norm(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
     if ord == 0:
@@ -171,8 +183,8 @@ define("logsumexp", x=_logsumexp)
 define("vector_norm", x=_vector_norm)
 define("max_along", x=_along)
 define("min_along", x=_along)
-define("softmax", x=lambda xp, g, out, axis: out * (g - xp.sum(g * out, axis=axis, keepdims=True)))
-define("log_softmax", x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
+define("softmax", x=_softmax)
+define("log_softmax", x=_log_softmax)
 define("all", x=None)
 define("any", x=None)
 define("argmax", x=None)

@@ -25,17 +25,19 @@ def define(
     /,
     *,
     derived: Mapping[str, Mapping[str, Callable[..., Any]]] | None = None,
+    together: Callable[..., Any] | None = None,
     **functions: Callable[..., Any] | None,
 ) -> Rule:
     """Enter the derivatives of the op `name`, in the order of its inputs; None where there is none.
 
     `derived` has the derivatives of those parameters that the forward pass computes from the inputs, as of
-    ops of the same inputs: without them higher derivatives take a parameter for a constant.
+    ops of the same inputs: without them higher derivatives take a parameter for a constant. `together` gives
+    the gradients of all inputs at once (see `tensor.tape.nodes.Rule`).
     """
     rules: dict[str, Rule] = {}
     for parameter, own in (derived or {}).items():
         rules[parameter] = Rule(f"{parameter}_of_{name}", {i: own.get(i) for i in functions}, rules)
-    rule = RULES[name] = Rule(name, functions, rules)
+    rule = RULES[name] = Rule(name, functions, rules, together)
     return rule
 
 

@@ -1,0 +1,6 @@
+from typing import Any
+
+def is_plain(module: object) -> bool: ...
+
+class Callable:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

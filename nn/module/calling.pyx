@@ -1,0 +1,61 @@
+"""Calls of modules: to ``forward``, with a user's hooks around it where there are some."""
+
+cimport cython
+from cpython.object cimport PyObject
+
+from tensor import TensorDisposedError
+
+cdef extern from "Python.h":
+    object PyObject_GenericGetDict(object x, void* context)
+    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
+    object PyObject_VectorcallMethod(object name, PyObject** arguments, size_t count, PyObject* names)
+
+cdef enum:
+    # With more arguments than these a call takes the general way.
+    MOST = 6
+
+
+cdef inline bint _is_set(dict own, object module, str name) except -1:
+    """Tell whether the attribute `name` of `module` is true; `own` is its ``__dict__``."""
+    cdef PyObject* found = PyDict_GetItemWithError(own, name)
+    if found == NULL:
+        return bool(getattr(module, name))  # which says what is missing
+    return <object>found is not False and bool(<object>found)
+
+
+cpdef bint is_plain(object module) except -1:
+    """Tell whether a call of `module` is one of its ``forward``: neither disposed nor hooked."""
+    cdef dict own = PyObject_GenericGetDict(module, NULL)
+    return not (
+        _is_set(own, module, "_is_disposed")
+        or _is_set(own, module, "_pre_hooks")
+        or _is_set(own, module, "_post_hooks")
+    )
+
+
+@cython.auto_pickle(False)
+cdef class Callable:
+    """What makes a module callable. It has no state of its own: all is in the module's ``__dict__``."""
+
+    def __call__(self, *args, **kwargs):
+        cdef PyObject* arguments[MOST + 2]
+        cdef Py_ssize_t i, count = len(args)
+        try:
+            if not is_plain(self):
+                self._raise_if_module_is_disposed()
+                args = self._run_pre_hooks(args)
+                return self._run_post_hooks(args, self.forward(*args, **kwargs))
+            if kwargs or count > MOST:
+                return self.forward(*args, **kwargs)
+            arguments[1] = <PyObject*>self
+            for i in range(count):
+                arguments[i + 2] = <PyObject*>(<tuple>args)[i]
+            # The place before the first is the callee's to use.
+            return PyObject_VectorcallMethod(
+                "forward", arguments + 1, <size_t>(count + 1) | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
+            )
+        except TensorDisposedError as error:
+            named = self._named_error(error)
+            if named is None:
+                raise
+            raise named from None

@@ -1,0 +1,82 @@
+# cython: language_level=3, auto_pickle=False
+"""A lock around calls, which no interrupt leaves held.
+
+``with lock:`` can be interrupted when the lock is taken and its block not entered (Python 3.14 looks for
+signals there), and the lock is held for good then. Compiled code is interrupted only inside what it calls: in
+the wait, which then takes no lock, and in the guarded function, after which it is released.
+"""
+
+cimport cython
+from cpython.pythread cimport PyThread_get_thread_ident
+
+import os
+from threading import Lock
+
+# Raised in a child after a fork: what another thread held then stays locked there.
+cdef long _generation = 0
+
+
+def _begin_generation():
+    global _generation
+    _generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_generation)
+
+
+@cython.final
+cdef class Guard:
+    """Lets one thread at a time call functions; a call inside a call of the same thread runs at once."""
+
+    cdef object lock
+    cdef long generation
+    # The ident of the thread whose call runs; 0 when there is none.
+    cdef unsigned long owner
+
+    def __cinit__(self):
+        self.lock = Lock()
+        self.generation = _generation
+
+    cdef object fresh_lock(self):
+        """Return the lock; a free one in a child that was forked since the last call."""
+        if self.generation != _generation:
+            self.lock = Lock()
+            self.owner = 0
+            self.generation = _generation
+        return self.lock
+
+    def is_held_here(self):
+        """Tell whether this thread is inside a call."""
+        return self.generation == _generation and self.owner == PyThread_get_thread_ident()
+
+    def run(self, function, *arguments):
+        """Return ``function(*arguments)``, when no other thread is inside a call."""
+        lock = self.fresh_lock()
+        if self.owner == PyThread_get_thread_ident():
+            return function(*arguments)
+        lock.acquire()
+        try:
+            self.owner = PyThread_get_thread_ident()
+            return function(*arguments)
+        finally:
+            self.owner = 0
+            lock.release()
+
+    def run_if_free(self, function, double patience=0.0):
+        """Call `function`, and tell whether it was called: not inside a call of this thread.
+
+        For a call of another thread it waits `patience` seconds at most.
+        """
+        lock = self.fresh_lock()
+        if self.owner == PyThread_get_thread_ident():
+            return False
+        if not lock.acquire(timeout=patience):
+            return False
+        try:
+            self.owner = PyThread_get_thread_ident()
+            function()
+            return True
+        finally:
+            self.owner = 0
+            lock.release()

@@ -1,0 +1,39 @@
+"""Values so few that they lie in a tensor itself. For `cimport`."""
+
+cimport numpy as cnp
+
+
+cdef enum:
+    MOST_INLINE_BYTES = 16
+    MOST_INLINE_DIMS = 4
+
+
+cdef union InlineData:
+    char bytes[MOST_INLINE_BYTES]
+    float floats[4]
+    double doubles[2]
+
+
+# In C order.
+cdef struct InlineValues:
+    InlineData data
+    # 0: none are here.
+    unsigned char nbytes
+    # NumPy's number of the dtype.
+    unsigned char type_number
+    unsigned char ndim
+    # No larger than the number of bytes.
+    unsigned char dims[MOST_INLINE_DIMS]
+
+
+# Take the values of the new `array` and count them, or return False if the array has to be kept. MemoryError
+# when they go over the limit.
+cdef bint take_values(InlineValues* values, cnp.ndarray array) except -1
+# Count values that a tensor will have inline. MemoryError when they go over the limit.
+cdef int count_inline(Py_ssize_t nbytes) except -1
+# Forget values that are elsewhere from now on; their bytes stay live.
+cdef void hand_on(InlineValues* values) noexcept
+# The same for values that are gone.
+cdef void let_go(InlineValues* values) noexcept
+# A new array with these values, not counted.
+cdef cnp.ndarray array_with(InlineValues* values)

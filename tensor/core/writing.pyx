@@ -1,0 +1,80 @@
+"""Writes to tensors, as blocks of a ``with`` statement."""
+
+cimport cython
+cimport numpy as cnp
+
+from tensor.core.storage cimport StorageReference, begin_write, end_write
+from tensor.memory.buffer cimport Buffer
+
+cnp.import_array()
+
+
+@cython.final
+cdef class writing:
+    """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
+
+    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken
+    while the write is at work do not see it go on.
+    """
+
+    cdef StorageReference x
+    cdef Buffer buffer
+
+    def __init__(self, StorageReference x not None):
+        self.x = x
+
+    def __enter__(self) -> cnp.ndarray:
+        self.buffer = begin_write(self.x)
+        return self.x.stored
+
+    def __exit__(self, *error):
+        cdef Buffer buffer = self.buffer
+        self.buffer = None
+        if buffer is not None:
+            end_write(buffer)
+
+    def __dealloc__(self):
+        # An interrupt may come between the entry and the block.
+        if self.buffer is not None:
+            end_write(self.buffer)
+
+
+@cython.final
+@cython.no_gc_clear  # A collector that took `buffers` would leave writes at work for good.
+cdef class writing_all:
+    """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
+
+    All memory that it takes is there before the block begins.
+    """
+
+    cdef list tensors
+    cdef list buffers
+
+    def __init__(self, tensors):
+        self.tensors = list(tensors)
+        self.buffers = []
+
+    def __enter__(self) -> list[cnp.ndarray]:
+        cdef list arrays = []
+        try:
+            for x in self.tensors:
+                self.buffers.append(begin_write(x))
+                # Read at once: while room is made for the others, another thread may dispose this one.
+                arrays.append((<StorageReference>x).stored)
+        except BaseException:
+            self._end()
+            raise
+        return arrays
+
+    def __exit__(self, *error):
+        self._end()
+
+    def __dealloc__(self):
+        self._end()
+
+    cdef void _end(self) noexcept:
+        cdef list buffers = self.buffers
+        self.buffers = None
+        if buffers is not None:
+            for buffer in buffers:
+                end_write(<Buffer>buffer)

@@ -1,0 +1,202 @@
+"""Affine maps: NumPy's matrix product, and in one pass over its result the bias and a ReLU."""
+
+cimport numpy as cnp
+
+from tensor.kernels.simd cimport simd_level
+from tensor.kernels.threads cimport parallel_for
+
+import numpy as np
+
+from tensor.kernels.special import relu_of
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/affine.h" namespace "disposescope::kernels" nogil:
+    struct Finish:
+        void* out
+        const void* bias
+        Py_ssize_t columns
+        bint is_rectified
+    struct Affine:
+        void (*transpose_single)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
+        void (*transpose_double)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
+        void (*finish_single)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+        void (*finish_double)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+    const Affine* affine_kernels_of(int level)
+
+cdef const Affine* _kernels = affine_kernels_of(simd_level)
+cdef object _matmul = np.matmul
+cdef object _add = np.add
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_MatrixProduct2(object a, object b, cnp.ndarray out)
+
+# Bytes of a product up to which ``np.dot`` makes it sooner than the ufunc, by 0.5 us; it fills it with zeros
+# first.
+cdef Py_ssize_t _SMALL = 1 << 13
+
+cdef enum:
+    MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
+
+# Elements that a thread takes at a time: some 5 us.
+cdef Py_ssize_t _AT_ONCE = 1 << 15
+
+
+cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):
+    """Return ``x @ weight.T + bias``, negative values raised to 0 if `is_rectified`, in a new array.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+    """
+    cdef int ndim = cnp.PyArray_NDIM(x)
+    cdef cnp.ndarray out
+    if (
+        cnp.PyArray_NDIM(weight) != 2
+        or ndim == 0
+        or cnp.PyArray_DIM(x, ndim - 1) != cnp.PyArray_DIM(weight, 1)
+    ):
+        raise ValueError(
+            "the weight has shape (out_features, in_features) = "
+            f"{(<object>weight).shape}, and the input's last dimension must be in_features; reshape the "
+            "input, or build the layer with other sizes"
+        )
+    if bias is not None and not _is_one_each(<cnp.ndarray?>bias, cnp.PyArray_DIM(weight, 0)):
+        raise ValueError(
+            f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
+        )
+    out = _product(x, weight)
+    if bias is None and not is_rectified:
+        return out
+    if _is_plain(out) and (bias is None or _is_alike(<cnp.ndarray>bias, out)):
+        _finish(out, bias, is_rectified)
+        return out
+    if bias is not None:
+        if cnp.PyArray_EquivArrTypes(<cnp.ndarray>bias, out):
+            _add(out, bias, out)
+        else:
+            out = np.asarray(out + bias)
+    if is_rectified:
+        relu_of(out, out)
+    return out
+
+
+cdef inline bint _is_one_each(cnp.ndarray bias, Py_ssize_t count) noexcept:
+    return cnp.PyArray_NDIM(bias) == 1 and cnp.PyArray_DIM(bias, 0) == count
+
+
+cdef inline bint _is_plain(cnp.ndarray array) noexcept:
+    """Tell whether the loops here take `array`: single or double floats, one behind the other."""
+    cdef int number = cnp.PyArray_TYPE(array)
+    return (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE) and cnp.PyArray_ISCARRAY_RO(array)
+
+
+cdef inline bint _is_alike(cnp.ndarray array, cnp.ndarray other) noexcept:
+    return _is_plain(array) and cnp.PyArray_TYPE(array) == cnp.PyArray_TYPE(other)
+
+
+cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
+    cdef int i, ndim = cnp.PyArray_NDIM(x)
+    cdef Py_ssize_t rows = 1, columns = cnp.PyArray_DIM(weight, 0), inner = cnp.PyArray_DIM(weight, 1)
+    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef cnp.ndarray out, by
+    if (
+        ndim < 2
+        or ndim > MOST_DIMENSIONS
+        or not _is_plain(x)
+        or not _is_alike(weight, x)
+        or cnp.PyArray_SIZE(x) == 0
+    ):
+        result = _matmul(x, cnp.PyArray_SwapAxes(weight, 0, 1))
+        return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
+    for i in range(ndim - 1):
+        shape[i] = cnp.PyArray_DIM(x, i)
+        rows *= shape[i]
+    shape[ndim - 1] = columns
+    out = cnp.PyArray_EMPTY(ndim, shape, cnp.PyArray_TYPE(x), 0)
+    if _pays_to_transpose(rows, columns, inner):
+        by = _transposed(weight)
+    else:
+        by = cnp.PyArray_SwapAxes(weight, 0, 1)
+    if ndim == 2 and cnp.PyArray_NBYTES(out) <= _SMALL:
+        PyArray_MatrixProduct2(x, by, out)
+    elif ndim == 2:
+        _matmul(x, by, out)
+    else:  # of which NumPy would make a product each
+        _matmul((<object>x).reshape(rows, inner), by, (<object>out).reshape(rows, columns))
+    return out
+
+
+cdef bint _pays_to_transpose(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t inner) noexcept:
+    """Tell whether OpenBLAS multiplies by the transposed weight so much sooner that a copy pays.
+
+    It has kernels for small products, not for one with a transposed second factor, unless the result is
+    small: 64x64 by 64x128 takes 10 us and not 15, or 25 where its threads must be woken; the copy takes 1.
+    """
+    return rows >= 16 and rows * columns > 1200 and rows * columns * inner <= 1_000_000
+
+
+cdef cnp.ndarray _transposed(cnp.ndarray weight):
+    cdef cnp.npy_intp rows = cnp.PyArray_DIM(weight, 0), columns = cnp.PyArray_DIM(weight, 1)
+    cdef cnp.npy_intp[2] sizes = [columns, rows]
+    cdef cnp.ndarray to = cnp.PyArray_EMPTY(2, sizes, cnp.PyArray_TYPE(weight), 0)
+    if cnp.PyArray_TYPE(weight) == cnp.NPY_FLOAT:
+        _kernels.transpose_single(cnp.PyArray_DATA(weight), cnp.PyArray_DATA(to), rows, columns)
+    else:
+        _kernels.transpose_double(cnp.PyArray_DATA(weight), cnp.PyArray_DATA(to), rows, columns)
+    return to
+
+
+cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
+    cdef Finish finish
+    cdef int last = cnp.PyArray_NDIM(out) - 1
+    cdef Py_ssize_t columns = cnp.PyArray_DIM(out, last), size = cnp.PyArray_SIZE(out)
+    cdef bint is_single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT
+    if size == 0:
+        return 0
+    finish.out = cnp.PyArray_DATA(out)
+    finish.bias = NULL if bias is None else cnp.PyArray_DATA(<cnp.ndarray>bias)
+    finish.columns = columns
+    finish.is_rectified = is_rectified
+    kernel = _kernels.finish_single if is_single else _kernels.finish_double
+    if size <= _AT_ONCE:
+        kernel(&finish, 0, size // columns)
+        return 0
+    with nogil:  # `out` is new, nobody else has it; who passed `bias` holds it
+        parallel_for(size // columns, max(1, _AT_ONCE // columns), kernel, &finish)
+    return 0
+
+
+# --- Derivatives: functions for the table of rules ----------------------------------------------------------
+
+
+def affine_by_input(xp, g, weight):
+    """Return the gradient of the input of an affine map; `g` is that of its output."""
+    if g.ndim <= 2:
+        return xp.matmul(g, weight)
+    *sizes, _ = g.shape
+    return xp.reshape(xp.matmul(_rows(xp, g), weight), (*sizes, weight.shape[1]))
+
+
+def affine_by_weight(xp, g, input):
+    """Return the gradient of the weight."""
+    if type(g) is cnp.ndarray and cnp.PyArray_NDIM(<cnp.ndarray>g) == 2:
+        return _matmul(cnp.PyArray_SwapAxes(<cnp.ndarray>g, 0, 1), input)
+    if g.ndim != 2:
+        g, input = _rows(xp, g), _rows(xp, input)
+    return xp.matmul(g.mT, input)
+
+
+def affine_by_bias(xp, g):
+    """Return the gradient of the bias, whose rows are yet to be added up."""
+    return g if g.ndim <= 2 else _rows(xp, g)
+
+
+cdef object _rows(object xp, object x):
+    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    cdef Py_ssize_t rows = 1
+    *sizes, columns = x.shape
+    for n in sizes:
+        rows *= <Py_ssize_t>n
+    return xp.reshape(x, (rows, columns))

@@ -1,0 +1,45 @@
+#include "tensor/kernels/arithmetic.h"
+
+#include <math.h>
+
+#include "tensor/kernels/simd_math.h"
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+
+#define DISPOSESCOPE_OF_TWO(Name, result)           \
+    struct Name {                                   \
+        template <typename T>                       \
+        static inline T of(T a, T b) { return result; } \
+    }
+#define DISPOSESCOPE_OF_ONE(Name, result)           \
+    struct Name {                                   \
+        template <typename T>                       \
+        static inline T of(T a) { return result; }  \
+    }
+
+static inline float root_of(float x) { return sqrtf(x); }
+static inline double root_of(double x) { return sqrt(x); }
+
+DISPOSESCOPE_OF_TWO(Add, a + b);
+DISPOSESCOPE_OF_TWO(Subtract, a - b);
+DISPOSESCOPE_OF_TWO(Multiply, a * b);
+DISPOSESCOPE_OF_TWO(Divide, a / b);
+// Not a number if one of them is; of two such, and of two zeros, the first, as NumPy's.
+DISPOSESCOPE_OF_TWO(Maximum, a >= b || a != a ? a : b);
+DISPOSESCOPE_OF_TWO(Minimum, a <= b || a != a ? a : b);
+DISPOSESCOPE_OF_ONE(Negative, -a);
+DISPOSESCOPE_OF_ONE(Absolute, magnitude(a));
+DISPOSESCOPE_OF_ONE(Square, a * a);
+DISPOSESCOPE_OF_ONE(Sqrt, root_of(a));
+DISPOSESCOPE_OF_ONE(Reciprocal, T(1) / a);
+DISPOSESCOPE_OF_ONE(ReciprocalRoot, T(1) / root_of(a));
+DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // and of -0 it is 0
+
+const Arithmetic arithmetic_kernels = {
+    binary_loops<Add>, binary_loops<Subtract>, binary_loops<Multiply>, binary_loops<Divide>,
+    binary_loops<Maximum>, binary_loops<Minimum>,
+    unary_loops<Negative>, unary_loops<Absolute>, unary_loops<Square>, unary_loops<Sqrt>,
+    unary_loops<Reciprocal>, unary_loops<ReciprocalRoot>, unary_loops<Relu>,
+};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

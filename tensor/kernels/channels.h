@@ -1,0 +1,74 @@
+// How reductions see an array of C order: of shape (outer, count, inner), with one result for each of `count`
+// channels, made of the elements over `outer` and `inner`. Rows are channels of (1, rows, columns), columns are
+// channels of (rows, columns, 1).
+//
+// A channel is worked on in parts, on several threads; each part leaves a state (sums, say), and these are joined in
+// order afterwards. Parts follow from the shape alone, so no result depends on the number of threads.
+
+#pragma once
+
+#include <cstddef>
+
+namespace disposescope::kernels {
+
+struct Channels {
+    std::ptrdiff_t outer, count, inner;
+};
+
+struct Parts {
+    std::ptrdiff_t parts;   // of each channel
+    std::ptrdiff_t length;  // of a part: elements side by side where `inner` is larger, else slices of `outer`
+    std::ptrdiff_t chunks;  // of columns: how many units share the rows of a part
+    std::ptrdiff_t units, grain;
+};
+
+// Elements that are added up in one go, those of a piece of work, columns of a unit, and parts of columns.
+constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 1024, most_parts = 16;
+
+inline bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
+
+inline std::ptrdiff_t ceil_of(std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; }
+
+inline Channels simplified(Channels shape) {
+    if (shape.count == 1) return {1, 1, shape.outer * shape.inner};
+    return shape;
+}
+
+// Of a shape without a 0, simplified.
+inline Parts parts_of(Channels shape) {
+    Parts found{1, 1, 1, 1, 1};
+    if (are_columns(shape)) {
+        const std::ptrdiff_t most = ceil_of(shape.outer * shape.count, piece_length);
+        const std::ptrdiff_t wanted = most < most_parts ? most : most_parts;
+        // Whole groups of 8 rows, which are read together.
+        found.length = ceil_of(ceil_of(shape.outer, wanted), 8) * 8;
+        found.parts = ceil_of(shape.outer, found.length);
+        found.chunks = ceil_of(shape.count, chunk_columns);
+        found.units = found.parts * found.chunks;
+        const std::ptrdiff_t columns = shape.count < chunk_columns ? shape.count : chunk_columns;
+        found.grain = piece_length / (found.length * columns);
+    } else {
+        if (shape.inner >= run_length) {
+            found.length = run_length;
+            found.parts = shape.outer * ceil_of(shape.inner, run_length);
+        } else {
+            found.length = run_length / shape.inner;
+            if (found.length > shape.outer) found.length = shape.outer;
+            found.parts = ceil_of(shape.outer, found.length);
+        }
+        found.units = shape.count * found.parts;
+        const std::ptrdiff_t most = shape.inner >= run_length ? run_length : found.length * shape.inner;
+        found.grain = piece_length / most;
+    }
+    if (found.grain < 1) found.grain = 1;
+    return found;
+}
+
+// The place of the first state of a channel, and the distance of the next one.
+inline std::ptrdiff_t first_state(Channels shape, Parts parts, std::ptrdiff_t channel) {
+    return are_columns(shape) ? channel : channel * parts.parts;
+}
+
+inline std::ptrdiff_t state_step(Channels shape) { return are_columns(shape) ? shape.count : 1; }
+
+}  // namespace disposescope::kernels

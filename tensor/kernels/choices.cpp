@@ -1,0 +1,36 @@
+#include "tensor/kernels/choices.h"
+
+#include <cstdint>
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+
+template <typename T, bool a_varies, bool b_varies>
+static void choose_in_order(
+    const unsigned char* condition, const T* a, const T* b, T* out, std::ptrdiff_t size) {
+    DISPOSESCOPE_INDEPENDENT
+    for (std::ptrdiff_t i = 0; i < size; ++i) {
+        // Both are read, so that nothing branches.
+        const T first = a[a_varies ? i : 0], second = b[b_varies ? i : 0];
+        const T mask = static_cast<T>(T(0) - static_cast<T>(condition[i] != 0));
+        out[i] = static_cast<T>(second ^ ((first ^ second) & mask));
+    }
+}
+
+template <typename T>
+static void choose(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
+    const Choice& x = *static_cast<const Choice*>(given);
+    const unsigned char* const condition = x.condition + start;
+    const T* const a = static_cast<const T*>(x.a) + start * x.step_of_a;
+    const T* const b = static_cast<const T*>(x.b) + start * x.step_of_b;
+    T* const out = static_cast<T*>(x.out) + start;
+    const std::ptrdiff_t size = end - start;
+    if (x.step_of_a != 0 && x.step_of_b != 0) choose_in_order<T, true, true>(condition, a, b, out, size);
+    else if (x.step_of_a != 0) choose_in_order<T, true, false>(condition, a, b, out, size);
+    else if (x.step_of_b != 0) choose_in_order<T, false, true>(condition, a, b, out, size);
+    else choose_in_order<T, false, false>(condition, a, b, out, size);
+}
+
+const Choices choices_kernels = {
+    {choose<std::uint8_t>, choose<std::uint16_t>, choose<std::uint32_t>, choose<std::uint64_t>}};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

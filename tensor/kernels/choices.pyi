@@ -1,0 +1,3 @@
+from tensor._dtypes import Array
+
+def choose(condition: Array, a: Array, b: Array) -> Array | None: ...

@@ -1,0 +1,66 @@
+"""Choosing between two values for each element, on the pool."""
+
+cimport numpy as cnp
+
+from tensor.kernels.elementwise cimport CHEAP, Loop
+from tensor.kernels.simd cimport simd_level
+from tensor.kernels.threads cimport parallel_for
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/choices.h" namespace "disposescope::kernels" nogil:
+    struct Choice:
+        const unsigned char* condition
+        const void* a
+        const void* b
+        void* out
+        Py_ssize_t step_of_a
+        Py_ssize_t step_of_b
+    struct Choices:
+        Loop choose[4]
+    const Choices* choices_kernels_of(int level)
+
+cdef const Choices* _loops = choices_kernels_of(simd_level)
+
+
+cdef int _place(Py_ssize_t itemsize) noexcept:
+    return 0 if itemsize == 1 else 1 if itemsize == 2 else 2 if itemsize == 4 else 3 if itemsize == 8 else -1
+
+
+def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b not None):
+    """Return `a` where `condition` is true and `b` elsewhere; None for what the kernel is not for.
+
+    `condition` is an array of bools, `a` and `b` are of one dtype of numbers, of the shape of `condition` or
+    without dimensions; all are contiguous in C's order.
+
+    >>> import numpy as np
+    >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()
+    [1.0, 0.5]
+    """
+    cdef Choice choice
+    cdef cnp.ndarray out
+    cdef cnp.ndarray x
+    cdef int place = _place(cnp.PyArray_ITEMSIZE(a))
+    if cnp.PyArray_TYPE(condition) != cnp.NPY_BOOL or not cnp.PyArray_IS_C_CONTIGUOUS(condition):
+        return None
+    if place < 0 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or a.dtype.kind not in "biufc":
+        return None
+    for x in (a, b):
+        if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_ISBEHAVED_RO(x):
+            return None
+        if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, condition):
+            return None
+    out = np.empty((<object> condition).shape, a.dtype)
+    choice.condition = <const unsigned char*> cnp.PyArray_DATA(condition)
+    choice.a = cnp.PyArray_DATA(a)
+    choice.b = cnp.PyArray_DATA(b)
+    choice.out = cnp.PyArray_DATA(out)
+    choice.step_of_a = 1 if cnp.PyArray_NDIM(a) != 0 else 0
+    choice.step_of_b = 1 if cnp.PyArray_NDIM(b) != 0 else 0
+    with nogil:  # the arrays above keep the memory that is touched
+        parallel_for(
+            cnp.PyArray_SIZE(out), CHEAP // cnp.PyArray_ITEMSIZE(out), _loops.choose[place], &choice
+        )
+    return out

@@ -1,0 +1,292 @@
+"""Compiled elementwise functions of float32 and float64, on the pool.
+
+A kernel is for contiguous arrays of one shape, numbers, and rows that are added to each row of an array; it
+answers None, and the caller asks NumPy, for all else.
+"""
+
+cimport cython
+cimport numpy as cnp
+
+from tensor.kernels.threads cimport parallel_for
+from tensor.memory.allocator cimport enter_pool, is_worth_pooling, leave_pool
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewLikeArray(cnp.ndarray prototype, cnp.NPY_ORDER order, PyObject* dtype, int subok)
+
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+
+# Elements below which the interpreter is not let go: that costs as much as their loop.
+cdef enum:
+    FEW = 4096
+
+
+cdef inline bint _is_float(cnp.ndarray x) noexcept:
+    return cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT or cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE
+
+
+cdef bint is_plain(object x) noexcept:
+    return (
+        type(x) is cnp.ndarray
+        and _is_float(<cnp.ndarray> x)
+        and (cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray> x) or cnp.PyArray_IS_F_CONTIGUOUS(<cnp.ndarray> x))
+        and cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray> x)
+    )
+
+
+cdef cnp.ndarray new_like(cnp.ndarray x):
+    if not is_worth_pooling(cnp.PyArray_NBYTES(x)):
+        return PyArray_NewLikeArray(x, cnp.NPY_KEEPORDER, NULL, 0)
+    previous = enter_pool()
+    try:
+        return PyArray_NewLikeArray(x, cnp.NPY_KEEPORDER, NULL, 0)
+    finally:
+        leave_pool(previous)
+
+
+cdef inline bint _is_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether elements of the same index follow each other in the same order; both arrays are plain."""
+    return (
+        cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(y)
+        and cnp.PyArray_SAMESHAPE(x, y)
+        and (
+            (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y))
+            or (cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(y))
+        )
+    )
+
+
+cdef inline bint _is_apart(cnp.ndarray out, cnp.ndarray x) noexcept:
+    cdef const char* first = <const char*> cnp.PyArray_DATA(out)
+    cdef const char* second = <const char*> cnp.PyArray_DATA(x)
+    if first == second:
+        return cnp.PyArray_NBYTES(out) == cnp.PyArray_NBYTES(x)
+    return first + cnp.PyArray_NBYTES(out) <= second or second + cnp.PyArray_NBYTES(x) <= first
+
+
+cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept:
+    return (
+        is_plain(out)
+        and cnp.PyArray_ISWRITEABLE(out)
+        and _is_alike(out, x)
+        and _is_apart(out, x)
+        and (type(other) is not cnp.ndarray or _is_apart(out, <cnp.ndarray> other))
+    )
+
+
+cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept:
+    if size < FEW and size <= grain:
+        loop(operands, 0, size)
+        return
+    with nogil:  # the caller holds the arrays, whose memory is all that is touched
+        parallel_for(size, grain, loop, operands)
+
+
+cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
+    return loops.of_floats if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT else loops.of_doubles
+
+
+cdef bint _is_one_value(cnp.ndarray x) noexcept:
+    """Whether all elements are in one place: a scalar, or one that was expanded, as gradients of sums are."""
+    cdef int i
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_STRIDE(x, i) != 0 or cnp.PyArray_DIM(x, i) == 0:
+            return False
+    return _is_float(x) and cnp.PyArray_ISBEHAVED_RO(x)
+
+
+cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
+    """Whether `x` is one number for all of the array `beside` it, of its dtype; then it is stored."""
+    if type(x) is float:
+        number[0] = <double> x
+        return True
+    if type(x) is int:
+        # Larger ones are not exact, and NumPy refuses the largest.
+        if not -(1 << 53) <= x <= 1 << 53:
+            return False
+        number[0] = <double> x
+        return True
+    if type(x) is not cnp.ndarray or not _is_one_value(<cnp.ndarray> x):
+        return False
+    if cnp.PyArray_TYPE(<cnp.ndarray> x) != cnp.PyArray_TYPE(beside):
+        return False
+    if cnp.PyArray_NDIM(<cnp.ndarray> x) != 0 and not cnp.PyArray_SAMESHAPE(<cnp.ndarray> x, beside):
+        return False
+    if cnp.PyArray_TYPE(beside) == cnp.NPY_FLOAT:
+        number[0] = (<float*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
+    else:
+        number[0] = (<double*> cnp.PyArray_DATA(<cnp.ndarray> x))[0]
+    return True
+
+
+@cython.final
+cdef class UnaryKernel:
+    """A function of one array: ``kernel(x)`` and ``kernel(x, out)``."""
+
+    cdef cnp.ndarray run(self, object x, cnp.ndarray out):
+        cdef Operands operands
+        if not is_plain(x):
+            return None
+        if out is None:
+            out = new_like(<cnp.ndarray> x)
+        elif not may_write(out, <cnp.ndarray> x, None):
+            return None
+        operands.a = cnp.PyArray_DATA(<cnp.ndarray> x)
+        operands.out = cnp.PyArray_DATA(out)
+        run_loop(
+            _loop_for(self._loops, out),
+            &operands,
+            cnp.PyArray_SIZE(out),
+            self._bytes_in_piece // cnp.PyArray_ITEMSIZE(out),
+        )
+        return out
+
+    def __call__(self, x, out=None):
+        result = self.run(x, out)
+        if result is not None:
+            return result
+        return self.plain(x) if out is None else self.plain(x, out=out)
+
+
+@cython.final
+cdef class BinaryKernel:
+    """A function of two operands, one of which is an array: ``kernel(a, b)`` and ``kernel(a, b, out)``."""
+
+    cdef cnp.ndarray run(self, object a, object b, cnp.ndarray out):
+        cdef Operands operands
+        cdef Loops* loops
+        cdef Py_ssize_t size, grain
+        cdef cnp.ndarray shaped
+        operands.columns = 1
+        operands.b = NULL
+        if is_plain(a) and _as_number(b, <cnp.ndarray> a, &operands.number):
+            loops = &self._loops.array_and_number
+            shaped = a
+            operands.a = cnp.PyArray_DATA(shaped)
+        elif is_plain(b) and _as_number(a, <cnp.ndarray> b, &operands.number):
+            loops = &self._loops.number_and_array
+            shaped = b
+            operands.b = cnp.PyArray_DATA(shaped)
+        elif is_plain(a) and is_plain(b):
+            if _is_alike(a, b):
+                loops = &self._loops.arrays
+            else:
+                if self._is_commutative and cnp.PyArray_NBYTES(a) < cnp.PyArray_NBYTES(b):
+                    a, b = b, a
+                operands.columns = _columns(a, b)
+                if operands.columns == 0:
+                    return None
+                loops = &self._loops.array_and_row
+            shaped = a
+            operands.a = cnp.PyArray_DATA(shaped)
+            operands.b = cnp.PyArray_DATA(<cnp.ndarray> b)
+        else:
+            return None
+        if out is None:
+            out = new_like(shaped)
+        elif not may_write(out, shaped, a if b is shaped else b):
+            return None
+        operands.out = cnp.PyArray_DATA(out)
+        size = cnp.PyArray_SIZE(out) // operands.columns
+        grain = CHEAP // cnp.PyArray_ITEMSIZE(out) // operands.columns
+        run_loop(_loop_for(loops[0], out), &operands, size, max(grain, 1))
+        return out
+
+    def __call__(self, a, b, out=None):
+        result = self.run(a, b, out)
+        if result is not None:
+            return result
+        return self.plain(a, b) if out is None else self.plain(a, b, out=out)
+
+    def over(self, a, b):
+        """Return the result in the memory of the array `a` if it can lie there, else in new memory."""
+        if type(a) is cnp.ndarray:
+            result = self.run(a, b, a)
+            if result is not None:
+                return result
+        return self(a, b)
+
+
+cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
+    """Return how long `b` is if it is one row that goes with all rows of `a`, else 0."""
+    cdef Py_ssize_t columns = cnp.PyArray_SIZE(b)
+    cdef int i, ndim = cnp.PyArray_NDIM(a), given = cnp.PyArray_NDIM(b)
+    # Shorter rows gain nothing.
+    if columns < 8 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or given > ndim:
+        return 0
+    if not cnp.PyArray_IS_C_CONTIGUOUS(a) or not cnp.PyArray_IS_C_CONTIGUOUS(b):
+        return 0
+    # Dimensions of 1, and then those of `a`.
+    i = 0
+    while i < given and cnp.PyArray_DIM(b, i) == 1:
+        i += 1
+    while i < given:
+        if cnp.PyArray_DIM(b, i) != cnp.PyArray_DIM(a, ndim - given + i):
+            return 0
+        i += 1
+    return columns
+
+
+@cython.final
+cdef class SlopeKernel:
+    """A function of a gradient and an array of its shape; None for what it is not for."""
+
+    cdef cnp.ndarray run(self, object g, object x, double number, cnp.ndarray out):
+        cdef Operands operands
+        if not is_plain(x) or type(g) is not cnp.ndarray:
+            return None
+        if cnp.PyArray_TYPE(g) != cnp.PyArray_TYPE(x) or not cnp.PyArray_SAMESHAPE(g, x):
+            return None
+        if not is_plain(g) or not _is_alike(g, x):
+            # A copy in the order of `x`, of which nobody else knows.
+            out = new_like(<cnp.ndarray> x)
+            cnp.PyArray_CopyInto(out, <cnp.ndarray> g)
+            g = out
+        elif out is None:
+            out = new_like(<cnp.ndarray> g)
+        elif not may_write(out, <cnp.ndarray> g, x):
+            return None
+        operands.a = cnp.PyArray_DATA(<cnp.ndarray> g)
+        operands.b = cnp.PyArray_DATA(<cnp.ndarray> x)
+        operands.out = cnp.PyArray_DATA(out)
+        operands.number = number
+        run_loop(
+            _loop_for(self._loops, out),
+            &operands,
+            cnp.PyArray_SIZE(out),
+            self._bytes_in_piece // cnp.PyArray_ITEMSIZE(out),
+        )
+        return out
+
+    def __call__(self, g, x, double number=0.0):
+        return self.run(g, x, number, None)
+
+    def over(self, g, x, double number=0.0):
+        """Return the result in the memory of `g` if it can lie there, else in new memory."""
+        result = self.run(g, x, number, g) if type(g) is cnp.ndarray else None
+        return self.run(g, x, number, None) if result is None else result
+
+
+cdef UnaryKernel unary_kernel(Loops loops, Py_ssize_t bytes_in_piece, object plain):
+    cdef UnaryKernel kernel = UnaryKernel.__new__(UnaryKernel)
+    kernel._loops = loops
+    kernel._bytes_in_piece = bytes_in_piece
+    kernel.plain = plain
+    return kernel
+
+
+cdef BinaryKernel binary_kernel(BinaryLoops loops, object plain, bint is_commutative):
+    cdef BinaryKernel kernel = BinaryKernel.__new__(BinaryKernel)
+    kernel._loops = loops
+    kernel._is_commutative = is_commutative
+    kernel.plain = plain
+    return kernel
+
+
+cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece):
+    cdef SlopeKernel kernel = SlopeKernel.__new__(SlopeKernel)
+    kernel._loops = loops
+    kernel._bytes_in_piece = bytes_in_piece
+    return kernel

@@ -1,0 +1,156 @@
+#include "tensor/kernels/exponentials.h"
+
+#include "tensor/kernels/simd_math.h"
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+
+struct Exp {
+    template <typename T>
+    static inline T of(T x) {
+        return exponential_of(at_least(at_most(x, Float<T>::exp_most), Float<T>::exp_least)).whole();
+    }
+};
+
+struct Log {
+    template <typename T>
+    static inline T of(T x) {
+        using Bits = typename Float<T>::Bits;
+        constexpr int digits = Float<T>::digits;
+        constexpr Bits fraction = (Bits{1} << digits) - 1;
+        constexpr Bits sign = ~(~Bits{0} >> 1);
+        const bool is_tiny = x < Float<T>::smallest_normal;
+        const T scaled = is_tiny ? x * T(Bits{1} << digits) : x;
+        // x = m * 2**k with m from sqrt(1/2) to sqrt(2).
+        const Bits root = bits_as<Bits>(T(0.70710678118654752440));
+        const Bits lifted = bits_as<Bits>(scaled) - root + sign;  // the sign's place keeps k positive
+        const T k = bits_as<T>((lifted >> digits) | bits_as<Bits>(T(Bits{1} << digits)))
+            - (T(Bits{1} << digits) + T(2) * (Float<T>::bias + T(1)) + (is_tiny ? T(digits) : T(0)));
+        const T f = bits_as<T>((lifted & fraction) + root) - T(1);
+        const T s = f / (T(2) + f);
+        const T z = s * s;
+        const T half = T(0.5) * f * f;
+        // log(1 + f) = f - (f*f/2 - s * (f*f/2 + z * tail)), as in fdlibm.
+        const T correction = fused(s, fused(z, tail_of_logarithm(z), half), k * Float<T>::ln2_low);
+        const T y = fused(k, Float<T>::ln2_high, f - (half - correction));
+        const T infinity = bits_as<T>(static_cast<Bits>(~fraction & ~sign));
+        const T at_zero = x == T(0) ? -infinity : infinity - infinity;
+        return x > T(0) ? (x < infinity ? y : x) : (x == x ? at_zero : x);
+    }
+};
+
+// (tanh(x) / x - 1) / z for z = x*x <= 0.56**2
+static inline float tail_of_tanh(float z) {
+    return polynomial(z, -0.00620742841f, 0.0210272167f, -0.0538422763f, 0.133324996f, -0.333333164f);
+}
+static inline double tail_of_tanh(double z) {
+    return polynomial(
+        z, -1.9049016785673146e-05, 8.2601729439446024e-05, -0.00023288840023001444, 0.00058825301050837114,
+        -0.0014554969260629667, 0.0035920850031252037, -0.0088632319168862397, 0.021869488344809371,
+        -0.053968253962354246, 0.13333333333324249, -0.33333333333333287);
+}
+
+struct Tanh {
+    template <typename T>
+    static inline T of(T x) {
+        const T a = at_most(magnitude(x), Float<T>::tanh_most);
+        const Exponential<T> e = exponential_of(T(2) * a);
+        const T far = T(1) - T(2) / (fused(e.scale(), e.tail, e.scale()) + T(1));
+        const T z = x * x;
+        const T near = fused(x * z, tail_of_tanh(z), x);
+        return with_sign_of(a < T(0.55) ? near : far, x);  // that of -0 too
+    }
+};
+
+// The logistic function of `x`, which is at least `least` or as good as that, times `factor`.
+template <typename T>
+static inline T gated(T factor, T x, T least) {
+    constexpr T lift = Float<T>::two_to_lift;
+    const Exponential<T> power = exponential_of(at_least(-magnitude(x), least));
+    const T lifted = power.lifted();
+    const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
+    const T below = T(1) + e;
+    // By how much too small 1 / below is, about: the rounding of the sum, by 1 / below, to within a tenth.
+    const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
+    const bool is_negative = x < T(0);
+    const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
+    // Bounded, since infinity times the correction would be subtracted from itself.
+    const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
+    return whole * (is_negative ? T(1) / lift : T(1));
+}
+
+struct Sigmoid {
+    template <typename T>
+    static inline T of(T x) { return gated(T(1), x, Float<T>::exp_least); }
+};
+
+struct Silu {
+    template <typename T>
+    static inline T of(T x) {
+        // Where the result is -0, an infinite factor would make it nan.
+        const T factor = at_least(x, T(2) * Float<T>::exp_least);
+        return with_sign_of(gated(factor, x, Float<T>::exp_least - T(8)), x);  // that of -0 too
+    }
+};
+
+struct Softplus {
+    template <typename T>
+    static inline T of(T x) {
+        const Exponential<T> e = exponential_of(at_least(-magnitude(x), Float<T>::exp_least));
+        return log1p_of(e.whole(), e.rest()) + (x < T(0) ? T(0) : x);
+    }
+};
+
+struct Logsigmoid {
+    template <typename T>
+    static inline T of(T x) { return -Softplus::of(-x); }
+};
+
+struct TanhSlope {
+    template <typename T>
+    static inline T of(T g, T y) { return g * fused(-y, y, T(1)); }
+};
+
+struct SigmoidSlope {
+    template <typename T>
+    static inline T of(T g, T y) { return g * (y * (T(1) - y)); }
+};
+
+struct SiluSlope {
+    template <typename T>
+    static inline T of(T g, T x) {
+        const T a = at_most(at_least(x, Float<T>::exp_least), -Float<T>::exp_least);
+        const T e = exponential_of(-magnitude(a)).whole();
+        const T inverse = T(1) / (T(1) + e);
+        const bool is_negative = a < T(0);
+        const T gate = is_negative ? e * inverse : inverse;
+        const T other = is_negative ? inverse : e * inverse;
+        return g * (gate * fused(a, other, T(1)));
+    }
+};
+
+// 1 - exp(-y), with the full precision of small ones.
+template <typename T>
+static inline T fall_of(T y) {
+    const Exponential<T> e = exponential_of(at_least(-y, Float<T>::exp_least + T(30)));
+    const T scale = e.scale();
+    return -fused(scale, e.tail, scale - T(1));
+}
+
+struct SoftplusSlope {
+    template <typename T>
+    static inline T of(T g, T y) { return g * fall_of(y); }
+};
+
+struct LogsigmoidSlope {
+    template <typename T>
+    static inline T of(T g, T y) { return g * fall_of(-y); }
+};
+
+const Exponentials exponentials_kernels = {
+    unary_loops<Exp>, unary_loops<Log>, unary_loops<Tanh>, unary_loops<Sigmoid>, unary_loops<Silu>,
+    unary_loops<Softplus>, unary_loops<Logsigmoid>,
+    loops_of_two<TanhSlope>, loops_of_two<SigmoidSlope>, loops_of_two<SiluSlope>, loops_of_two<SoftplusSlope>,
+    loops_of_two<LogsigmoidSlope>,
+};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

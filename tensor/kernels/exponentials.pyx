@@ -1,0 +1,35 @@
+"""Exponentials, logarithms, and the activations made of them: float32 and float64, errors of at most 2 ulp.
+
+As the functions of IEEE 754 and C are: not a number stays that, infinities and zeros go where the limits are,
+and subnormal results are rounded like others. silu(-inf) is -0.
+"""
+
+from tensor.kernels.elementwise cimport DEAR, Loops, slope_kernel, unary_kernel
+from tensor.kernels.simd cimport simd_level
+
+import numpy as np
+
+from tensor.kernels.pooled_ufuncs import PooledUfunc
+
+cdef extern from "tensor/kernels/exponentials.h" namespace "disposescope::kernels" nogil:
+    struct Exponentials:
+        Loops exp, log, tanh, sigmoid, silu, softplus, logsigmoid
+        Loops tanh_slope, sigmoid_slope, silu_slope, softplus_slope, logsigmoid_slope
+    const Exponentials* exponentials_kernels_of(int level)
+
+cdef const Exponentials* _loops = exponentials_kernels_of(simd_level)
+
+exp = unary_kernel(_loops.exp, DEAR, PooledUfunc(np.exp))
+log = unary_kernel(_loops.log, DEAR, PooledUfunc(np.log))
+tanh = unary_kernel(_loops.tanh, DEAR, PooledUfunc(np.tanh))
+# Whoever calls these makes the array fit first: NumPy has no such functions.
+sigmoid = unary_kernel(_loops.sigmoid, DEAR, None)
+silu = unary_kernel(_loops.silu, DEAR, None)
+softplus = unary_kernel(_loops.softplus, DEAR, None)
+logsigmoid = unary_kernel(_loops.logsigmoid, DEAR, None)
+
+tanh_slope = slope_kernel(_loops.tanh_slope, DEAR)
+sigmoid_slope = slope_kernel(_loops.sigmoid_slope, DEAR)
+silu_slope = slope_kernel(_loops.silu_slope, DEAR)
+softplus_slope = slope_kernel(_loops.softplus_slope, DEAR)
+logsigmoid_slope = slope_kernel(_loops.logsigmoid_slope, DEAR)

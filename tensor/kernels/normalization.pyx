@@ -1,0 +1,293 @@
+"""Layer, RMS and batch normalization of plain arrays, and their gradients.
+
+Arrays are of one dtype, float32 or float64, and in C order; ``as_one_dtype`` makes them so. Each is read
+about twice, on several threads where that pays; no bit of what comes out depends on their number. The kernels
+are in `normalization.cpp`.
+"""
+
+cimport numpy as cnp
+from libc.math cimport sqrt
+
+from tensor.kernels.axes cimport Kernel, kind_of, new_array, new_like
+from tensor.kernels.reductions cimport Channels, moments, sums_of_products
+from tensor.kernels.simd cimport simd_level
+from tensor.kernels.threads cimport parallel_for
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    bint are_columns(Channels shape)
+    Channels simplified(Channels shape)
+
+cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kernels" nogil:
+    cdef struct RowNormWork:
+        Py_ssize_t rows
+        Py_ssize_t length
+        Py_ssize_t grain
+        const void* x
+        const void* gradient
+        const void* weight
+        const void* bias
+        void* out
+        void* means
+        void* inverses
+        double eps
+        void* weight_parts
+        void* bias_parts
+        void* weight_gradient
+        void* bias_gradient
+    cdef struct ChannelNormWork:
+        Channels shape
+        const void* x
+        const void* gradient
+        void* out
+        const void* around
+        const void* factors[3]
+    cdef struct Normalization:
+        Kernel rows[2]
+        Kernel rows_backward[2]
+        Kernel rows_end[2]
+        Kernel channels[2]
+        Kernel channels_backward[2]
+    const Normalization* normalization_kernels_of(int level)
+
+cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
+
+cdef enum:
+    # Elements of a piece of work, which take 5 us or so.
+    PIECE = 1 << 14
+    # Pieces of backward, each of which has sums of columns of its own.
+    MOST_PIECES = 32
+
+# Bytes from which on other threads may use the interpreter meanwhile: to let go of it takes some 50 ns.
+cdef Py_ssize_t _LONG = 1 << 15
+
+
+def as_one_dtype(*arrays):
+    """Return the arrays, of which some may be None, in C order and their common dtype, at least float32."""
+    cdef int kind = kind_of(arrays[0])
+    cdef bint are_one = kind >= 0
+    for a in arrays:
+        are_one = are_one and (a is None or kind_of(a) == kind)
+    if are_one:
+        return arrays
+    dtype = np.result_type(np.float32, *[a.dtype for a in arrays if a is not None])
+    found = []
+    for a in arrays:
+        if a is not None and (kind_of(a) < 0 or a.dtype != dtype):
+            a = a.astype(dtype, order="C")
+        found.append(a)
+    return found
+
+
+cdef int _run(Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes) except -1:
+    if nbytes < _LONG and units <= grain:
+        kernel(work, 0, units)
+        return 0
+    with nogil:  # the caller holds the arrays
+        parallel_for(units, grain, kernel, work)
+    return 0
+
+
+cdef void* _data(cnp.ndarray a) noexcept:
+    return NULL if a is None else cnp.PyArray_DATA(a)
+
+
+cdef int _set_rows(RowNormWork* work, cnp.ndarray x, int count, cnp.ndarray weight) except -1:
+    """Let the last `count` dimensions of `x` be rows."""
+    cdef int i, split = cnp.PyArray_NDIM(x) - count
+    work.rows = work.length = 1
+    for i in range(split):
+        work.rows *= cnp.PyArray_DIM(x, i)
+    for i in range(split, cnp.PyArray_NDIM(x)):
+        work.length *= cnp.PyArray_DIM(x, i)
+    work.grain = max(PIECE // max(work.length, 1), 1)
+    work.x = _data(x)
+    work.weight = _data(weight)
+    return 0
+
+
+def normalize_rows(
+    cnp.ndarray x not None, int count, cnp.ndarray weight, cnp.ndarray bias, double eps, bint is_centred
+):
+    """Return `x` with mean 0 and mean square 1 over its last `count` dimensions, times `weight` plus `bias`.
+
+    And for each row of these dimensions the mean, None unless `is_centred`, and the factor.
+    """
+    cdef RowNormWork work
+    cdef cnp.ndarray out = new_like(x), means = None, inverses
+    cdef cnp.npy_intp rows
+    _set_rows(&work, x, count, weight)
+    rows = work.rows
+    inverses = new_array(1, &rows, cnp.PyArray_TYPE(x))
+    if is_centred:
+        means = new_array(1, &rows, cnp.PyArray_TYPE(x))
+    work.bias = _data(bias)
+    work.out = _data(out)
+    work.means = _data(means)
+    work.inverses = _data(inverses)
+    work.eps = eps
+    _run(_kernels.rows[kind_of(x)], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
+    return out, means, inverses
+
+
+def normalize_rows_backward(
+    cnp.ndarray g not None, cnp.ndarray x not None, int count, cnp.ndarray weight, cnp.ndarray means,
+    cnp.ndarray inverses not None, bint wants_x, bint wants_weight, bint wants_bias,
+):
+    """Return the gradients of ``normalize_rows`` by `x`, `weight` and `bias`, None where not wanted."""
+    cdef RowNormWork work
+    cdef cnp.ndarray dx = None, dw = None, db = None, parts
+    cdef cnp.npy_intp shape[3]
+    cdef int kind = kind_of(x), typenum = cnp.PyArray_TYPE(x)
+    cdef Py_ssize_t pieces
+    _set_rows(&work, x, count, weight)
+    work.gradient = _data(g)
+    work.means = _data(means)
+    work.inverses = _data(inverses)
+    if wants_x:
+        dx = new_like(x)
+    work.out = _data(dx)
+    work.weight_parts = work.bias_parts = NULL
+    if wants_weight or wants_bias:
+        work.grain = max(work.grain, (work.rows + MOST_PIECES - 1) // MOST_PIECES)
+        pieces = (work.rows + work.grain - 1) // work.grain
+        shape[0], shape[1], shape[2] = 2, pieces, work.length
+        parts = new_array(3, shape, typenum)
+        work.weight_parts = _data(parts)
+        work.bias_parts = <char*>work.weight_parts + pieces * work.length * cnp.PyArray_ITEMSIZE(x)
+        if wants_weight:
+            dw = new_array(count, cnp.PyArray_DIMS(x) + cnp.PyArray_NDIM(x) - count, typenum)
+        if wants_bias:
+            db = new_array(count, cnp.PyArray_DIMS(x) + cnp.PyArray_NDIM(x) - count, typenum)
+    work.weight_gradient = _data(dw)
+    work.bias_gradient = _data(db)
+    _run(_kernels.rows_backward[kind], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
+    if work.weight_parts != NULL:
+        _run(_kernels.rows_end[kind], &work, work.length, 512, 0)
+    return dx, dw, db
+
+
+cdef Channels _channels(cnp.ndarray x) noexcept:
+    """See `x`, shape (batch, channels, *), as channels."""
+    cdef Channels shape = Channels(cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), 1)
+    cdef int i
+    for i in range(2, cnp.PyArray_NDIM(x)):
+        shape.inner *= cnp.PyArray_DIM(x, i)
+    return shape
+
+
+def inverses_of(cnp.ndarray variances not None, double eps):
+    """Return 1 / sqrt(variances + eps), of one dimension."""
+    cdef cnp.ndarray found = new_like(variances)
+    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(variances)
+    if kind_of(variances) == 0:
+        for i in range(count):
+            (<float*>_data(found))[i] = <float>(1 / sqrt((<float*>_data(variances))[i] + eps))
+    else:
+        for i in range(count):
+            (<double*>_data(found))[i] = 1 / sqrt((<double*>_data(variances))[i] + eps)
+    return found
+
+
+def blend(cnp.ndarray running not None, cnp.ndarray new not None, double momentum, double factor):
+    """Let `running` be itself times 1 - `momentum`, plus `new` times `factor` times `momentum`."""
+    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(running)
+    cdef double kept = 1 - momentum, share = momentum * factor
+    if kind_of(running) == 0 and kind_of(new) == 0:
+        for i in range(count):
+            (<float*>_data(running))[i] = <float>(
+                kept * (<float*>_data(running))[i] + share * (<float*>_data(new))[i])
+    else:
+        running *= kept
+        running += share * new
+
+
+def moments_of_channels(cnp.ndarray x not None):
+    """Return the mean and the variance of each channel of `x`, shape ``(batch, channels, *)``, no 0 in it."""
+    cdef Channels shape = _channels(x)
+    cdef cnp.npy_intp count = shape.count
+    cdef cnp.ndarray means = new_array(1, &count, cnp.PyArray_TYPE(x))
+    cdef cnp.ndarray variances = new_array(1, &count, cnp.PyArray_TYPE(x))
+    moments(x, shape, 0, means, variances)
+    return means, variances
+
+
+cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp.ndarray x) except -1:
+    cdef Py_ssize_t units, each
+    work.shape = simplified(shape)
+    shape = work.shape
+    if are_columns(shape):
+        units, each = shape.outer, shape.count
+    else:
+        units, each = shape.outer * shape.count, shape.inner
+    return _run(kernel, work, units, max(PIECE // max(each, 1), 1), cnp.PyArray_NBYTES(x))
+
+
+cdef cnp.ndarray _product(cnp.ndarray a, cnp.ndarray b):
+    """Return `a` times `b`, of one dimension: 0.1 us instead of NumPy's 0.5 for a few channels."""
+    cdef cnp.ndarray found = new_like(a)
+    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(a)
+    if kind_of(a) == 0:
+        for i in range(count):
+            (<float*>_data(found))[i] = (<float*>_data(a))[i] * (<float*>_data(b))[i]
+    else:
+        for i in range(count):
+            (<double*>_data(found))[i] = (<double*>_data(a))[i] * (<double*>_data(b))[i]
+    return found
+
+
+def normalize_channels(
+    cnp.ndarray x not None, cnp.ndarray means not None, cnp.ndarray inverses not None, cnp.ndarray weight,
+    cnp.ndarray bias,
+):
+    """Return ``(x - means) * inverses * weight + bias``, of one value a channel; the last two may be None."""
+    cdef ChannelNormWork work
+    cdef cnp.ndarray out = new_like(x)
+    cdef cnp.ndarray scale = inverses if weight is None else _product(inverses, weight)
+    cdef cnp.ndarray shift = np.zeros_like(means) if bias is None else bias
+    work.x = _data(x)
+    work.out = _data(out)
+    work.around = _data(means)
+    work.factors[0] = _data(scale)
+    work.factors[1] = _data(shift)
+    _run_channels(_kernels.channels[kind_of(x)], &work, _channels(x), x)
+    return out
+
+
+def normalize_channels_backward(
+    cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray weight, cnp.ndarray means not None,
+    cnp.ndarray inverses not None, bint are_own, bint wants_x, bint wants_weight, bint wants_bias,
+):
+    """Return the gradients of ``normalize_channels`` by `x`, `weight` and `bias`, None where not wanted.
+
+    `are_own`: `means` and `inverses` are those of `x` itself, and depend on it.
+    """
+    cdef ChannelNormWork work
+    cdef Channels shape = _channels(x)
+    cdef cnp.npy_intp channels = shape.count
+    cdef cnp.ndarray dx = None, sums = None, products = None, scale, along, rest
+    cdef int typenum = cnp.PyArray_TYPE(x)
+    if wants_weight or wants_bias or (wants_x and are_own):
+        sums, products = new_array(1, &channels, typenum), new_array(1, &channels, typenum)
+        sums_of_products(x, g, means, shape, sums, products)
+        products *= inverses
+    if wants_x:
+        dx = new_like(x)
+        scale = inverses if weight is None else inverses * weight
+        work.x = _data(x)
+        work.gradient = _data(g)
+        work.out = _data(dx)
+        work.around = NULL
+        work.factors[0] = _data(scale)
+        if are_own:
+            # g * scale - (x - mean) * inverse * products / n * scale - sums / n * scale
+            share = means.dtype.type(1 / (<double>shape.outer * shape.inner))
+            along, rest = products * share * inverses * scale, sums * share * scale
+            work.around = _data(means)
+            work.factors[1] = _data(along)
+            work.factors[2] = _data(rest)
+        _run_channels(_kernels.channels_backward[kind_of(x)], &work, shape, x)
+    return dx, products if wants_weight else None, sums if wants_bias else None

@@ -1,0 +1,619 @@
+// Sums, extremes, and moments of channels.
+//
+// Floats are added up in packs over 1,024 elements, or over 128 rows of columns, and those sums as doubles by
+// halves: the error of n floats is that of 22 roundings, of n doubles that of log2(n) + 12, as NumPy's is.
+
+#include "tensor/kernels/reductions.h"
+
+#include "tensor/kernels/vectors.h"
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+namespace {
+
+constexpr ptrdiff_t block = 1024;
+// Rows that are read together, and rows whose values are added up before they become doubles.
+constexpr int together = 8;
+constexpr ptrdiff_t rows_at_once = 128;
+
+// f(0) joined with f(1), and so on up to `count`, by halves.
+template <typename State, typename Function, typename Join>
+State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
+    if (count == 1) return f(first);
+    const ptrdiff_t half = count / 2;
+    const State a = by_halves<State>(first, half, f, join);  // in the order of memory
+    return join(a, by_halves<State>(first + half, count - half, f, join));
+}
+
+// Calls f(place, length) for the stretches side by side that make the part `unit`, and joins what it returns.
+template <typename State, typename Function, typename Join>
+State of_part(Channels shape, Parts parts, ptrdiff_t unit, Function f, Join join) {
+    if (parts.parts == 1 && shape.outer == 1) return f(unit * shape.inner, shape.inner);
+    const ptrdiff_t channel = unit / parts.parts, part = unit % parts.parts;
+    if (shape.inner >= run_length) {
+        const ptrdiff_t runs = ceil_of(shape.inner, run_length);
+        const ptrdiff_t outer = part / runs, start = part % runs * run_length;
+        const ptrdiff_t left = shape.inner - start;
+        return f((outer * shape.count + channel) * shape.inner + start, left < run_length ? left : run_length);
+    }
+    const ptrdiff_t start = part * parts.length, left = shape.outer - start;
+    return by_halves<State>(
+        start, left < parts.length ? left : parts.length,
+        [&](ptrdiff_t outer) { return f((outer * shape.count + channel) * shape.inner, shape.inner); }, join);
+}
+
+// How many rows are read in one go.
+struct Together {
+    static constexpr int rows = together;
+};
+struct Alone {
+    static constexpr int rows = 1;
+};
+
+// Whether a pack of a row is whole, or the last one, of fewer columns.
+struct Whole {};
+struct Last {};
+
+// Some columns of some rows: the unit of work of columns.
+template <typename T>
+struct Columns {
+    using P = Pack<T>;
+    const T* x;
+    ptrdiff_t rows, stride, count, state, first_row;
+    int packs;
+
+    Columns(const ReductionWork& work, const void* array, ptrdiff_t unit) : stride(work.shape.count) {
+        const ptrdiff_t part = unit / work.parts.chunks, chunk = unit % work.parts.chunks;
+        first_row = part * work.parts.length;
+        const ptrdiff_t left_rows = work.shape.outer - first_row;
+        rows = left_rows < work.parts.length ? left_rows : work.parts.length;
+        const ptrdiff_t column = chunk * chunk_columns, left = stride - column;
+        count = left < chunk_columns ? left : chunk_columns;
+        packs = static_cast<int>(ceil_of(count, P::size));
+        x = static_cast<const T*>(array) + first_row * stride + column;
+        state = part * stride + column;
+    }
+
+    P load(const T* from, int j, Whole) const { return P::load(from + j * P::size); }
+    P load(const T* from, int j, Last) const { return P::load_first(from + j * P::size, count - j * P::size, 0); }
+
+    // Calls f(j, whole) for each pack of a row.
+    template <typename Function>
+    inline void each(Function f) const {
+        const int whole = static_cast<int>(count / P::size);
+        for (int j = 0; j < whole; ++j) f(j, Whole());
+        if (whole < packs) f(whole, Last());
+    }
+};
+
+// --- Sums ---------------------------------------------------------------------------------------------------
+
+// The sum of what `value` gives for the place of each pack of a block, and for what is left.
+template <typename T, typename Value, typename Last>
+inline Pack<T> sum_of_block(ptrdiff_t start, ptrdiff_t end, Value value, Last last) {
+    using P = Pack<T>;
+    P sums[4] = {P::of(0), P::of(0), P::of(0), P::of(0)};
+    ptrdiff_t i = start;
+    for (; i + 4 * P::size <= end; i += 4 * P::size)
+        for (int k = 0; k < 4; ++k) sums[k] = sums[k] + value(i + k * P::size);
+    for (; i + P::size <= end; i += P::size) sums[0] = sums[0] + value(i);
+    if (i < end) sums[1] = sums[1] + last(i, end - i);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+inline double add(double a, double b) { return a + b; }
+
+template <typename T>
+double sum_of_run(const T* x, ptrdiff_t n) {
+    using P = Pack<T>;
+    // Half the elements of a block of floats: so long a chain of additions have both.
+    constexpr ptrdiff_t length = block * sizeof(float) / sizeof(T);
+    const auto of_block = [x](ptrdiff_t start, ptrdiff_t end) {
+        return double(sum(sum_of_block<T>(
+            start, end, [x](ptrdiff_t at) { return P::load(x + at); },
+            [x](ptrdiff_t at, ptrdiff_t left) { return P::load_first(x + at, left, 0); })));
+    };
+    if (n <= length) return of_block(0, n);
+    return by_halves<double>(
+        0, ceil_of(n, length),
+        [&](ptrdiff_t i) { return of_block(i * length, n - i * length < length ? n : (i + 1) * length); }, add);
+}
+
+template <typename T>
+void add_to(double* total, Pack<T> values, ptrdiff_t count) {
+    T plain[Pack<T>::size];
+    values.store(plain);
+    if (count >= Pack<T>::size)
+        for (int i = 0; i < Pack<T>::size; ++i) total[i] += plain[i];
+    else
+        for (ptrdiff_t i = 0; i < count; ++i) total[i] += plain[i];
+}
+
+// Adds what `value` gives for a row and a pack to `total`, one for each column.
+template <typename T, typename Value>
+inline void sum_columns(const Columns<T>& c, double* total, Value value) {
+    using P = Pack<T>;
+    for (ptrdiff_t i = 0; i < c.count; ++i) total[i] = 0;
+    P sums[chunk_columns / P::size];
+    for (ptrdiff_t start = 0; start < c.rows; start += rows_at_once) {
+        const ptrdiff_t end = c.rows - start < rows_at_once ? c.rows : start + rows_at_once;
+        for (int j = 0; j < c.packs; ++j) sums[j] = P::of(0);
+        ptrdiff_t i = start;
+        for (; i + together <= end; i += together)
+            c.each([&](int j, auto whole) {
+                P some[2] = {value(i, j, whole), value(i + 1, j, whole)};
+                for (int k = 2; k < together; ++k) some[k % 2] = some[k % 2] + value(i + k, j, whole);
+                sums[j] = sums[j] + (some[0] + some[1]);
+            });
+        for (; i < end; ++i) c.each([&](int j, auto whole) { sums[j] = sums[j] + value(i, j, whole); });
+        for (int j = 0; j < c.packs; ++j) add_to<T>(total + j * P::size, sums[j], c.count - j * P::size);
+    }
+}
+
+template <typename T>
+void sum_units(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        if (are_columns(work.shape)) {
+            const Columns<T> c(work, x, unit);
+            sum_columns(c, work.first + c.state, [&](ptrdiff_t i, int j, auto whole) {
+                return c.load(c.x + i * c.stride, j, whole);
+            });
+        } else {
+            work.first[unit] = of_part<double>(
+                work.shape, work.parts, unit, [&](ptrdiff_t at, ptrdiff_t n) { return sum_of_run(x + at, n); }, add);
+        }
+    }
+}
+
+double joined(const double* states, const ReductionWork& work, ptrdiff_t channel) {
+    if (work.parts.parts == 1) return states[channel];
+    const ptrdiff_t at = first_state(work.shape, work.parts, channel), step = state_step(work.shape);
+    return by_halves<double>(0, work.parts.parts, [&](ptrdiff_t i) { return states[at + i * step]; }, add);
+}
+
+template <typename T>
+void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    for (ptrdiff_t channel = start; channel < end; ++channel)
+        static_cast<T*>(work.out)[channel] = static_cast<T>(joined(work.first, work, channel) / work.divisor);
+}
+
+// --- Sums of y, and of y * (x - around): what batch norm's gradient is made of -------------------------------
+
+struct Pair {
+    double first, second;
+};
+
+inline Pair add_pairs(Pair a, Pair b) { return {a.first + b.first, a.second + b.second}; }
+
+template <typename T>
+void products_of_columns(const Columns<T>& c, const Columns<T>& d, const T* around, double* first, double* second) {
+    using P = Pack<T>;
+    P sums[chunk_columns / P::size], products[chunk_columns / P::size];
+    for (ptrdiff_t i = 0; i < c.count; ++i) first[i] = second[i] = 0;
+    for (ptrdiff_t start = 0; start < c.rows; start += rows_at_once) {
+        const ptrdiff_t end = c.rows - start < rows_at_once ? c.rows : start + rows_at_once;
+        for (int j = 0; j < c.packs; ++j) sums[j] = products[j] = P::of(0);
+        const auto add_rows = [&](ptrdiff_t i, auto some) {
+            c.each([&](int j, auto whole) {
+                const P centre = c.load(around, j, whole);
+                P total = P::of(0), product = P::of(0);
+                for (int k = 0; k < some.rows; ++k) {
+                    const P y = d.load(d.x + (i + k) * d.stride, j, whole);
+                    total = total + y;
+                    product = fma(y, c.load(c.x + (i + k) * c.stride, j, whole) - centre, product);
+                }
+                sums[j] = sums[j] + total;
+                products[j] = products[j] + product;
+            });
+        };
+        ptrdiff_t i = start;
+        for (; i + together <= end; i += together) add_rows(i, Together());
+        for (; i < end; ++i) add_rows(i, Alone());
+        for (int j = 0; j < c.packs; ++j) {
+            add_to<T>(first + j * P::size, sums[j], c.count - j * P::size);
+            add_to<T>(second + j * P::size, products[j], c.count - j * P::size);
+        }
+    }
+}
+
+template <typename T>
+void product_units(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const T *const x = static_cast<const T*>(work.x), *const y = static_cast<const T*>(work.y);
+    const T* const around = static_cast<const T*>(work.around);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        if (are_columns(work.shape)) {
+            const Columns<T> c(work, x, unit), d(work, y, unit);
+            const T* const centre = around + c.state % c.stride;
+            products_of_columns(c, d, centre, work.first + c.state, work.second + c.state);
+            continue;
+        }
+        const P centre = P::of(around[unit / work.parts.parts]);
+        const Pair found = of_part<Pair>(
+            work.shape, work.parts, unit,
+            [&](ptrdiff_t at, ptrdiff_t n) {
+                Pair total{0, 0};
+                for (ptrdiff_t i = 0; i < n; i += block) {
+                    const ptrdiff_t last = n - i < block ? n : i + block;
+                    total.first += sum(sum_of_block<T>(
+                        at + i, at + last, [&](ptrdiff_t k) { return P::load(y + k); },
+                        [&](ptrdiff_t k, ptrdiff_t left) { return P::load_first(y + k, left, 0); }));
+                    total.second += sum(sum_of_block<T>(
+                        at + i, at + last, [&](ptrdiff_t k) { return P::load(y + k) * (P::load(x + k) - centre); },
+                        [&](ptrdiff_t k, ptrdiff_t left) {
+                            return P::load_first(y + k, left, 0) * (P::load_first(x + k, left, 0) - centre);
+                        }));
+                }
+                return total;
+            },
+            add_pairs);
+        work.first[unit] = found.first;
+        work.second[unit] = found.second;
+    }
+}
+
+template <typename T>
+void end_products(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    for (ptrdiff_t channel = start; channel < end; ++channel) {
+        static_cast<T*>(work.out)[channel] = static_cast<T>(joined(work.first, work, channel));
+        static_cast<T*>(work.other)[channel] = static_cast<T>(joined(work.second, work, channel));
+    }
+}
+
+// --- Extremes -----------------------------------------------------------------------------------------------
+
+// Larger and Smaller: which of two is the one that is looked for. Not a number is, whatever the other.
+struct Larger {
+    static constexpr int sign = 1;
+    template <typename R>
+    static auto beats(R a, R b) { return (a > b) | (a != a); }
+    template <typename R>
+    static R better(R best, R x) {
+        x = x < best ? best : x;  // `x` if it is not a number
+        return best != best ? best : x;
+    }
+};
+
+struct Smaller {
+    static constexpr int sign = -1;
+    template <typename R>
+    static auto beats(R a, R b) { return (a < b) | (a != a); }
+    template <typename R>
+    static R better(R best, R x) {
+        x = x > best ? best : x;
+        return best != best ? best : x;
+    }
+};
+
+template <typename By, typename T>
+inline Pack<T> better(Pack<T> best, Pack<T> x) {
+    return map(best, x, [](auto a, auto b) { return By::better(a, b); });
+}
+
+template <typename By>
+inline double better_of_two(double best, double x) { return By::beats(x, best) ? x : best; }
+
+// What every element is at least as good as.
+template <typename By, typename T>
+inline T worst() { return -By::sign * infinity<T>(); }
+
+template <typename By, typename T>
+double best_of_run(const T* x, ptrdiff_t n) {
+    using P = Pack<T>;
+    P best[4];
+    for (P& some : best) some = P::of(worst<By, T>());
+    ptrdiff_t i = 0;
+    for (; i + 4 * P::size <= n; i += 4 * P::size)
+        for (int k = 0; k < 4; ++k) best[k] = better<By>(best[k], P::load(x + i + k * P::size));
+    for (; i + P::size <= n; i += P::size) best[0] = better<By>(best[0], P::load(x + i));
+    if (i < n) best[1] = better<By>(best[1], P::load_first(x + i, n - i, worst<By, T>()));
+    return join(better<By>(better<By>(best[0], best[1]), better<By>(best[2], best[3])),
+                [](auto a, auto b) { return By::better(a, b); });
+}
+
+template <typename By, typename T>
+void best_of_columns(const Columns<T>& c, double* states) {
+    using P = Pack<T>;
+    P best[chunk_columns / P::size];
+    for (int j = 0; j < c.packs; ++j) best[j] = P::of(worst<By, T>());
+    ptrdiff_t i = 0;
+    for (; i + together <= c.rows; i += together)
+        c.each([&](int j, auto whole) {
+            P some[2] = {best[j], c.load(c.x + i * c.stride, j, whole)};
+            for (int k = 1; k < together; ++k)
+                some[k % 2] = better<By>(some[k % 2], c.load(c.x + (i + k) * c.stride, j, whole));
+            best[j] = better<By>(some[0], some[1]);
+        });
+    for (; i < c.rows; ++i)
+        c.each([&](int j, auto whole) { best[j] = better<By>(best[j], c.load(c.x + i * c.stride, j, whole)); });
+    for (int j = 0; j < c.packs; ++j) {
+        T plain[P::size];
+        best[j].store(plain);
+        const ptrdiff_t left = c.count - j * P::size;
+        for (ptrdiff_t k = 0; k < left && k < P::size; ++k) states[j * P::size + k] = plain[k];
+    }
+}
+
+template <typename By, typename T>
+void best_units(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        if (are_columns(work.shape)) {
+            const Columns<T> c(work, x, unit);
+            best_of_columns<By>(c, work.first + c.state);
+        } else {
+            work.first[unit] = of_part<double>(
+                work.shape, work.parts, unit,
+                [&](ptrdiff_t at, ptrdiff_t n) { return best_of_run<By>(x + at, n); }, better_of_two<By>);
+        }
+    }
+}
+
+template <typename By, typename T>
+void end_best(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const ptrdiff_t step = state_step(work.shape);
+    for (ptrdiff_t channel = start; channel < end; ++channel) {
+        const double* const states = work.first + first_state(work.shape, work.parts, channel);
+        double best = states[0];
+        for (ptrdiff_t i = 1; i < work.parts.parts; ++i) best = better_of_two<By>(best, states[i * step]);
+        static_cast<T*>(work.out)[channel] = static_cast<T>(best);
+    }
+}
+
+// --- Places of extremes, of columns ---------------------------------------------------------------------------
+
+template <typename By, typename T>
+void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    using R = typename P::Register;
+    using Bits = BitsOf<R>;
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    constexpr int rows_of_group = 4;
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const Columns<T> c(work, work.x, unit);
+        P best[chunk_columns / P::size];
+        Bits places[chunk_columns / P::size][P::parts];
+        c.each([&](int j, auto whole) {
+            best[j] = c.load(c.x, j, whole);
+            for (int p = 0; p < P::parts; ++p) places[j][p] = Bits{};
+        });
+        for (ptrdiff_t i = 1; i < c.rows; i += rows_of_group) {
+            const int some = c.rows - i < rows_of_group ? static_cast<int>(c.rows - i) : rows_of_group;
+            c.each([&](int j, auto whole) {
+                for (int k = 0; k < some; ++k) {
+                    const P x = c.load(c.x + (i + k) * c.stride, j, whole);
+                    for (int p = 0; p < P::parts; ++p) {
+                        const R a = best[j].part[p], b = x.part[p];
+                        // The first that is not a number stays.
+                        const auto is_better = By::beats(b, a) & (a == a);
+                        best[j].part[p] = is_better ? b : a;
+                        const auto row = Bits{} + static_cast<typename Of<T>::Bits>(i + k);
+                        places[j][p] = is_better ? row : places[j][p];
+                    }
+                }
+            });
+        }
+        for (int j = 0; j < c.packs; ++j) {
+            T plain[P::size];
+            best[j].store(plain);
+            typename Of<T>::Bits rows[P::size];
+            std::memcpy(rows, places[j], sizeof(rows));
+            for (ptrdiff_t k = 0; k < P::size && j * P::size + k < c.count; ++k) {
+                work.first[c.state + j * P::size + k] = plain[k];
+                work.second[c.state + j * P::size + k] = static_cast<double>(c.first_row + rows[k]);
+            }
+        }
+    }
+}
+
+template <typename By, typename T>
+void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const ptrdiff_t step = state_step(work.shape);
+    for (ptrdiff_t channel = start; channel < end; ++channel) {
+        ptrdiff_t at = first_state(work.shape, work.parts, channel), best = at;
+        for (ptrdiff_t i = 1; i < work.parts.parts; ++i) {
+            at += step;
+            if (By::beats(work.first[at], work.first[best]) && work.first[best] == work.first[best]) best = at;
+        }
+        static_cast<std::int64_t*>(work.out)[channel] = static_cast<std::int64_t>(work.second[best]);
+    }
+}
+
+// --- Mean and sum of squared deviations ------------------------------------------------------------------------
+
+// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979). Means are relative to the
+// first element of their channel, so that they lose nothing where elements lie far from 0.
+struct Moments {
+    double count, mean, squares;
+};
+
+inline Moments join_moments(Moments a, Moments b) {
+    const double count = a.count + b.count, distance = b.mean - a.mean, share = b.count / count;
+    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+}
+
+// Of values whose deviations from `around` have the sum and the sum of squares that are given.
+inline Moments moments_around(double around, double sum, double squares, double count) {
+    return {count, around + sum / count, squares - sum * sum / count};
+}
+
+template <typename T>
+Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
+    using P = Pack<T>;
+    const double total = sum(sum_of_block<T>(
+        0, n, [&](ptrdiff_t i) { return P::load(x + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) { return P::load_first(x + i, left, 0); }));
+    const T around = static_cast<T>(total / static_cast<double>(n));
+    const P centre = P::of(around);
+    P sums[2] = {P::of(0), P::of(0)}, squares[2] = {P::of(0), P::of(0)};
+    ptrdiff_t i = 0;
+    for (; i + 2 * P::size <= n; i += 2 * P::size)
+        for (int k = 0; k < 2; ++k) {
+            const P d = P::load(x + i + k * P::size) - centre;
+            sums[k] = sums[k] + d;
+            squares[k] = fma(d, d, squares[k]);
+        }
+    for (; i < n; i += P::size) {
+        const P d = (n - i >= P::size ? P::load(x + i) : P::load_first(x + i, n - i, around)) - centre;
+        sums[0] = sums[0] + d;
+        squares[0] = fma(d, d, squares[0]);
+    }
+    return moments_around(around - origin, sum(sums[0] + sums[1]), sum(squares[0] + squares[1]), static_cast<double>(n));
+}
+
+template <typename T>
+Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
+    if (n <= block) return moments_of_block(x, n, origin);
+    return by_halves<Moments>(
+        0, ceil_of(n, block),
+        [&](ptrdiff_t i) {
+            const ptrdiff_t start = i * block;
+            return moments_of_block(x + start, n - start < block ? n - start : block, origin);
+        },
+        join_moments);
+}
+
+template <typename T>
+void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
+    using P = Pack<T>;
+    // So many rows of 1,024 floats are in the second cache when they are read again.
+    constexpr ptrdiff_t rows_again = 64;
+    P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];
+    T plain[3][chunk_columns];
+    for (ptrdiff_t start = 0; start < c.rows; start += rows_again) {
+        const ptrdiff_t rows = c.rows - start < rows_again ? c.rows - start : rows_again;
+        const T* const x = c.x + start * c.stride;
+        for (int j = 0; j < c.packs; ++j) centres[j] = sums[j] = all[j] = P::of(0);
+        const auto by_groups = [&](auto group) {
+            ptrdiff_t i = 0;
+            for (; i + together <= rows; i += together) group(x + i * c.stride, Together());
+            for (; i < rows; ++i) group(x + i * c.stride, Alone());
+        };
+        by_groups([&](const T* from, auto some) {
+            c.each([&](int j, auto whole) {
+                P total = centres[j];
+                for (int k = 0; k < some.rows; ++k) total = total + c.load(from + k * c.stride, j, whole);
+                centres[j] = total;
+            });
+        });
+        const P share = P::of(T(1) / static_cast<T>(rows));
+        for (int j = 0; j < c.packs; ++j) centres[j] = centres[j] * share;
+        by_groups([&](const T* from, auto some) {
+            c.each([&](int j, auto whole) {
+                P total = sums[j], square = all[j];
+                const P centre = centres[j];
+                for (int k = 0; k < some.rows; ++k) {
+                    const P d = c.load(from + k * c.stride, j, whole) - centre;
+                    total = total + d;
+                    square = fma(d, d, square);
+                }
+                sums[j] = total;
+                all[j] = square;
+            });
+        });
+        for (int j = 0; j < c.packs; ++j) {
+            centres[j].store(plain[0] + j * P::size);
+            sums[j].store(plain[1] + j * P::size);
+            all[j].store(plain[2] + j * P::size);
+        }
+        // As `join_moments` does, for all columns.
+        const double count = static_cast<double>(rows), before = static_cast<double>(start);
+        const double one = 1 / count, part = count / (before + count);
+        for (ptrdiff_t i = 0; i < c.count; ++i) {
+            const double sum = plain[1][i], mean = double(plain[0][i]) - origins[i] + sum * one;
+            const double square = plain[2][i] - sum * sum * one;
+            if (start == 0) {
+                means[i] = mean;
+                squares[i] = square;
+                continue;
+            }
+            const double distance = mean - means[i];
+            means[i] += distance * part;
+            squares[i] += square + distance * distance * before * part;
+        }
+    }
+}
+
+template <typename T>
+void moment_units(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        if (are_columns(work.shape)) {
+            const Columns<T> c(work, x, unit);
+            moments_of_columns(c, x + c.state % c.stride, work.first + c.state, work.second + c.state);
+        } else {
+            const double origin = x[unit / work.parts.parts * work.shape.inner];
+            const Moments found = of_part<Moments>(
+                work.shape, work.parts, unit,
+                [&](ptrdiff_t at, ptrdiff_t n) { return moments_of_run(x + at, n, origin); }, join_moments);
+            work.first[unit] = found.mean;
+            work.second[unit] = found.squares;
+        }
+    }
+}
+
+// How many elements the part `i` of a channel has.
+double count_of_part(const ReductionWork& work, ptrdiff_t i) {
+    if (!are_columns(work.shape) && work.shape.inner >= run_length) {
+        const ptrdiff_t start = i % ceil_of(work.shape.inner, run_length) * run_length;
+        const ptrdiff_t left = work.shape.inner - start;
+        return static_cast<double>(left < run_length ? left : run_length);
+    }
+    const ptrdiff_t left = work.shape.outer - i * work.parts.length;
+    return static_cast<double>((left < work.parts.length ? left : work.parts.length) * work.shape.inner);
+}
+
+template <typename T>
+void end_moments(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const ReductionWork& work = *static_cast<ReductionWork*>(context);
+    const ptrdiff_t step = state_step(work.shape);
+    for (ptrdiff_t channel = start; channel < end; ++channel) {
+        const ptrdiff_t at = first_state(work.shape, work.parts, channel);
+        if (work.parts.parts == 1) {
+            static_cast<T*>(work.out)[channel] = static_cast<T>(work.second[channel] / work.divisor);
+            if (work.other != nullptr)
+                static_cast<T*>(work.other)[channel] = static_cast<T>(
+                    work.first[channel] + static_cast<const T*>(work.x)[channel * work.shape.inner]);
+            continue;
+        }
+        const Moments found = by_halves<Moments>(
+            0, work.parts.parts,
+            [&](ptrdiff_t i) {
+                return Moments{count_of_part(work, i), work.first[at + i * step], work.second[at + i * step]};
+            },
+            join_moments);
+        static_cast<T*>(work.out)[channel] = static_cast<T>(found.squares / work.divisor);
+        if (work.other == nullptr) continue;
+        const double origin = static_cast<const T*>(work.x)[channel * work.shape.inner];
+        static_cast<T*>(work.other)[channel] = static_cast<T>(origin + found.mean);
+    }
+}
+
+}  // namespace
+
+extern const Reductions reductions_kernels = {
+    {sum_units<float>, sum_units<double>},
+    {best_units<Larger, float>, best_units<Larger, double>},
+    {best_units<Smaller, float>, best_units<Smaller, double>},
+    {place_units<Larger, float>, place_units<Larger, double>},
+    {place_units<Smaller, float>, place_units<Smaller, double>},
+    {moment_units<float>, moment_units<double>},
+    {product_units<float>, product_units<double>},
+    {end_sum<float>, end_sum<double>},
+    {end_best<Larger, float>, end_best<Larger, double>},
+    {end_best<Smaller, float>, end_best<Smaller, double>},
+    {end_place<Larger, float>, end_place<Larger, double>},
+    {end_place<Smaller, float>, end_place<Smaller, double>},
+    {end_moments<float>, end_moments<double>},
+    {end_products<float>, end_products<double>},
+};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

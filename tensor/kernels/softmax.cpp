@@ -1,0 +1,431 @@
+// Softmax and its kin: each row is read while the cache has it, and of columns many are worked on at once.
+//
+// Sums of floats are added up in blocks of 1,024, whose sums are doubles; those of columns eight rows at a time.
+
+#include "tensor/kernels/softmax.h"
+
+#include "tensor/kernels/vector_math.h"
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+namespace {
+
+constexpr ptrdiff_t block = 1024;
+
+template <typename T>
+Pack<T> exp(Pack<T> a) {
+    return map(a, [](auto x) { return exp(x); });
+}
+
+template <typename T>
+Pack<T> log(Pack<T> a) {
+    return map(a, [](auto x) { return log(x); });
+}
+
+// `x` where it is finite, else 0: what exponentials are taken relative to, so that no infinity is subtracted from
+// itself.
+template <typename T>
+Pack<T> finite_or_0(Pack<T> a) {
+    return map(a, [](auto x) {
+        const auto zero = x - x;  // nan where `x` is not finite
+        return zero == zero ? x : splat<decltype(x)>(0);
+    });
+}
+
+// --- Rows ---------------------------------------------------------------------------------------------------
+
+// Calls `step` with each place of a row where a whole pack begins, then `last` with what is left, if any.
+template <typename T, typename Step, typename Last>
+inline void each_pack(ptrdiff_t n, Step step, Last last) {
+    ptrdiff_t i = 0;
+    for (; i + Pack<T>::size <= n; i += Pack<T>::size) step(i);
+    if (i < n) last(i, n - i);
+}
+
+template <typename T>
+T top_of(const T* x, ptrdiff_t n) {
+    using P = Pack<T>;
+    P tops[4];
+    for (P& top : tops) top = P::of(-infinity<T>());
+    ptrdiff_t i = 0;
+    for (; i + 4 * P::size <= n; i += 4 * P::size)
+        for (int k = 0; k < 4; ++k) tops[k] = larger(tops[k], P::load(x + i + k * P::size));
+    each_pack<T>(
+        n - i, [&](ptrdiff_t j) { tops[0] = larger(tops[0], P::load(x + i + j)); },
+        [&](ptrdiff_t j, ptrdiff_t left) {
+            tops[1] = larger(tops[1], P::load_first(x + i + j, left, -infinity<T>()));
+        });
+    return largest(larger(larger(tops[0], tops[1]), larger(tops[2], tops[3])));
+}
+
+// The sum of what `value` gives for the place of each pack, and for what is left.
+template <typename T, typename Value, typename Last>
+inline double sum_of(ptrdiff_t n, Value value, Last last) {
+    using P = Pack<T>;
+    double total = 0;
+    for (ptrdiff_t start = 0; start < n; start += block) {
+        const ptrdiff_t count = n - start < block ? n - start : block;
+        P sums[2] = {P::of(0), P::of(0)};
+        ptrdiff_t i = start;
+        const ptrdiff_t end = start + count;
+        for (; i + 2 * P::size <= end; i += 2 * P::size)
+            for (int k = 0; k < 2; ++k) sums[k] = sums[k] + value(i + k * P::size);
+        if (i + P::size <= end) {
+            sums[0] = sums[0] + value(i);
+            i += P::size;
+        }
+        if (i < end) sums[1] = sums[1] + last(i, end - i);
+        total += sum(sums[0] + sums[1]);
+    }
+    return total;
+}
+
+template <typename T>
+double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
+    using P = Pack<T>;
+    const P start = P::of(from);
+    if (out == nullptr)
+        return sum_of<T>(
+            n, [&](ptrdiff_t i) { return exp(P::load(x + i) - start); },
+            [&](ptrdiff_t i, ptrdiff_t left) {
+                return exp(P::load_first(x + i, left, -infinity<T>()) - start);
+            });
+    return sum_of<T>(
+        n,
+        [&](ptrdiff_t i) {
+            const P e = exp(P::load(x + i) - start);
+            e.store(out + i);
+            return e;
+        },
+        [&](ptrdiff_t i, ptrdiff_t left) {
+            const P e = exp(P::load_first(x + i, left, -infinity<T>()) - start);
+            e.store_first(out + i, left);
+            return e;
+        });
+}
+
+// out = f(x), or f(x, y); `out` may be either.
+template <typename T, typename Function>
+inline void write_each(const T* x, ptrdiff_t n, T* out, Function f) {
+    using P = Pack<T>;
+    each_pack<T>(
+        n, [&](ptrdiff_t i) { f(P::load(x + i)).store(out + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) { f(P::load_first(x + i, left, 0)).store_first(out + i, left); });
+}
+
+template <typename T, typename Function>
+inline void write_each(const T* x, const T* y, ptrdiff_t n, T* out, Function f) {
+    using P = Pack<T>;
+    each_pack<T>(
+        n, [&](ptrdiff_t i) { f(P::load(x + i), P::load(y + i)).store(out + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) {
+            f(P::load_first(x + i, left, 0), P::load_first(y + i, left, 0)).store_first(out + i, left);
+        });
+}
+
+template <typename T>
+void softmax_row(const T* x, ptrdiff_t n, T* out) {
+    const double total = sum_of_exps(x, n, top_of(x, n), out);
+    const Pack<T> share = Pack<T>::of(static_cast<T>(1 / total));
+    write_each(out, n, out, [&](Pack<T> e) { return e * share; });
+}
+
+template <typename T>
+void log_softmax_row(const T* x, ptrdiff_t n, T* out) {
+    const T top = top_of(x, n);
+    const double total = sum_of_exps<T>(x, n, top, nullptr);
+    const Pack<T> start = Pack<T>::of(top), rest = Pack<T>::of(static_cast<T>(log(total)));
+    write_each(x, n, out, [&](Pack<T> a) { return a - start - rest; });
+}
+
+template <typename T>
+T logsumexp_row(const T* x, ptrdiff_t n) {
+    const T top = top_of(x, n), start = top - top == 0 ? top : T(0);
+    return static_cast<T>(log(sum_of_exps<T>(x, n, start, nullptr)) + start);
+}
+
+template <typename T>
+void softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
+    using P = Pack<T>;
+    const double total = sum_of<T>(
+        n, [&](ptrdiff_t i) { return P::load(out + i) * P::load(g + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) {
+            return P::load_first(out + i, left, 0) * P::load_first(g + i, left, 0);
+        });
+    const P mean = P::of(static_cast<T>(total));
+    write_each(out, g, n, dx, [&](P a, P b) { return a * (b - mean); });
+}
+
+template <typename T>
+void log_softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
+    using P = Pack<T>;
+    const double total = sum_of<T>(
+        n, [&](ptrdiff_t i) { return P::load(g + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) { return P::load_first(g + i, left, 0); });
+    const P all = P::of(static_cast<T>(total));
+    write_each(out, g, n, dx, [&](P a, P b) { return b - exp(a) * all; });
+}
+
+// --- Columns ------------------------------------------------------------------------------------------------
+
+// Some columns of a block: `packs` packs of them, of which the last may have fewer; row `i` begins at i * stride.
+template <typename T>
+struct Columns {
+    using P = Pack<T>;
+    static constexpr int most = chunk_bytes / 64;
+    // Rows of one pack that are held in registers at once.
+    static constexpr int together = 8;
+    ptrdiff_t rows, stride, count;
+    int packs;
+
+    Columns(Axis axis, ptrdiff_t first) : rows(axis.length), stride(axis.behind) {
+        const ptrdiff_t left = axis.behind - first;
+        count = left < most * P::size ? left : most * P::size;
+        packs = static_cast<int>((count + P::size - 1) / P::size);
+    }
+
+    P load(const T* x, ptrdiff_t row, int j) const {
+        const T* const from = x + row * stride + j * P::size;
+        const ptrdiff_t left = count - j * P::size;
+        return left >= P::size ? P::load(from) : P::load_first(from, left, 0);
+    }
+
+    void store(P value, T* out, ptrdiff_t row, int j) const { store_at(value, out + row * stride, j); }
+
+    // To a row of results, one for each column.
+    void store_at(P value, T* out, int j) const {
+        const ptrdiff_t left = count - j * P::size;
+        if (left >= P::size)
+            value.store(out + j * P::size);
+        else
+            value.store_first(out + j * P::size, left);
+    }
+
+    // For each pack the sum over all rows of what `value` gives for a row and a pack.
+    template <typename Value>
+    void add_up(P* sums, Value value) const {
+        for (int j = 0; j < packs; ++j) sums[j] = P::of(0);
+        ptrdiff_t i = 0;
+        for (; i + together <= rows; i += together)
+            for (int j = 0; j < packs; ++j) {
+                P some = value(i, j);
+                for (int k = 1; k < together; ++k) some = some + value(i + k, j);
+                sums[j] = sums[j] + some;
+            }
+        for (; i < rows; ++i)
+            for (int j = 0; j < packs; ++j) sums[j] = sums[j] + value(i, j);
+    }
+
+    // For each pack the largest of its rows, and the sum of exponentials relative to that, or to 0 where it is
+    // not finite. Rows are read once: where a larger one comes, the sum so far is multiplied by what it is less.
+    void tops_and_sums(const T* x, P* tops, P* sums) const {
+        for (int j = 0; j < packs; ++j) {
+            tops[j] = P::of(-infinity<T>());
+            sums[j] = P::of(0);
+        }
+        for (ptrdiff_t i = 0; i < rows; i += together) {
+            const int some = rows - i < together ? static_cast<int>(rows - i) : together;
+            for (int j = 0; j < packs; ++j) {
+                P value[together], top = tops[j];
+                if (some == together)
+                    for (int k = 0; k < together; ++k) value[k] = load(x, i + k, j);
+                else
+                    for (int k = 0; k < together; ++k)
+                        value[k] = k < some ? load(x, i + k, j) : P::of(-infinity<T>());
+                for (int k = 0; k < together; ++k) top = larger(top, value[k]);
+                const P start = finite_or_0(top);
+                P all = exp(value[0] - start);
+                for (int k = 1; k < together; ++k) all = all + exp(value[k] - start);
+                sums[j] = fma(sums[j], exp(finite_or_0(tops[j]) - start), all);
+                tops[j] = top;
+            }
+        }
+    }
+
+    // out = f(j, value), with values from row and pack; `out` may be what they are read from.
+    template <typename Value>
+    void write(T* out, Value value) const {
+        for (ptrdiff_t i = 0; i < rows; ++i)
+            for (int j = 0; j < packs; ++j) store(value(i, j), out, i, j);
+    }
+};
+
+// As for rows: nan where the largest is infinite, be it positive or negative.
+template <typename T>
+Pack<T> nan_unless_finite(Pack<T> sum, Pack<T> top) {
+    return sum + (top - top);
+}
+
+// Up to so many bytes of columns are in the second cache when they are read again.
+constexpr ptrdiff_t cached_bytes = 1 << 18;
+
+template <typename T>
+void softmax_columns(const Columns<T>& c, const T* x, T* out) {
+    using P = Pack<T>;
+    P tops[Columns<T>::most], sums[Columns<T>::most];
+    if (c.rows * chunk_bytes <= cached_bytes) {
+        for (int j = 0; j < c.packs; ++j) tops[j] = P::of(-infinity<T>());
+        for (ptrdiff_t i = 0; i < c.rows; ++i)
+            for (int j = 0; j < c.packs; ++j) tops[j] = larger(tops[j], c.load(x, i, j));
+        c.add_up(sums, [&](ptrdiff_t i, int j) {
+            const P e = exp(c.load(x, i, j) - tops[j]);
+            c.store(e, out, i, j);
+            return e;
+        });
+        for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / sums[j];
+        c.write(out, [&](ptrdiff_t i, int j) { return c.load(out, i, j) * sums[j]; });
+        return;
+    }
+    // To compute the exponentials twice takes less than to write and read them once more.
+    c.tops_and_sums(x, tops, sums);
+    for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / nan_unless_finite(sums[j], tops[j]);
+    c.write(out, [&](ptrdiff_t i, int j) { return exp(c.load(x, i, j) - tops[j]) * sums[j]; });
+}
+
+template <typename T>
+void log_softmax_columns(const Columns<T>& c, const T* x, T* out) {
+    using P = Pack<T>;
+    P tops[Columns<T>::most], sums[Columns<T>::most];
+    c.tops_and_sums(x, tops, sums);
+    for (int j = 0; j < c.packs; ++j) sums[j] = log(nan_unless_finite(sums[j], tops[j]));
+    c.write(out, [&](ptrdiff_t i, int j) { return c.load(x, i, j) - tops[j] - sums[j]; });
+}
+
+template <typename T>
+void logsumexp_columns(const Columns<T>& c, const T* x, T* out) {
+    Pack<T> tops[Columns<T>::most], sums[Columns<T>::most];
+    c.tops_and_sums(x, tops, sums);
+    for (int j = 0; j < c.packs; ++j) c.store_at(log(sums[j]) + finite_or_0(tops[j]), out, j);
+}
+
+template <typename T>
+void softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T* dx) {
+    Pack<T> sums[Columns<T>::most];
+    c.add_up(sums, [&](ptrdiff_t i, int j) { return c.load(y, i, j) * c.load(g, i, j); });
+    c.write(dx, [&](ptrdiff_t i, int j) { return c.load(y, i, j) * (c.load(g, i, j) - sums[j]); });
+}
+
+template <typename T>
+void log_softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T* dx) {
+    Pack<T> sums[Columns<T>::most];
+    c.add_up(sums, [&](ptrdiff_t i, int j) { return c.load(g, i, j); });
+    c.write(dx, [&](ptrdiff_t i, int j) { return c.load(g, i, j) - exp(c.load(y, i, j)) * sums[j]; });
+}
+
+// --- What the table holds -----------------------------------------------------------------------------------
+
+// Calls `of_row` with where each row from `start` to `end` begins, or `of_columns` with the columns of each unit,
+// where they begin, and where the results without the axis do.
+template <typename T, typename Row, typename Chunk>
+void each_unit(Axis axis, ptrdiff_t start, ptrdiff_t end, Row of_row, Chunk of_columns) {
+    if (axis.behind == 1) {
+        for (ptrdiff_t i = start; i < end; ++i) of_row(i, i * axis.length);
+        return;
+    }
+    const ptrdiff_t chunks = chunks_of(axis.behind, sizeof(T));
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t outer = unit / chunks, first = unit % chunks * (chunk_bytes / sizeof(T));
+        of_columns(Columns<T>(axis, first), outer * axis.length * axis.behind + first,
+                   outer * axis.behind + first);
+    }
+}
+
+template <typename T>
+void softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    T* const out = static_cast<T*>(work.out);
+    each_unit<T>(
+        work.axis, start, end, [&](ptrdiff_t, ptrdiff_t at) { softmax_row(x + at, work.axis.length, out + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) { softmax_columns(c, x + at, out + at); });
+}
+
+template <typename T>
+void log_softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    T* const out = static_cast<T*>(work.out);
+    each_unit<T>(
+        work.axis, start, end,
+        [&](ptrdiff_t, ptrdiff_t at) { log_softmax_row(x + at, work.axis.length, out + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) { log_softmax_columns(c, x + at, out + at); });
+}
+
+template <typename T>
+void logsumexp(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
+    const T* const x = static_cast<const T*>(work.x);
+    T* const out = static_cast<T*>(work.out);
+    each_unit<T>(
+        work.axis, start, end,
+        [&](ptrdiff_t row, ptrdiff_t at) { out[row] = logsumexp_row(x + at, work.axis.length); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t to) { logsumexp_columns(c, x + at, out + to); });
+}
+
+template <typename T>
+void softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
+    const T *const y = static_cast<const T*>(work.x), *const g = static_cast<const T*>(work.gradient);
+    T* const dx = static_cast<T*>(work.out);
+    each_unit<T>(
+        work.axis, start, end,
+        [&](ptrdiff_t, ptrdiff_t at) { softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) {
+            softmax_backward_columns(c, y + at, g + at, dx + at);
+        });
+}
+
+template <typename T>
+void log_softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
+    const T *const y = static_cast<const T*>(work.x), *const g = static_cast<const T*>(work.gradient);
+    T* const dx = static_cast<T*>(work.out);
+    each_unit<T>(
+        work.axis, start, end,
+        [&](ptrdiff_t, ptrdiff_t at) { log_softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) {
+            log_softmax_backward_columns(c, y + at, g + at, dx + at);
+        });
+}
+
+template <typename T>
+void cross_entropy(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const CrossEntropyWork& work = *static_cast<CrossEntropyWork*>(context);
+    const ptrdiff_t n = work.axis.length;
+    for (ptrdiff_t i = start; i < end; ++i) {
+        const T* const x = static_cast<const T*>(work.x) + i * n;
+        const T top = top_of(x, n);
+        const double total = sum_of_exps<T>(x, n, top, nullptr);
+        static_cast<T*>(work.out)[i] = static_cast<T>(log(total) - (double(x[work.classes[i]]) - top));
+        static_cast<T*>(work.tops)[i] = top;
+        static_cast<T*>(work.sums)[i] = static_cast<T>(total);
+    }
+}
+
+template <typename T>
+void cross_entropy_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    const CrossEntropyWork& work = *static_cast<CrossEntropyWork*>(context);
+    const ptrdiff_t n = work.axis.length;
+    for (ptrdiff_t i = start; i < end; ++i) {
+        const T* const x = static_cast<const T*>(work.x) + i * n;
+        T* const out = static_cast<T*>(work.out) + i * n;
+        const P top = P::of(static_cast<const T*>(work.tops)[i]);
+        const P share = P::of(static_cast<T>(work.share / static_cast<const T*>(work.sums)[i]));
+        write_each(x, n, out, [&](P a) { return exp(a - top) * share; });
+        out[work.classes[i]] -= static_cast<T>(work.share);
+    }
+}
+
+}  // namespace
+
+extern const Softmax softmax_kernels = {
+    {softmax<float>, softmax<double>},
+    {log_softmax<float>, log_softmax<double>},
+    {logsumexp<float>, logsumexp<double>},
+    {softmax_backward<float>, softmax_backward<double>},
+    {log_softmax_backward<float>, log_softmax_backward<double>},
+    {cross_entropy<float>, cross_entropy<double>},
+    {cross_entropy_backward<float>, cross_entropy_backward<double>},
+};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

@@ -1,0 +1,207 @@
+"""Softmax, its logarithm, the logarithm of a sum of exponentials, and cross entropy, of plain arrays.
+
+Each is read once or twice, by rows, on several threads where that pays; no bit of what comes out depends on
+their number. The kernels are in `softmax.cpp`.
+"""
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+
+from tensor.kernels.axes cimport (
+    Axis,
+    Kernel,
+    kind_of,
+    new_array,
+    new_like,
+    new_reduced,
+    one_axis,
+    run,
+    some_axes,
+)
+from tensor.kernels.simd cimport simd_level
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/softmax.h" namespace "disposescope::kernels" nogil:
+    cdef struct SoftmaxWork:
+        Axis axis
+        const void* x
+        const void* gradient
+        void* out
+    cdef struct CrossEntropyWork:
+        Axis axis
+        const void* x
+        const int64_t* classes
+        void* out
+        void* tops
+        void* sums
+        double share
+    cdef struct Softmax:
+        Kernel softmax[2]
+        Kernel log_softmax[2]
+        Kernel logsumexp[2]
+        Kernel softmax_backward[2]
+        Kernel log_softmax_backward[2]
+        Kernel cross_entropy[2]
+        Kernel cross_entropy_backward[2]
+    const Softmax* softmax_kernels_of(int level)
+
+cdef const Softmax* _kernels = softmax_kernels_of(simd_level)
+
+# Elements of a piece: with an exponential each they take some 5 us.
+cdef Py_ssize_t _PIECE = 1 << 14
+
+
+def softmax(cnp.ndarray a not None, int axis):
+    """Return exp(a) over its sum along `axis`, which is not negative; in float32 for integers."""
+    return _in_shape(_kernels.softmax, a, axis)
+
+
+def log_softmax(cnp.ndarray a not None, int axis):
+    """Return the logarithm of ``softmax``."""
+    return _in_shape(_kernels.log_softmax, a, axis)
+
+
+cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis):
+    cdef cnp.ndarray x = a, out
+    cdef SoftmaxWork work
+    cdef int kind = kind_of(a)
+    if kind >= 0:
+        out = new_like(a)
+    elif cnp.PyArray_ISCOMPLEX(a):
+        raise TypeError("complex numbers have no order; take .real or .abs() first")
+    elif kind_of(a.T) >= 0:
+        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis).T  # in the order of memory of `a`
+    else:
+        x = out = _copied(a)
+        kind = kind_of(x)
+    work.axis = one_axis(x, axis)
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(out)
+    run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
+    return out if cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT16 else out.astype(np.float16)
+
+
+cdef cnp.ndarray _copied(cnp.ndarray a):
+    """Return a copy in the layout and a dtype that kernels take."""
+    return a.astype(np.float64 if cnp.PyArray_TYPE(a) == cnp.NPY_DOUBLE else np.float32, order="C")
+
+
+def logsumexp(cnp.ndarray a not None, axis, bint keepdims):
+    """Return log(sum(exp(a))) over `axis`, an int, several, or None for all."""
+    cdef cnp.ndarray x = a, out
+    cdef SoftmaxWork work
+    work.axis = some_axes(a, axis)
+    if cnp.PyArray_ISCOMPLEX(a) or work.axis.length < 0:
+        return _logsumexp_by_numpy(a, axis, keepdims)
+    if kind_of(x) < 0:
+        x = _copied(a)
+    out = new_reduced(x, axis, keepdims, cnp.PyArray_TYPE(x))
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(out)
+    run(_kernels.logsumexp[kind_of(x)], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
+    return out if cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT16 else out.astype(np.float16)
+
+
+def _logsumexp_by_numpy(a, axis, keepdims):
+    top = np.maximum.reduce(a.real, axis, None, None, True, -np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    found = np.log(np.add.reduce(np.exp(a - top), axis, None, None, True)) + top
+    found = found.astype(np.float16) if a.dtype == np.float16 else found
+    return found if keepdims else found.squeeze(axis)
+
+
+def softmax_backward(cnp.ndarray g not None, cnp.ndarray out not None, int axis):
+    """Return the gradient of what `out` is the softmax of along `axis`, for the gradient `g` of `out`."""
+    return _backward(_kernels.softmax_backward, g, out, axis)
+
+
+def log_softmax_backward(cnp.ndarray g not None, cnp.ndarray out not None, int axis):
+    """Return the gradient of what `out` is the log_softmax of along `axis`, for the gradient `g` of `out`."""
+    return _backward(_kernels.log_softmax_backward, g, out, axis)
+
+
+cdef cnp.ndarray _backward(const Kernel* kernels, cnp.ndarray g, cnp.ndarray out, int axis):
+    cdef cnp.ndarray dx
+    cdef SoftmaxWork work
+    cdef int kind = kind_of(out)
+    if kind < 0 and kind_of(out.T) >= 0:
+        return _backward(kernels, g.T, out.T, cnp.PyArray_NDIM(out) - 1 - axis).T
+    if kind < 0:
+        out = _copied(out)
+        kind = kind_of(out)
+    if kind_of(g) != kind:
+        g = g.astype(out.dtype, order="C")
+    dx = new_like(out)
+    work.axis = one_axis(out, axis)
+    work.x = cnp.PyArray_DATA(out)
+    work.gradient = cnp.PyArray_DATA(g)
+    work.out = cnp.PyArray_DATA(dx)
+    run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(out), _PIECE)
+    return dx
+
+
+def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
+    """Return the mean cross entropy of the rows of `x` with `classes`, and what the gradient needs.
+
+    None instead where a class is none: less than 0, or not less than the length of a row. The others are the
+    largest of each row, and the sum of its exponentials relative to that.
+
+    Parameters
+    ----------
+    x
+        Shape ``(batch, classes)``, float32 or float64, neither of them 0.
+    classes
+        Shape ``(batch,)``, int64.
+    """
+    cdef cnp.ndarray losses, tops, sums
+    cdef CrossEntropyWork work
+    cdef cnp.npy_intp count = cnp.PyArray_DIM(x, 0)
+    cdef int typenum = cnp.PyArray_TYPE(x), kind
+    cdef Py_ssize_t i
+    if kind_of(x) < 0:
+        x = _copied(x)
+    kind = kind_of(x)
+    classes = _int64_of(classes)
+    work.axis = Axis(count, cnp.PyArray_DIM(x, 1), 1)
+    work.classes = <const int64_t*>cnp.PyArray_DATA(classes)
+    for i in range(count):
+        if work.classes[i] < 0 or work.classes[i] >= work.axis.length:
+            return None
+    losses, tops = new_array(1, &count, typenum), new_array(1, &count, typenum)
+    sums = new_array(1, &count, typenum)
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(losses)
+    work.tops = cnp.PyArray_DATA(tops)
+    work.sums = cnp.PyArray_DATA(sums)
+    run(_kernels.cross_entropy[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
+    return np.asarray(np.add.reduce(losses) / losses.dtype.type(count)), tops, sums
+
+
+cdef cnp.ndarray _int64_of(cnp.ndarray a):
+    return a if cnp.PyArray_ISCARRAY_RO(a) else a.astype(np.int64, order="C")
+
+
+def cross_entropy_backward(
+    cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
+    cnp.ndarray sums not None,
+):
+    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``mean_cross_entropy``."""
+    cdef cnp.ndarray out
+    cdef CrossEntropyWork work
+    cdef Py_ssize_t count = cnp.PyArray_DIM(x, 0)
+    if kind_of(x) < 0:
+        x = _copied(x)
+    classes = _int64_of(classes)
+    out = new_like(x)
+    work.axis = Axis(count, cnp.PyArray_DIM(x, 1), 1)
+    work.classes = <const int64_t*>cnp.PyArray_DATA(classes)
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(out)
+    work.tops = cnp.PyArray_DATA(tops)
+    work.sums = cnp.PyArray_DATA(sums)
+    work.share = <double>g.item() / count
+    run(_kernels.cross_entropy_backward[kind_of(x)], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
+    return out

@@ -1,0 +1,233 @@
+// One pool of threads for all kernels: work is cut into pieces, and whoever is awake takes the next.
+//
+// Included by threads.pyx alone, so that there is one pool in the process.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <signal.h>
+#endif
+#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace disposescope::kernels {
+
+using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
+
+constexpr int most_threads = 256;
+
+// Outlive a fork, which the rest does not.
+inline std::atomic<int> thread_count{1};
+inline std::atomic<std::int64_t> awake_nanoseconds{100'000};
+
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__)
+    _mm_pause();
+#elif defined(__aarch64__) && !defined(_MSC_VER)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+// Waits for `is_over` to say so, awake, for `nanoseconds` at most; returns what it said last. After the first
+// microseconds the processor is offered to others between two looks, so that a thread of a BLAS, which has
+// been woken on this core, need not wait for ours to give up.
+template <typename Condition>
+bool wait_awake(std::int64_t nanoseconds, Condition is_over) noexcept {
+    using Clock = std::chrono::steady_clock;
+    for (int i = 0; i < 64; ++i) {
+        if (is_over()) return true;
+        pause();
+    }
+    const auto end = Clock::now() + std::chrono::nanoseconds(nanoseconds);
+    do {
+        for (int i = 0; i < 16; ++i) {
+            if (is_over()) return true;
+            pause();
+        }
+        std::this_thread::yield();
+    } while (Clock::now() < end);
+    return is_over();
+}
+
+// Lives from the first work to the end of the process, or to a fork: the child makes a new one.
+class ThreadPool {
+   public:
+    // False if another thread uses the pool: then nothing has been done.
+    bool try_run(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
+        if (is_busy.exchange(true, std::memory_order_acquire)) return false;
+        const std::ptrdiff_t pieces = (size + grain - 1) / grain;
+        const int wanted = thread_count.load(std::memory_order_relaxed);
+        const int most = pieces < wanted ? static_cast<int>(pieces) : wanted;
+        if (started < wanted - 1) start_workers(wanted - 1);
+        job = {body, context, size, grain, most < started + 1 ? most : started + 1};
+        // Each has a stretch of its own, the same one at each call, whose memory its core may have cached.
+        for (int i = 0; i < job.threads; ++i) {
+            stretches[i].next.store(pieces * i / job.threads, std::memory_order_relaxed);
+            stretches[i].end = pieces * (i + 1) / job.threads;
+        }
+        entrants.fetch_sub(closed);  // open
+        epoch.fetch_add(1);
+        for (int i = 1; i < job.threads; ++i) workers[i].wake();
+        work(0);
+        // Nobody enters from here on; who is in ends its piece.
+        if (entrants.fetch_add(closed) != 0) wait_for_entrants();
+        is_busy.store(false, std::memory_order_release);
+        return true;
+    }
+
+   private:
+    struct Job {
+        Body body;
+        void* context;
+        std::ptrdiff_t size;
+        std::ptrdiff_t grain;
+        int threads;
+    };
+
+    struct alignas(128) Stretch {
+        std::atomic<std::ptrdiff_t> next{0};
+        std::ptrdiff_t end = 0;
+    };
+
+    struct alignas(128) Worker {
+        std::mutex mutex;
+        std::condition_variable called;
+        std::atomic<bool> is_asleep{false};
+
+        // After a change of `epoch`: the worker has seen it, or has said before that it sleeps.
+        void wake() noexcept {
+            if (!is_asleep.load()) return;
+            const std::lock_guard<std::mutex> guard(mutex);
+            called.notify_one();
+        }
+    };
+
+    // Added to `entrants` while no worker may enter. Those that try count themselves in for a moment all
+    // the same, so the number is changed by additions only.
+    static constexpr std::int64_t closed = std::int64_t{1} << 32;
+
+    std::atomic<bool> is_busy{false};
+    // Of who uses the pool, and of who has entered.
+    Job job{};
+    int started = 0;
+    alignas(128) std::atomic<std::uint64_t> epoch{0};
+    alignas(128) std::atomic<std::int64_t> entrants{closed};
+    std::atomic<bool> is_waiting{false};
+    std::mutex mutex;
+    std::condition_variable left;
+    Stretch stretches[most_threads];
+    Worker workers[most_threads];
+
+    // The own stretch first, then what others have left.
+    void work(int self) noexcept {
+        for (int i = 0; i < job.threads; ++i) {
+            Stretch& stretch = stretches[(self + i) % job.threads];
+            while (stretch.next.load(std::memory_order_relaxed) < stretch.end) {
+                const std::ptrdiff_t piece = stretch.next.fetch_add(1, std::memory_order_relaxed);
+                if (piece >= stretch.end) break;
+                const std::ptrdiff_t start = piece * job.grain;
+                const std::ptrdiff_t left_over = job.size - start;
+                job.body(job.context, start, start + (left_over < job.grain ? left_over : job.grain));
+            }
+        }
+    }
+
+    void wait_for_entrants() noexcept {
+        const auto is_over = [this] { return entrants.load() == closed; };
+        if (wait_awake(awake_nanoseconds.load(std::memory_order_relaxed), is_over)) return;
+        std::unique_lock<std::mutex> lock(mutex);
+        is_waiting.store(true);
+        left.wait(lock, is_over);
+        is_waiting.store(false);
+    }
+
+    void enter(int self) noexcept {
+        if (entrants.fetch_add(1) < closed && self < job.threads) work(self);
+        if (entrants.fetch_sub(1) == closed + 1 && is_waiting.load()) {
+            const std::lock_guard<std::mutex> guard(mutex);
+            left.notify_one();
+        }
+    }
+
+    void live(int self) noexcept {
+        Worker& worker = workers[self];
+        std::uint64_t seen = 0;
+        const auto is_called = [&] { return epoch.load() != seen; };
+        while (true) {
+            if (!wait_awake(awake_nanoseconds.load(std::memory_order_relaxed), is_called)) {
+                std::unique_lock<std::mutex> lock(worker.mutex);
+                worker.is_asleep.store(true);
+                worker.called.wait(lock, is_called);
+                worker.is_asleep.store(false);
+            }
+            seen = epoch.load();
+            enter(self);
+        }
+    }
+
+    // As far as the system lets us. They are never joined: at the end of the process they are asleep, or
+    // about to be, and touch nothing that is destroyed by then.
+    void start_workers(int wanted) noexcept {
+#if !defined(_WIN32)
+        // Signals are for the threads of the interpreter: a worker would only delay them.
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+#endif
+        try {
+            while (started < wanted) {
+                std::thread([this, self = started + 1] { live(self); }).detach();
+                ++started;
+            }
+        } catch (const std::system_error&) {
+        }
+#if !defined(_WIN32)
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+#endif
+    }
+};
+
+inline std::atomic<ThreadPool*> current_pool{nullptr};
+
+// Null where there is no memory for one.
+inline ThreadPool* thread_pool() noexcept {
+    ThreadPool* found = current_pool.load(std::memory_order_acquire);
+    if (found != nullptr) return found;
+    ThreadPool* const made = new (std::nothrow) ThreadPool;
+    if (made == nullptr || current_pool.compare_exchange_strong(found, made)) return made;
+    delete made;
+    return found;
+}
+
+inline void prepare_for_forks() noexcept {
+#if !defined(_WIN32)
+    // The child has no workers, and what they and other threads of the parent were about is left as it was:
+    // it is forgotten, not freed.
+    pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
+#endif
+}
+
+inline void parallel_for(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
+    if (size > grain && thread_count.load(std::memory_order_relaxed) > 1) {
+        ThreadPool* const pool = thread_pool();
+        if (pool != nullptr && pool->try_run(size, grain, body, context)) return;
+    }
+    for (std::ptrdiff_t start = 0; start < size; start += grain) {
+        const std::ptrdiff_t left = size - start;
+        body(context, start, start + (left < grain ? left : grain));
+    }
+}
+
+}  // namespace disposescope::kernels

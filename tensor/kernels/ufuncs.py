@@ -1,0 +1,81 @@
+"""Which compiled kernel computes what a ufunc, or a function of `tensor.kernels.special`, does."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor.kernels import arithmetic, exponentials, gaussian, special
+from tensor.kernels.pooled_ufuncs import PooledUfunc
+from tensor.kernels.powers import power
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor._dtypes import Array
+
+# Each leaves to NumPy what it is not for.
+COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.add: arithmetic.add,
+    np.subtract: arithmetic.subtract,
+    np.multiply: arithmetic.multiply,
+    np.divide: arithmetic.divide,
+    np.maximum: arithmetic.maximum,
+    np.minimum: arithmetic.minimum,
+    np.negative: arithmetic.negative,
+    np.absolute: arithmetic.absolute,
+    np.square: arithmetic.square,
+    np.sqrt: arithmetic.sqrt,
+    np.reciprocal: arithmetic.reciprocal,
+    np.exp: exponentials.exp,
+    np.log: exponentials.log,
+    np.tanh: exponentials.tanh,
+    np.power: power,
+    arithmetic.reciprocal_root: arithmetic.reciprocal_root,
+    special.erf: gaussian.erf,
+    special.erfc: gaussian.erfc,
+    special.gelu: gaussian.gelu,
+    special.gelu_by_tanh: gaussian.gelu_by_tanh,
+    special.logsigmoid: exponentials.logsigmoid,
+    special.relu_of: arithmetic.relu,
+    special.sigmoid: exponentials.sigmoid,
+    special.silu: exponentials.silu,
+}
+
+
+# What computes as a ufunc does, on the pool where operands are large.
+_pooled: dict[np.ufunc, PooledUfunc] = {}
+
+
+def on_pool(ufunc: np.ufunc) -> PooledUfunc:
+    """Return what computes as `ufunc` does, on the pool where operands are large."""
+    found = _pooled.get(ufunc)
+    if found is None:
+        found = _pooled[ufunc] = PooledUfunc(ufunc)
+    return found
+
+
+def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
+    """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
+    kernel = COMPILED.get(ufunc) or on_pool(ufunc)
+    return kernel(*operands, out=out)  # type: ignore[no-any-return]
+
+
+# By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
+_dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
+
+
+def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
+    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None for several."""
+    kinds = [x.dtype if isinstance(x, (np.ndarray, np.generic)) else type(x) for x in operands]
+    key = (ufunc, *kinds)
+    if key not in _dtypes:
+        found = None
+        if ufunc.nout == 1 and ufunc.nin == len(kinds):
+            given = [np.dtype(np.bool_) if kind is bool else kind for kind in kinds]
+            with suppress(TypeError):  # which the call says better
+                found = ufunc.resolve_dtypes((*given, None))[-1]
+        _dtypes[key] = found
+    return _dtypes[key]

@@ -1,0 +1,18 @@
+from collections.abc import Callable
+from typing import Any
+
+from tensor._dtypes import Array
+from tensor.core.tensor import TensorCore
+
+class Step:
+    def __init__(self, rule: str | None) -> None: ...
+    def gather(
+        self,
+        params: list[Any],
+        states: dict[Any, dict[str, Any]],
+        names: tuple[str, ...],
+        counter: str | None,
+        new_state: Callable[[Any], TensorCore],
+        numbers: Callable[[int], tuple[float, ...]],
+    ) -> None: ...
+    def run(self, formula: Callable[[tuple[float, ...], list[Array]], object]) -> None: ...

@@ -1,0 +1,349 @@
+"""Steps of optimizers: many parameters in one call, each in one pass over its memory."""
+
+cimport cython
+cimport numpy as cnp
+from cpython.dict cimport PyDict_Check
+from cpython.object cimport PyObject
+from libcpp.vector cimport vector
+
+from tensor.core.storage cimport array_of, begin_write, end_write, is_empty
+from tensor.core.tensor cimport TensorCore
+from tensor.kernels.context cimport enter, leave
+from tensor.kernels.simd cimport simd_level
+from tensor.kernels.threads cimport parallel_for
+from tensor.memory.buffer cimport Buffer
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/updates.h" namespace "disposescope::kernels" nogil:
+    enum:
+        most_state
+        most_numbers
+    struct UpdateRow:
+        void* parameter
+        const void* gradient
+        void** state
+        Py_ssize_t start
+    struct UpdateRows:
+        const UpdateRow* rows
+        Py_ssize_t count
+        int state_count
+        double* numbers
+    ctypedef void (*Update)(void* rows, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+    struct Updates:
+        Update sgd_single, sgd_double
+        Update adam_single, adam_double
+        Update rmsprop_single, rmsprop_double
+    const Updates* updates_kernels_of(int level)
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
+
+cdef const Updates* _kernels = updates_kernels_of(simd_level)
+
+# Elements that a thread takes at a time, 5 to 15 us; and up to which the interpreter is not let go for them.
+cdef Py_ssize_t _AT_ONCE = 1 << 14
+
+
+@cython.final
+cdef class _Batch:
+    """Parameters of one dtype that have made as many steps: the same numbers update them."""
+
+    cdef int number
+    cdef Py_ssize_t steps
+    cdef object next_steps
+    cdef tuple numbers
+    # Row after row: a parameter, its gradient, the tensors of its state. In the next two lists, from when
+    # they are written to, the array of each and its buffer.
+    cdef list tensors
+    cdef list arrays
+    cdef list buffers
+    cdef Py_ssize_t width
+    # The dicts in which the number of steps is to be noted, and its name there.
+    cdef list counted
+    cdef str counter
+    # Rows for the compiled loop, which `arrays` keeps alive; for the plain formula those of other layouts and
+    # dtypes, and those whose memory another may see.
+    cdef vector[UpdateRow] rows
+    cdef list plain
+
+    def __cinit__(self):
+        self.tensors = []
+        self.arrays = []
+        self.buffers = []
+        self.counted = []
+        self.plain = []
+
+    cdef int begin(self) except -1:
+        """Begin all writes: copy what clones share."""
+        cdef Py_ssize_t i, count = len(self.tensors)
+        cdef TensorCore x
+        self.arrays = [None] * count
+        self.buffers = [None] * count
+        for i in range(count):
+            x = <TensorCore>self.tensors[i]
+            # Read at once: while room is made for the others, another thread may dispose this one.
+            if i % self.width == 1:
+                if array_of(x) is None:
+                    x._raise_disposed()
+                self.buffers[i] = <Buffer>x.buffer
+            else:
+                self.buffers[i] = begin_write(x)
+            self.arrays[i] = x.stored
+        return 0
+
+    cdef void end(self) noexcept:
+        """End the writes that have begun."""
+        cdef Py_ssize_t i
+        for i in range(len(self.buffers)):
+            if i % self.width != 1 and self.buffers[i] is not None:
+                end_write(<Buffer>self.buffers[i])
+
+    cdef int arrange(self, bint has_loop) except -1:
+        """Part the rows into those that the compiled loop takes, and others."""
+        cdef Py_ssize_t i, j, size, total = 0
+        cdef UpdateRow row
+        cdef cnp.ndarray p
+        for i in range(0, len(self.tensors), self.width):
+            p = <cnp.ndarray>self.arrays[i]
+            size = cnp.PyArray_SIZE(p) * (2 if cnp.PyArray_ISCOMPLEX(p) else 1)
+            if size == 0:
+                continue
+            if not has_loop or not self._is_looped(i):
+                self.plain.append(self.arrays[i:i + self.width])
+                continue
+            row.parameter = cnp.PyArray_DATA(p)
+            row.gradient = cnp.PyArray_DATA(<cnp.ndarray>self.arrays[i + 1])
+            for j in range(2, self.width):
+                row.state[j - 2] = cnp.PyArray_DATA(<cnp.ndarray>self.arrays[i + j])
+            row.start = total
+            total += size
+            self.rows.push_back(row)
+        if total > 0:
+            row.start = total
+            self.rows.push_back(row)
+        return 0
+
+    cdef bint _is_looped(self, Py_ssize_t i) noexcept:
+        """Tell whether the row of the parameter at `i` suits the compiled loop."""
+        cdef cnp.ndarray p = <cnp.ndarray>self.arrays[i]
+        cdef cnp.ndarray array
+        cdef TensorCore x
+        cdef Buffer buffer
+        cdef Py_ssize_t j
+        cdef bint is_c = True, is_f = True
+        if self.number != cnp.NPY_FLOAT and self.number != cnp.NPY_DOUBLE:
+            if self.number != cnp.NPY_CFLOAT and self.number != cnp.NPY_CDOUBLE:
+                return False
+        for j in range(i, i + self.width):
+            x = <TensorCore>self.tensors[j]
+            array = <cnp.ndarray>self.arrays[j]
+            buffer = <Buffer>self.buffers[j]
+            # Somebody else may look at its memory: another row of this step.
+            if x.next_in_storage != NULL or buffer.is_borrowed or buffer.writers != (0 if j == i + 1 else 1):
+                return False
+            if cnp.PyArray_TYPE(array) != self.number or not cnp.PyArray_SAMESHAPE(array, p):
+                return False
+            if not cnp.PyArray_ISBEHAVED_RO(array):
+                return False
+            is_c = is_c and cnp.PyArray_IS_C_CONTIGUOUS(array)
+            is_f = is_f and cnp.PyArray_IS_F_CONTIGUOUS(array)
+        return is_c or is_f
+
+    cdef int run(self, Update single, Update double) except -1:
+        """Update the rows of the compiled loop."""
+        cdef UpdateRows all
+        cdef Update update = double
+        cdef Py_ssize_t i, total
+        if self.rows.empty():
+            return 0
+        if self.number == cnp.NPY_FLOAT or self.number == cnp.NPY_CFLOAT:
+            update = single
+        all.rows = self.rows.data()
+        all.count = <Py_ssize_t>self.rows.size() - 1
+        all.state_count = <int>self.width - 2
+        for i in range(most_numbers):
+            all.numbers[i] = <double>self.numbers[i] if i < len(self.numbers) else 0
+        total = self.rows.back().start
+        if total <= _AT_ONCE:
+            update(&all, 0, total)
+            return 0
+        with nogil:  # `arrays` holds the memory, and that it is written to is noted: nobody shares it now
+            parallel_for(total, _AT_ONCE, update, &all)
+        return 0
+
+
+cdef class Step:
+    """One step of an optimizer: ``gather`` the parameters of each group, then ``run``.
+
+    What may fail comes first, for all parameters: when ``run`` begins to write, it writes all. (But where the
+    plain formula is interrupted: for float16, memory with gaps, and memory that several tensors see.)
+
+    Parameters
+    ----------
+    rule
+        ``"sgd"``, ``"adam"`` or ``"rmsprop"``; others have the plain formula alone.
+    """
+
+    cdef Update single
+    cdef Update double
+    cdef list batches
+    # State that is new: whose states it is to be entered in, the parameter, and a dict.
+    cdef list fresh
+
+    def __init__(self, str rule):
+        self.batches = []
+        self.fresh = []
+        if rule is None:
+            self.single = self.double = NULL
+        elif rule == "sgd":
+            self.single, self.double = _kernels.sgd_single, _kernels.sgd_double
+        elif rule == "adam":
+            self.single, self.double = _kernels.adam_single, _kernels.adam_double
+        elif rule == "rmsprop":
+            self.single, self.double = _kernels.rmsprop_single, _kernels.rmsprop_double
+        else:
+            raise ValueError(f"there is no compiled rule {rule!r}")
+
+    def gather(
+        self, list params not None, states, tuple names not None, str counter, new_state, numbers
+    ):
+        """Add those of `params` that have a gradient.
+
+        Parameters
+        ----------
+        params
+            Leaf tensors.
+        states
+            By parameter a dict with what the optimizer remembers of it.
+        names
+            The tensors that each such dict must have; ``new_state(x)`` makes what is missing.
+        counter
+            The name of the number of steps in it, or None.
+        numbers
+            Returns what the rule asks for, by that number; without a `counter` it is called with 0 where some
+            of the state is new, else with 1.
+        """
+        cdef TensorCore x, grad
+        cdef cnp.ndarray array
+        cdef _Batch batch = None
+        cdef int number
+        cdef Py_ssize_t steps
+        found = {}
+        if len(names) > most_state:
+            raise ValueError(f"a rule keeps at most {most_state} tensors, not {len(names)}")
+        for each in params:
+            x = <TensorCore?>each
+            if is_empty(x):
+                x._raise_disposed()
+            if x._node is None or x.gradient is None:
+                continue
+            grad = <TensorCore?>x.gradient
+            if is_empty(grad) or grad.counters is None:
+                continue
+            row = [x, grad]
+            state, made, steps = None, None, 1
+            if names or counter is not None:
+                state = _found_in(states, x)
+            for name in names:
+                held = None if state is None else _found_in(state, name)
+                if held is None:
+                    if made is None:
+                        made = {}
+                    held = made[name] = new_state(x)
+                row.append(<TensorCore?>held)
+            if counter is None:
+                steps = 0 if made is not None else 1
+            elif state is None:
+                steps, made = 0, {} if made is None else made
+            else:
+                steps = int(state.setdefault(counter, 0))  # there is a place for it from now on
+            array = array_of(x)
+            number = -1 if array is None else cnp.PyArray_TYPE(array)
+            if batch is None or batch.number != number or batch.steps != steps:
+                key = number, steps
+                batch = found.get(key)
+                if batch is None:
+                    batch = found[key] = _Batch()
+                    batch.number = number
+                    batch.steps = steps
+                    batch.next_steps = steps + 1
+                    batch.width = len(row)
+                    batch.numbers = numbers(steps)
+                    self.batches.append(batch)
+            batch.tensors += row
+            if made is not None:
+                if counter is not None:
+                    made[counter] = batch.next_steps
+                self.fresh.append((states, x, made))
+            elif counter is not None:
+                batch.counted.append(state)
+                batch.counter = counter
+
+    def run(self, formula):
+        """Update all that was gathered.
+
+        ``formula(numbers, arrays)`` updates a parameter that the compiled rule does not take, by arrays of
+        its values, its gradient and its state.
+        """
+        cdef _Batch batch
+        try:
+            for batch in self.batches:
+                batch.begin()
+            for batch in self.batches:
+                batch.arrange(self.single != NULL)
+            _enter(self.fresh)
+            # From here on nothing fails but a plain formula.
+            for batch in self.batches:
+                for state in batch.counted:
+                    state[batch.counter] = batch.next_steps
+                batch.run(self.single, self.double)
+            for batch in self.batches:
+                if batch.plain:
+                    _run_plainly(formula, batch)
+        finally:
+            for batch in self.batches:
+                batch.end()
+
+
+cdef inline object _found_in(object mapping, object key):
+    """Return ``mapping.get(key)``; a defaultdict makes nothing."""
+    cdef PyObject* found
+    if not PyDict_Check(mapping):
+        return mapping.get(key)
+    found = PyDict_GetItemWithError(mapping, key)
+    return None if found == NULL else <object>found
+
+
+cdef int _enter(list fresh) except -1:
+    """Enter state that is new, all of it or none."""
+    cdef Py_ssize_t done = 0
+    try:
+        for states, x, made in fresh:
+            state = _found_in(states, x)
+            if state is None:
+                states[x] = made
+            else:
+                state.update(made)
+            done += 1
+    except BaseException:
+        for states, x, made in fresh[:done + 1]:
+            state = _found_in(states, x)
+            if state is made:
+                del states[x]
+            elif state is not None:
+                for name in made:
+                    state.pop(name, None)
+        raise
+    return 0
+
+
+cdef int _run_plainly(object formula, _Batch batch) except -1:
+    # NumPy's own memory, for temporaries: no limit stands in the way.
+    context = enter(False)
+    try:
+        for arrays in batch.plain:
+            formula(batch.numbers, arrays)
+    finally:
+        leave(context, False)
+    return 0

@@ -1,0 +1,12 @@
+from typing import TYPE_CHECKING
+
+from tensor.core.tensor import TensorCore
+from tensor.tape.nodes import Rule
+
+if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+    from tensor._tensor import Tensor
+
+def apply_affine(rule: Rule, x: TensorCore, weight: TensorCore, bias: TensorCore | None) -> Tensor: ...
+def apply_affine_then_relu(
+    rule: Rule, x: TensorCore, weight: TensorCore, bias: TensorCore | None
+) -> Tensor: ...

@@ -1,0 +1,17 @@
+"""Arithmetic on values that lie in the tensors themselves. For `cimport`."""
+
+from tensor.core.tensor cimport TensorCore
+
+
+cdef enum Arithmetic:
+    NO_ARITHMETIC
+    ADDITION
+    SUBTRACTION
+    MULTIPLICATION
+    DIVISION
+
+
+# What is computed as NumPy's ufunc `kernel` does, or NO_ARITHMETIC.
+cdef Arithmetic arithmetic_of(object kernel)
+# What the ufunc gives for two operands, as a new tensor; None where this is left to NumPy and the tape.
+cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2)

@@ -1,0 +1,168 @@
+"""Arithmetic on few elements, from the inside of one tensor to that of another.
+
+For a few bytes a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
+finds a loop by the dtypes, looks for overlaps, makes an array. Here are sums, differences, products and
+quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's,
+without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. All else is NumPy's.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from libc.string cimport memcpy
+
+from scopes.core.disposable cimport register_new
+from tensor.core.inline_values cimport MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues, count_inline
+from tensor.core.tensor cimport TensorCore, new_tensor, tensor_type
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    PyObject* type_of "(PyObject *)Py_TYPE"(object x)
+    bint PyFloat_CheckExact(object x)
+    bint PyLong_CheckExact(object x)
+    long PyLong_AsLongAndOverflow(object x, int* overflow)
+
+# Integers up to here are numbers of float32 too, and of float64.
+cdef enum:
+    MOST_EXACT = 1 << 24
+
+cdef dict _arithmetics = {
+    np.add: ADDITION,
+    np.subtract: SUBTRACTION,
+    np.multiply: MULTIPLICATION,
+    np.divide: DIVISION,
+}
+
+
+cdef Arithmetic arithmetic_of(object kernel):
+    return <Arithmetic><int>_arithmetics.get(kernel, NO_ARITHMETIC)
+
+
+cdef inline InlineValues* _values_of(object x, InlineValues* room):
+    """Return the values of the tensor `x`, in `room` if they lie in an array; NULL: left to NumPy."""
+    cdef TensorCore tensor
+    cdef cnp.ndarray array
+    cdef Py_ssize_t nbytes
+    cdef int i
+    if type_of(x) != tensor_type:
+        return NULL
+    tensor = <TensorCore>x
+    if tensor._node is not None or tensor.is_donated:
+        return NULL
+    if tensor.inlined.nbytes != 0:
+        return &tensor.inlined
+    array = tensor.stored
+    if array is None:
+        return NULL
+    nbytes = cnp.PyArray_NBYTES(array)
+    if nbytes == 0 or nbytes > MOST_INLINE_BYTES or cnp.PyArray_NDIM(array) > MOST_INLINE_DIMS:
+        return NULL
+    if not cnp.PyArray_ISCARRAY_RO(array):
+        return NULL
+    memcpy(&room.data, cnp.PyArray_DATA(array), nbytes)
+    room.nbytes = nbytes
+    room.type_number = cnp.PyArray_TYPE(array)
+    room.ndim = cnp.PyArray_NDIM(array)
+    for i in range(room.ndim):
+        room.dims[i] = cnp.PyArray_DIM(array, i)
+    return room
+
+
+cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValues* room):
+    """Return the Python number `x` as NumPy takes it beside values as `like`; NULL: left to NumPy."""
+    cdef double number
+    cdef long whole
+    cdef int overflow = 0
+    if PyFloat_CheckExact(x):
+        number = <double>x
+    elif PyLong_CheckExact(x):
+        whole = PyLong_AsLongAndOverflow(x, &overflow)
+        if overflow or not -MOST_EXACT <= whole <= MOST_EXACT:
+            return NULL
+        number = <double>whole
+    else:
+        return NULL
+    if like.type_number == cnp.NPY_FLOAT32:
+        room.data.floats[0] = <float>number
+        room.nbytes = sizeof(float)
+    elif like.type_number == cnp.NPY_FLOAT64:
+        room.data.doubles[0] = number
+        room.nbytes = sizeof(double)
+    else:
+        return NULL
+    room.type_number = like.type_number
+    room.ndim = 0
+    return room
+
+
+cdef inline bint _is_same_shape(InlineValues* a, InlineValues* b) noexcept:
+    cdef int i
+    if a.ndim != b.ndim:
+        return False
+    for i in range(a.ndim):
+        if a.dims[i] != b.dims[i]:
+            return False
+    return True
+
+
+cdef fused Real:
+    float
+    double
+
+
+@cython.cdivision(True)
+cdef inline void _compute(
+    Arithmetic arithmetic, Real* a, bint a_step, Real* b, bint b_step, Real* out, Py_ssize_t count
+) noexcept:
+    cdef Py_ssize_t i
+    for i in range(count):
+        if arithmetic == ADDITION:
+            out[i] = a[i * a_step] + b[i * b_step]
+        elif arithmetic == SUBTRACTION:
+            out[i] = a[i * a_step] - b[i * b_step]
+        elif arithmetic == MULTIPLICATION:
+            out[i] = a[i * a_step] * b[i * b_step]
+        else:
+            out[i] = a[i * a_step] / b[i * b_step]
+
+
+cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2):
+    cdef InlineValues room1, room2, result
+    cdef InlineValues* a = _values_of(x1, &room1)
+    cdef InlineValues* b = _values_of(x2, &room2)
+    cdef bint a_step, b_step
+    cdef Py_ssize_t count
+    cdef TensorCore y
+    if a == NULL:
+        if b == NULL:
+            return None
+        a = _number_like(x1, b, &room1)
+    elif b == NULL:
+        b = _number_like(x2, a, &room2)
+    if a == NULL or b == NULL or a.type_number != b.type_number:
+        return None
+    if _is_same_shape(a, b) or b.ndim == 0:
+        result = a[0]
+    elif a.ndim == 0:
+        result = b[0]
+    else:
+        return None
+    # What has no dimensions is one number for all.
+    a_step, b_step = a.ndim > 0, b.ndim > 0
+    if a.type_number == cnp.NPY_FLOAT32:
+        count = result.nbytes // sizeof(float)
+        _compute(arithmetic, a.data.floats, a_step, b.data.floats, b_step, result.data.floats, count)
+    elif a.type_number == cnp.NPY_FLOAT64:
+        count = result.nbytes // sizeof(double)
+        _compute(arithmetic, a.data.doubles, a_step, b.data.doubles, b_step, result.data.doubles, count)
+    else:
+        return None
+    # From here on Python may run, and end the operands: they have been read.
+    y = new_tensor()
+    count_inline(result.nbytes)
+    y.inlined = result
+    register_new(y)
+    return y

@@ -1,0 +1,78 @@
+"""The road from a call of a reduction to a new tensor; its errors."""
+
+cimport numpy as cnp
+
+from tensor.core.tensor cimport TensorCore, is_tensor, wrap
+from tensor.tape.recording cimport record, wrap_recorded
+
+from tensor.core.dims import dim_of, dims_of
+from tensor.kernels.context import run_kernel
+from tensor.kernels.reductions import max_over, mean_over, min_over, sum_over
+from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import as_array
+from tensor.ops.messages import explain
+from tensor.tape.rules import RULES
+
+cnp.import_array()
+
+# Kernels that need no context to run in, by the op: asked first, and None is their answer to what is NumPy's.
+cdef dict _kernels = {"sum": sum_over, "mean": mean_over, "max": max_over, "min": min_over}
+
+
+def axis_of(name, axis, ndim):
+    """Return `axis` counted from the front; the one element of a 0-d tensor lies along 0 and -1."""
+    if axis is None or (ndim == 0 and axis in (0, -1)):
+        return None
+    if isinstance(axis, (tuple, list)):
+        return dims_of(name, axis, ndim)
+    return dim_of(name, axis, ndim)
+
+
+def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
+    """Return what ``kernel(array, axis, keepdims, **more)`` makes of `x`; derivatives may ask for these."""
+    cdef cnp.ndarray array, out = None
+    cdef Py_ssize_t place, ndim
+    cdef TensorCore given
+    if not is_tensor(x):
+        x = as_tensor(x)
+    given = <TensorCore>x
+    array = given.array
+    if array is None:
+        given._raise_disposed()
+    if axis is not None:
+        ndim = cnp.PyArray_NDIM(array)
+        if type(axis) is int and -ndim <= axis < ndim:
+            place = axis
+            axis = place if place >= 0 else place + ndim
+        else:
+            axis = axis_of(name, axis, ndim)
+    failure = None
+    try:
+        own = _kernels.get(name)
+        if own is not None and more.get("dtype") is None:
+            out = own(array, axis, keepdims)
+        if out is None:
+            out = as_array(run_kernel(kernel, array, axis, keepdims, **more))
+    except OutOfMemoryError:
+        raise
+    except MemoryError:
+        failure = out_of_memory()
+    except (TypeError, ValueError) as error:
+        failure = failed(name, error, array)
+    if failure is not None:
+        raise failure  # not as the context of the other: its traceback holds arrays
+    if given._node is None:
+        return wrap(out)
+    more["shape"], more["axis"], more["keepdims"] = (<object>array).shape, axis, keepdims
+    return wrap_recorded(out, record(RULES[name], (given,), out, more))
+
+
+def failed(name, error, array):
+    """Return what to raise for `error` of a reduction of `array`."""
+    if array.size == 0 and isinstance(error, ValueError):
+        return ValueError(
+            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "
+            "dimension that has some, or check x.numel() first"
+        )
+    return explain(name, error, (array,))
