@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 
+from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor
 from tensor.kernels.affine cimport affine
 from tensor.kernels.context cimport enter, leave
@@ -55,6 +56,7 @@ cdef cnp.ndarray _array_of(str what, object x):
         raise TypeError(
             f"linear: {what} must be a tensor, not {type(x).__name__}: write tensor.tensor({what})"
         )
-    if (<TensorCore>x).array is None:
+    cdef cnp.ndarray array = array_of(<TensorCore>x)
+    if array is None:
         (<TensorCore>x)._raise_disposed()
-    return (<TensorCore>x).array
+    return array

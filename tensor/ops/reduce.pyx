@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 
+from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor, wrap
 from tensor.tape.recording cimport record, wrap_recorded
 
@@ -37,7 +38,7 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     if not is_tensor(x):
         x = as_tensor(x)
     given = <TensorCore>x
-    array = given.array
+    array = array_of(given)
     if array is None:
         given._raise_disposed()
     if axis is not None:
