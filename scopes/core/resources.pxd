@@ -22,7 +22,7 @@ cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1
 # Return `errors` and one more `error`: None for none, one by itself, several in a list.
 cdef object noted(errors, error)
-# Dispose the members of `scope`, which has ended, newest first; return `errors` and what they raise, as `noted`.
+# Dispose the members of `scope`, which has ended, newest first; return `errors` and theirs, as `noted`.
 cdef object dispose_members(MemberList scope, errors)
 # Raise what was `noted`.
 cdef int raise_all(errors, when) except -1

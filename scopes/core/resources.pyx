@@ -9,7 +9,9 @@ from cpython.object cimport PyObject
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.containers cimport is_closable, is_disposable
-from scopes.core.disposable cimport Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
+from scopes.core.disposable cimport (
+    Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
+)
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 

@@ -18,7 +18,8 @@ from scopes.core.disposable cimport (
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport harvest
 from scopes.core.resources cimport (
-    Held, dispose_members, held_of, member_for, new_member_for, noted, raise_all, raise_disposed, remember, subjects_of
+    Held, dispose_members, held_of, member_for, new_member_for, noted, raise_all, raise_disposed, remember,
+    subjects_of
 )
 
 from scopes.core.disposable import step_lock as _step_lock

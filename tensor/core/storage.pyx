@@ -426,8 +426,6 @@ cdef int _copy_block(Buffer old, cnp.ndarray block) except -1:
     return 0
 
 
-
-
 cdef bint is_unshared(StorageReference x) noexcept:
     cdef cnp.ndarray array = x.stored
     cdef Buffer buffer
