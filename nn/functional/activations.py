@@ -10,7 +10,7 @@ import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import relu_of, xp
-from tensor.kernels import sigmoid as gate_of
+from tensor.kernels import silu as silu_of
 from tensor.lowlevel import overwrite, shown
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     floating_array_of("silu", "input", input)
     if inplace:
-        return _in_place("silu", input, lambda x: x * gate_of(x))
+        return _in_place("silu", input, silu_of)
     return tn.silu(input)
 
 

@@ -19,7 +19,7 @@ from tensor.kernels.normalization import (
     normalize_rows_backward,
 )
 from tensor.kernels.softmax import mean_cross_entropy
-from tensor.kernels.special import relu_of, sigmoid
+from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "relu_of",
     "run_kernel",
     "sigmoid",
+    "silu",
     "xp",
     "zeros",
 ]

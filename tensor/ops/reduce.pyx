@@ -13,7 +13,7 @@ from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
 from tensor.ops.messages import explain
-from tensor.tape.rules import RULES
+from tensor.tape.rules import RULES as _RULES
 
 cnp.import_array()
 
@@ -66,7 +66,7 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     if given._node is None:
         return wrap(out)
     more["shape"], more["axis"], more["keepdims"] = (<object>array).shape, axis, keepdims
-    return wrap_recorded(out, record(RULES[name], (given,), out, more))
+    return wrap_recorded(out, record(_RULES[name], (given,), out, more))
 
 
 def failed(name, error, array):

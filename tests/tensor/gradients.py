@@ -116,9 +116,14 @@ def rules_used(sample: Sample, seed: int) -> set[str]:
 
 
 def rules_of(package: str) -> dict[str, Rule]:
-    """The rules of the table that `package` has entered."""
+    """The rules of the table that `package` has entered; their functions may be kernels of ``tensor``."""
+
+    def entered_by(function: Any) -> str:
+        is_kernel = function.__module__.startswith("tensor.kernels")
+        return "nn" if is_kernel else function.__module__.partition(".")[0]
+
     return {
         name: rule
         for name, rule in RULES.items()
-        if any(f is not None and f.__module__.partition(".")[0] == package for f in rule.functions.values())
+        if any(f is not None and entered_by(f) == package for f in rule.functions.values())
     }
