@@ -363,3 +363,24 @@ def test_what_is_found_late_belongs_to_the_innermost_scope_of_its_creation(late:
         assert not early.is_deleted
     assert early.is_deleted
     assert y.is_deleted
+
+
+def test_a_search_that_fails_at_the_end_of_a_scope_keeps_nothing_alive_and_its_error_is_among_all(
+    late: type[Late], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ValueError("no search")
+
+    class Broken:
+        def dispose(self) -> None:
+            raise RuntimeError("no end")
+
+    scope = new_dispose_scope()
+    block = scope.attach(new())
+    scope.attach(Broken())
+    monkeypatch.setattr(LateAdapter, "harvest", staticmethod(fail))
+    with pytest.raises(ExceptionGroup) as caught:
+        scope.dispose()
+    assert [str(error) for error in caught.value.exceptions] == ["no search", "no end"]
+    assert block.memory is None
+    assert scope.is_disposed
