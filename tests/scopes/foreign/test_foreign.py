@@ -25,7 +25,8 @@ from scopes import (
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter, adopt, is_adopted, let_go
 from scopes.foreign.adapter import Adapter
-from scopes.lowlevel import owner_of
+from scopes.lowlevel import Record, owner_of
+from scopes.tracking import tracking
 
 
 class Block:
@@ -309,6 +310,38 @@ def test_tracking_names_its_kind_its_line_and_its_bytes() -> None:
         ):
             block.use()
         assert scopes.leaks().count == 0
+
+
+class Hasty:
+    """A listener that disposes what it hears of, as another thread might."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def created(self, record: Record) -> None:
+        self.heard.append("created")
+        dispose(record())
+
+    def ended(self, record: Record, how: str) -> None:
+        self.heard.append(how)
+
+    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        pass
+
+    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        pass
+
+
+def test_one_that_is_disposed_while_its_creation_is_told_is_told_to_have_ended() -> None:
+    hasty = Hasty()
+    with scopes.track():
+        tracker = tracking.current.tracker
+        assert tracker is not None
+        tracker.listeners += (hasty,)
+        block = new(100)
+        assert block.memory is None
+        assert hasty.heard == ["created", "it was disposed by dispose()"]
+        assert tracker.foreign.bytes_alive == 0
 
 
 class Late:
