@@ -30,6 +30,7 @@ from nn.layers.parameter_containers import ParameterDict, ParameterList
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
 
 __all__ = [
@@ -75,3 +76,5 @@ __all__ = [
     "optim",
     "utils",
 ]
+
+_clear_errors_of(globals(), __all__)

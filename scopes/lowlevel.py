@@ -4,6 +4,7 @@ A class whose objects scopes own weakly and statistics count derives from
 ``scopes.Disposable``, in C from ``scopes.core.disposable``.
 """
 
+from scopes._clearing import clear_errors_of
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
@@ -17,6 +18,7 @@ __all__ = [
     "Listener",
     "Record",
     "callers",
+    "clear_errors_of",
     "clear_frames_of",
     "clear_library_frames",
     "current",

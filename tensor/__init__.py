@@ -1,5 +1,6 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
     can_cast,
@@ -237,3 +238,5 @@ __all__ = [
     "zeros_like",
 ]
 __all__ += _elementwise.__all__
+
+_clear_errors_of(globals(), __all__)

@@ -30,6 +30,7 @@ from tensor.ops.sorting import Sorting
 from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
+clear_frames_of("numpy")  # its functions in Python, which we call
 
 
 class Tensor(

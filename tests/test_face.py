@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from importlib.util import find_spec
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 import pytest
 
@@ -55,14 +55,18 @@ def test_a_folder_that_users_do_not_import_from_is_described_and_hands_nothing_o
 
 def documented(owner: str, value: object) -> list[str]:
     """Return the public functions, classes and methods without a docstring."""
-    if not isinstance(value, (type, FunctionType)):
+    if not isinstance(value, type) and not inspect.isfunction(inspect.unwrap(value)):
         return []
     missing = [] if inspect.getdoc(value) else [owner]
     if isinstance(value, type):
         for key, member in vars(value).items():
             function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             is_public = not key.startswith("_")
-            if is_public and isinstance(function, FunctionType) and not inspect.getdoc(getattr(value, key)):
+            if (
+                is_public
+                and inspect.isfunction(inspect.unwrap(function))
+                and not inspect.getdoc(getattr(value, key))
+            ):
                 missing.append(f"{owner}.{key}")
     return missing
 

@@ -23,6 +23,7 @@ from nn.functional.losses import (
 )
 from nn.functional.maps import dropout, embedding, linear, one_hot
 from nn.functional.normalizations import batch_norm, layer_norm, rms_norm
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
 __all__ = [
     "batch_norm",
@@ -51,3 +52,5 @@ __all__ = [
     "softplus",
     "tanh",
 ]
+
+_clear_errors_of(globals(), __all__)

@@ -3,6 +3,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from scopes.lowlevel import clear_library_frames
 from tensor import TensorDisposedError
 
 cdef extern from "Python.h":
@@ -54,8 +55,9 @@ cdef class Callable:
             return PyObject_VectorcallMethod(
                 "forward", arguments + 1, <size_t>(count + 1) | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
             )
-        except TensorDisposedError as error:
-            named = self._named_error(error)
+        except BaseException as error:
+            clear_library_frames(error)  # a stored error holds no operand and no half-made result
+            named = self._named_error(error) if isinstance(error, TensorDisposedError) else None
             if named is None:
                 raise
             raise named from None

@@ -1,8 +1,13 @@
 # cython: language_level=3, auto_pickle=False
-"""Calls in a scope of their own, and the scopes of generators: what ``disposing`` stands on.
+"""Calls in a scope of their own, the scopes of generators, and calls whose errors hold no memory.
 
-Compiled, so that no interrupt comes between the beginning of a scope and the block that ends it.
+Compiled: no interrupt comes between the beginning of a scope and the block that ends it, and no frame of the
+call itself is in a traceback.
 """
+
+from functools import update_wrapper
+
+from scopes.core.tracebacks import clear_library_frames
 
 from scopes.core.disposable cimport MemberList, current_scope, make_current, outer_of
 from scopes.core.scope cimport DisposeScope
@@ -12,6 +17,21 @@ def call_in_scope(name, function, tuple args, dict kwargs):
     """Call `function` in a scope of its own, and move what it returns to the scope that is current here."""
     with DisposeScope(name) as scope:
         return scope.move_to_outer(function(*args, **kwargs))
+
+
+def clearing(function):
+    """Return `function` so that an error which leaves it holds no operand and no half-made result.
+
+    The frames of this library in its traceback are cleared; those of users in between keep their locals.
+    """
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            clear_library_frames(error)
+            raise
+
+    return update_wrapper(call, function)
 
 
 cdef class SuspendableScope(DisposeScope):

@@ -1,5 +1,6 @@
 """Gradients as values, graphs as memory, and the switches of recording."""
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.autograd.anomalies import detect_anomaly
 from tensor.autograd.checkpointing import checkpoint
 from tensor.autograd.function import Function, once_differentiable
@@ -33,3 +34,5 @@ __all__ = [
     "set_grad_enabled",
     "warn_on_graph_growth",
 ]
+
+_clear_errors_of(globals(), __all__)

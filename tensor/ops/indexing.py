@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import index
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,21 @@ class Key(tuple[Any, ...]):
         key = cls(parts)
         key.holds = tuple([_share_under(part) for part in key if isinstance(part, np.ndarray)])
         return key
+
+
+def _write(where: Any, given: Any, array: Array) -> None:
+    # A tensor's array only now: what is shared is copied before the write, which may have moved it.
+    source: Any = given._array if isinstance(given, TensorCore) else given
+    try:
+        array[where] = source
+    except IndexError as error:
+        raise _explained(error, array.shape) from None
+    except ValueError:
+        raise ValueError(
+            f"a value of shape {np.shape(source)} does not broadcast to the shape "
+            f"{np.shape(array[where])} of the selection in a tensor of shape {array.shape}: reshape "
+            "the value, or select as many elements as it has. Nothing was written"
+        ) from None
 
 
 def _share_under(array: Array) -> Share:
@@ -93,20 +109,8 @@ class Indexing(Operators):
         where, _ = numpy_key(key, copying=self._node is not None or getattr(value, "_node", None) is not None)
         given = _readied(self, value)
 
-        def write(array: Array) -> None:
-            # A tensor's array only now: what is shared is copied before the write, which may have moved it.
-            source: Any = given._array if isinstance(given, TensorCore) else given
-            try:
-                array[where] = source
-            except IndexError as error:
-                raise _explained(error, array.shape) from None
-            except ValueError:
-                raise ValueError(
-                    f"a value of shape {np.shape(source)} does not broadcast to the shape "
-                    f"{np.shape(array[where])} of the selection in a tensor of shape {array.shape}: reshape "
-                    "the value, or select as many elements as it has. Nothing was written"
-                ) from None
-
+        # No closure: an error would hold `given` by it.
+        write = partial(_write, where, given)
         shape = given._array.shape if isinstance(given, TensorCore) else given.shape  # type: ignore[union-attr]  # seen above
         overwrite(_SETITEM, self, write, (self, given), key=where, value_shape=shape)
 

@@ -8,6 +8,7 @@ from tensor.core.tensor cimport TensorCore
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.nodes cimport Rule
 
+from scopes.lowlevel import clear_library_frames
 from tensor.ops import elementwise, linalg  # no-cython-lint: they enter their ops
 from tensor.ops.table import OPS
 from tensor.tape.rules import RULES
@@ -138,22 +139,30 @@ cdef class Operators(TensorCore):
         """
         cdef cnp.ndarray array
         if type(key) is not int and not (type(key) is slice and _is_plain(key)):
-            return self._index(key)
+            return _indexed(self, key)
         array = array_of(self)
         if array is None:
             self._raise_disposed()
         if type(key) is int and cnp.PyArray_NDIM(array) > 1:
             if not -cnp.PyArray_DIM(array, 0) <= key < cnp.PyArray_DIM(array, 0):
-                return self._index(key)  # which explains
+                return _indexed(self, key)  # which explains
             return over(self, array, array[key], _GETITEM, ((key, ...),) if self._node is not None else ())
         if cnp.PyArray_NDIM(array) == 0:
-            return self._index(key)
+            return _indexed(self, key)
         try:
             # With an ellipsis NumPy gives an array without dimensions where it would give a scalar.
             out = array[key, ...]
         except IndexError:
-            return self._index(key)
+            return _indexed(self, key)
         return over(self, array, out, _GETITEM, ((key, ...),) if self._node is not None else ())
+
+
+cdef object _indexed(x, key):
+    try:
+        return x._index(key)
+    except BaseException as error:
+        clear_library_frames(error)  # a stored error does not hold `x`
+        raise
 
 
 cdef inline bint _is_plain(slice key):

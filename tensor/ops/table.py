@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -203,23 +204,26 @@ def _write_binary(
         if x1._array is None:
             x1._raise_disposed()
 
-        def write(array: Array) -> None:
-            # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
-            given = operand(x2)
-            try:
-                if isinstance(kernel, np.ufunc):
-                    compute_into(kernel, (array, given), array)
-                else:
-                    kernel(array, given)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise _misfit(name, error, array, given) from None
-
+        # No closure: an error would hold `x2` by it.
+        write = partial(_write, name, kernel, x2)
         if x1._node is None and node is None:
             write_plainly(x1, write)
             return x1
         return overwrite(rule, x1, write, (x1, x2))
 
     return method
+
+
+def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array) -> None:
+    # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
+    given = operand(x2)
+    try:
+        if isinstance(kernel, np.ufunc):
+            compute_into(kernel, (array, given), array)
+        else:
+            kernel(array, given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _misfit(name, error, array, given) from None
 
 
 def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -81,7 +82,9 @@ OPS = {f"tensor.ops.{name}" for name in COMPUTING}
 
 
 def test_every_public_function_of_arithmetic_has_a_rule_or_is_composed_of_such() -> None:
-    modules = {name: getattr(getattr(tensor, name), "__module__", "") for name in tensor.__all__}
+    modules = {
+        name: getattr(inspect.unwrap(getattr(tensor, name)), "__module__", "") for name in tensor.__all__
+    }
     public = {name for name, module in modules.items() if module in OPS}
     assert public - set(RULES) == COMPOSED
 

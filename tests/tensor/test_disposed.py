@@ -123,7 +123,7 @@ def calls_of(owner: str, function: Callable[..., object]) -> Iterator[tuple[str,
 
 def all_calls() -> Iterator[tuple[str, Callable[[], object]]]:
     for name in tensor.__all__:
-        if inspect.isfunction(getattr(tensor, name)) and name not in NO_TENSORS:
+        if inspect.isfunction(inspect.unwrap(getattr(tensor, name))) and name not in NO_TENSORS:
             yield from calls_of(name, getattr(tensor, name))
     for name in dir(Tensor):
         found = inspect.getattr_static(Tensor, name)
@@ -133,7 +133,7 @@ def all_calls() -> Iterator[tuple[str, Callable[[], object]]]:
             continue
         if isinstance(found, property):
             yield f"Tensor.{name}", lambda name=name: getattr(disposed(), name)
-        elif inspect.isfunction(found) and name not in (
+        elif inspect.isfunction(inspect.unwrap(found)) and name not in (
             "__new__",
             "__repr__",
             "__hash__",

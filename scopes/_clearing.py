@@ -1,0 +1,63 @@
+"""Errors that leave a library hold no memory of its: how a public module says so."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from scopes.core.calls import clearing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, MutableMapping
+
+# Called by the interpreter while it makes a class or an object; at each look at an attribute; by modules,
+# whose call clears.
+_AS_THEY_ARE = {"__new__", "__init_subclass__", "__class_getitem__", "__getattr__", "forward"}
+
+
+def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
+    """Let stored errors of a public module's functions and methods hold no operand and no half-made result.
+
+    An error keeps the frames that it went through, and these their locals. The functions of these names, and
+    the methods of the classes with those of their bases in the same package, are replaced by such that clear
+    the library's frames in an error that leaves them; users' frames keep their locals. Inside the library
+    functions call each other as they are. Compiled functions have no frames to clear and stay. A replaced
+    function says that it is of the module, where ``pickle`` finds it.
+
+    Parameters
+    ----------
+    namespace : dict
+        The module's ``globals()``.
+    names : iterable of str
+        Its ``__all__``.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import clear_errors_of, clear_frames_of
+    >>> def half(x):
+    ...     return x / 2
+    >>> public = {"__name__": "a_package_of_mine", "half": half}
+    >>> clear_frames_of("a_package_of_mine")
+    >>> clear_errors_of(public, ["half"])
+    >>> public["half"](8)
+    4.0
+    """
+    package = namespace["__name__"].partition(".")[0]
+    for name in names:
+        public = namespace[name]
+        if isinstance(public, FunctionType):
+            namespace[name] = cleared = clearing(public)
+            cleared.__module__ = namespace["__name__"]
+        elif isinstance(public, type):
+            for base in public.__mro__:
+                if base.__module__.partition(".")[0] == package:
+                    _clear_errors_of_methods(base)
+
+
+def _clear_errors_of_methods(cls: type) -> None:
+    for name, member in list(vars(cls).items()):
+        is_private = name.startswith("_") and not name.endswith("__")
+        if isinstance(member, FunctionType) and not is_private and name not in _AS_THEY_ARE:
+            setattr(cls, name, clearing(member))
+        elif isinstance(member, property) and member.fset is not None:
+            setattr(cls, name, member.setter(clearing(member.fset)))
