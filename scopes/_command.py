@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
+from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
 from scopes.tracking.high_water import HighWater
 from scopes.tracking.leaks import LeakReport, leaks
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--depth", type=_positive, default=1, metavar="N", help="lines of callers noted for each"
     )
+    run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
     run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 where lines keep more and more")
     run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", metavar="script.py", help="what to run")
@@ -86,6 +88,12 @@ def _positive(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # it runs this file: none of the program's lines either
+    if options.torch:
+        try:
+            enable("torch")
+        except ImportError as missing:
+            _say(f"{PROGRAM}: {missing}")
+            sys.exit(1)
     tracker = tracking.begin(options.depth)
     high_water = HighWater()
     tracker.listeners += (high_water,)

@@ -11,6 +11,7 @@ INNER = {
     "nn.layers",
     "nn.module",
     "scopes.core",
+    "scopes.foreign",
     "scopes.tracking",
     "tensor.core",
     "tensor.creation",
@@ -29,6 +30,23 @@ def modules_of(package: str) -> dict[str, Path]:
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+# Who works with another library's objects, and is imported where that is installed.
+HOSTED = {
+    "scopes.jax": "jax",
+    "scopes.foreign.jax": "jax",
+    "scopes.torch": "torch",
+    "scopes.foreign.torch": "torch",
+}
+
+
+def host_of(module: str) -> str | None:
+    """Return the library that a module can't do without beside our own."""
+    for name, host in HOSTED.items():
+        if f"{module}.".startswith(f"{name}."):
+            return host
+    return None
 
 
 def is_public(name: str) -> bool:

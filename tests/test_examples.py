@@ -150,3 +150,15 @@ def test_the_three_leaks_are_found_and_cured(capsys, monkeypatch, epochs: int):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_agent_learns_to_balance_the_pole(seed):
     assert load("dqn_memory").main(["--seed", str(seed)]).balanced >= 400
+
+
+def test_the_pytorch_loop_leaks_without_scopes_and_is_flat_with_them(capsys, tmp_path):
+    pytest.importorskip("torch")
+    example = load("torch_training")
+    leaky, cured = example.main([])
+    assert leaky.losses == cured.losses
+    assert leaky.curve[-1] > 10 * leaky.curve[0]
+    assert len(set(cured.curve)) == 1
+    printed = capsys.readouterr().out
+    assert "loss = torch.nn.functional.mse_loss(self.model(x), y)" in printed
+    assert "the same losses to the last bit: True" in printed

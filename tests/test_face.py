@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from importlib.util import find_spec
 from types import ModuleType
 
 import pytest
 
-from tests.modules import INNER, PACKAGES, is_public, modules_of
+from tests.modules import INNER, PACKAGES, host_of, is_public, modules_of
 
-MODULES = [name for package in PACKAGES for name in modules_of(package) if is_public(name)]
+MODULES = [
+    name
+    for package in PACKAGES
+    for name in modules_of(package)
+    if is_public(name) and ((host := host_of(name)) is None or find_spec(host) is not None)
+]
 
 
 def exports(name: str) -> dict[str, object]:

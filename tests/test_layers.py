@@ -29,7 +29,8 @@ OWN = set(ALLOWED)
 # Folders, and modules beside them, from the bottom up: each imports from itself and from those before it,
 # for types too. A package's face imports from all of them.
 ORDER = {
-    "scopes": "core _clearing _disposing _statistics tracking testing _program _command __main__ lowlevel",
+    "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
+    "lowlevel torch jax",
     "tensor": "_errors _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
     "nn": "init module functional layers optim data utils",
 }

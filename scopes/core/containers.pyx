@@ -12,6 +12,15 @@ from types import GeneratorType, SimpleNamespace
 # Most of what is passed along in a training step: holds nothing, and needs no look at its class.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 
+# Classes of other libraries whose instances hold some, and functions that return what one holds.
+cdef dict _holders = {}
+
+
+def add_holder(kind, held):
+    """Look, from now on, through instances of `kind` too: through what ``held(x)`` returns."""
+    _holders[kind] = held
+
+
 cpdef bint is_disposable(x):
     """Tell whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
     return isinstance(x, Disposable) or callable(getattr(type(x), "dispose", None))
@@ -67,7 +76,12 @@ cdef list _held(x):
     tell = getattr(kind, "__disposables__", None)
     if tell is not None:
         return list(tell(x))
-    if isinstance(x, (Disposable, type)) or _is_array(x):
+    if isinstance(x, (Disposable, type)):
+        return None
+    for holder in _holders:
+        if isinstance(x, holder):
+            return list(_holders[holder](x))
+    if _is_array(x):
         return None
     if isinstance(x, Mapping):
         for item in x.items():

@@ -38,6 +38,8 @@ cdef class MemberList:
     cdef MemberList outer
     # What it keeps alive for its members that are resources of the user's own; None: nothing so far.
     cdef set held
+    # Where it was opened; see `Foreign.release`.
+    cdef unsigned long thread
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1
@@ -54,6 +56,8 @@ cdef class Disposable:
     # Give back what is held: the method that a subclass in C overrides. Called once, when the object has left
     # its scope and is counted as disposed. It may raise. The default calls the Python method `_release`.
     cdef int release(self) except -1
+    # What users know this as: itself, or what it stands for; None if that has gone.
+    cdef object subject(self)
     # Leave the scope and count as finalized, if that has not been done. Runs no Python code. It must be the
     # first line of a subclass's `__dealloc__` that may run Python code: nobody may find this in a scope then.
     cdef void retire(self) noexcept
@@ -63,6 +67,8 @@ cdef class Disposable:
 cdef int register_new(Disposable x) except -1
 # The same for what no scope shall own: gradients, an optimizer's state.
 cdef int register_unowned(Disposable x) except -1
+# The same for what counts as a `kind`, the class of what it stands for.
+cdef int register_as(Disposable x, type kind, bint is_owned) except -1
 # Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
 # Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No

@@ -100,18 +100,20 @@ cdef int tell_closed(MemberList scope) except -1:
 
 cdef int _tell_created(Disposable x) except -1:
     told = _observer
-    if told is not None:
-        told.created(x, owner_of(x))
+    subject = x.subject()
+    if told is not None and subject is not None:
+        told.created(subject, owner_of(x))
         if x.counters is None:
             # Another thread has disposed it, and told of that before `x` was known.
-            told.ended(x, ending_by(x._ended_scope))
+            told.ended(subject, ending_by(x._ended_scope))
     return 0
 
 
 cdef int _tell_ended(Disposable x, MemberList scope) except -1:
     told = _observer
-    if told is not None:
-        told.ended(x, ending_by(scope))
+    subject = x.subject()
+    if told is not None and subject is not None:
+        told.ended(subject, ending_by(scope))
     return 0
 
 
@@ -254,11 +256,19 @@ cdef MemberList owner_of(Disposable x):
 
 
 cdef int register_new(Disposable x) except -1:
+    return register_as(x, type(x), True)
+
+
+cdef int register_unowned(Disposable x) except -1:
+    return register_as(x, type(x), False)
+
+
+cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     # First what may run Python code: the rest is one step.
-    cdef Counters counters = counters_of(type(x))
-    cdef MemberList scope = current_scope()
+    cdef Counters counters = counters_of(kind)
+    cdef MemberList scope = current_scope() if is_owned else None
     with cython.critical_section(_step_lock):
         x.link.is_registered = True
         scopes_enable_try_incref(<PyObject*>x)
@@ -269,19 +279,6 @@ cdef int register_new(Disposable x) except -1:
         else:
             counters.created_outside.fetch_add(1, memory_order_relaxed)
         x.counters = counters
-    if _observer is not None:
-        _tell_created(x)
-    return 0
-
-
-cdef int register_unowned(Disposable x) except -1:
-    if x.counters is not None or x.link.owner is not NULL:
-        return 0
-    cdef Counters counters = counters_of(type(x))
-    x.link.is_registered = True
-    scopes_enable_try_incref(<PyObject*>x)
-    counters.created_outside.fetch_add(1, memory_order_relaxed)
-    x.counters = counters
     if _observer is not None:
         _tell_created(x)
     return 0
@@ -311,10 +308,7 @@ def register(Disposable x not None, *, bint is_owned=True):
     >>> lease.is_held
     False
     """
-    if is_owned:
-        register_new(x)
-    else:
-        register_unowned(x)
+    register_as(x, type(x), is_owned)
 
 
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
@@ -328,13 +322,12 @@ cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
     cdef MemberList _before = taker.scope  # as told at `outer_of`
     cdef MemberList scope = owner_of(giver)
-    cdef Link* link
+    cdef Link* link = &taker.link
     if scope is None or taker.counters is None or giver is taker:
         return False
     with cython.critical_section(_step_lock):
         if taker.link.owner is not NULL:
-            unlink(&taker.link)
-        link = &taker.link
+            unlink(link)
         link.older = &giver.link
         link.newer = giver.link.newer
         link.older.newer = link.newer.older = link
@@ -455,6 +448,9 @@ cdef class Disposable:
     cdef int release(self) except -1:
         self._release()
         return 0
+
+    cdef object subject(self):
+        return self
 
     def _release(self):
         """Give back what is held. Called once, when this has left its scope and is counted as disposed."""
@@ -596,6 +592,7 @@ cdef class Disposable:
         elif target is not None:
             target.attach(self)
         return self
+
 
 # Bytes from the start of an object to its link: objects need not name themselves there.
 cdef Disposable _example = Disposable.__new__(Disposable)

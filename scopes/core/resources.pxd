@@ -15,10 +15,14 @@ cdef Held new_held(resource)
 cdef int remember(Held held) except -1
 cdef Held held_of(x)
 cdef Disposable member_for(x)
-cdef object resource_of(Disposable member)
+# The same, made if nothing stands for it yet.
+cdef Disposable new_member_for(x)
+# What users know as `members`, without those that have gone meanwhile.
+cdef list subjects_of(list members)
+cdef int raise_disposed(Disposable x) except -1
 # Return `errors` and one more `error`: None for none, one by itself, several in a list.
 cdef object noted(errors, error)
-# Dispose the members of `scope`, which has ended, newest first; return what they raise, as `noted`.
-cdef object dispose_members(MemberList scope)
+# Dispose the members of `scope`, which has ended, newest first; return `errors` and theirs, as `noted`.
+cdef object dispose_members(MemberList scope, errors)
 # Raise what was `noted`.
 cdef int raise_all(errors, when) except -1

@@ -13,8 +13,10 @@ from scopes.core.disposable cimport (
     Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
+from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 
 from scopes.core.disposable import step_lock as _step_lock
+from scopes.core.errors import TensorDisposedError
 
 # By the address of a resource: what stands for it in its scope; both borrowed, an entry goes with its `Held`.
 cdef unordered_map[size_t, PyObject*] _held_by_address
@@ -54,6 +56,9 @@ cdef class Held(Disposable):
         end_resource(resource)
         return 0
 
+    cdef object subject(self):
+        return self.resource
+
 
 cdef int end_resource(resource) except -1:
     if is_disposable(resource):
@@ -86,21 +91,38 @@ cdef Held held_of(x):
 
 cdef Disposable member_for(x):
     """Return what stands for `x` in a scope, or None: a disposable for itself."""
-    return <Disposable>x if isinstance(x, Disposable) else held_of(x)
+    cdef Disposable member
+    if isinstance(x, Disposable):
+        return <Disposable>x
+    member = foreign_of(x)
+    return held_of(x) if member is None else member
 
 
-cdef object resource_of(Disposable member):
-    return (<Held>member).resource if isinstance(member, Held) else member
+cdef Disposable new_member_for(x):
+    """Return what stands for `x` in a scope, made if nothing does."""
+    if isinstance(x, Disposable):
+        return <Disposable>x
+    return foreign_for(x) if is_foreign(x) else new_held(x)
+
+
+cdef list subjects_of(list members):
+    cdef list found = []
+    cdef Disposable member
+    for member in members:
+        subject = member.subject()
+        if subject is not None:
+            found.append(subject)
+    return found
 
 
 def may_be_owned(x):
     """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
-    return is_disposable(x) or (is_closable(x) and held_of(x) is not None)
+    return is_disposable(x) or is_foreign(x) or (is_closable(x) and held_of(x) is not None)
 
 
 def may_be_attached(x):
     """Tell whether a scope could dispose `x`."""
-    return is_disposable(x) or is_closable(x)
+    return is_disposable(x) or is_foreign(x) or is_closable(x)
 
 
 def owner_of(x):
@@ -121,6 +143,11 @@ def owner_of(x):
 
 
 # Ends that raise.
+
+
+cdef int raise_disposed(Disposable x) except -1:
+    x._raise_if_disposed()
+    raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
 
 
 cdef object noted(errors, error):
@@ -156,8 +183,7 @@ cdef int raise_all(errors, when) except -1:
     raise interrupt from group
 
 
-cdef object dispose_members(MemberList scope):
-    cdef object errors = None
+cdef object dispose_members(MemberList scope, errors):
     cdef Link* link
     cdef Disposable x
     while scope.members.count:
@@ -190,8 +216,8 @@ def dispose_each(list items):
     while items:
         try:
             x = items.pop()
-            if isinstance(x, Disposable):
-                x.dispose()
+            if isinstance(x, Disposable) or is_foreign(x):
+                new_member_for(x).dispose()
                 continue
             held = held_of(x)
             if held is not None:

@@ -9,6 +9,7 @@ cdef class DisposeScope(MemberList):
     cdef int end(self) except -1
     cdef int raise_ended(self, what) except -1
     cdef list collect(self)
+    cdef int complete(self, what) except -1
     cdef object size(self)
     cdef int take_over(self, list members, list counters) except -1
     cdef void let_go(self, list members, list counters) noexcept

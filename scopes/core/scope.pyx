@@ -6,6 +6,7 @@ How members are linked, and what makes each change one step, is told in ``dispos
 
 cimport cython
 from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
 from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.containers cimport find
@@ -15,12 +16,14 @@ from scopes.core.disposable cimport (
     link_newest, list_of, make_current, member_at, outer_of, promoted, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
+from scopes.core.foreign cimport harvest
 from scopes.core.resources cimport (
-    Held, dispose_members, held_of, member_for, new_held, noted, raise_all, remember, resource_of
+    Held, dispose_members, held_of, member_for, new_member_for, noted, raise_all, raise_disposed, remember,
+    subjects_of
 )
 
 from scopes.core.disposable import step_lock as _step_lock
-from scopes.core.errors import ScopeDisposedError, TensorDisposedError
+from scopes.core.errors import ScopeDisposedError
 from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
@@ -66,7 +69,9 @@ cdef class DisposeScope(MemberList):
     def __init__(self, name=None):
         if self.members.scope is not NULL:
             raise RuntimeError(f"{self} was opened before: open another one with new_dispose_scope()")
+        harvest()
         self.name = name
+        self.thread = PyThread_get_thread_ident()
         self.outer = current_scope()
         self.members.scope = <PyObject*>self
         self.members.is_open = True
@@ -109,9 +114,15 @@ cdef class DisposeScope(MemberList):
     cdef int end(self) except -1:
         cdef object errors = None
         cdef MemberList outer
-        if not self.members.is_open:
-            return 0
+        try:
+            harvest()
+        except BaseException as error:
+            errors = noted(errors, error)
         # From here on nobody enters. The second who ends it finds it ended.
+        if not self.members.is_open:
+            if errors is not None:
+                raise_all(errors, f"while {self} looked for its members")
+            return 0
         self.members.is_open = False
         try:
             outer = outer_of(self)
@@ -120,7 +131,7 @@ cdef class DisposeScope(MemberList):
         except MemoryError:
             pass  # who asks for the current scope looks past those that have ended
         if self.members.count:
-            errors = dispose_members(self)
+            errors = dispose_members(self, errors)
         if is_observed():
             try:
                 tell_closed(self)
@@ -167,15 +178,17 @@ cdef class DisposeScope(MemberList):
                 link = link.newer
         return found
 
+    cdef int complete(self, what) except -1:
+        """Be open and own all that was created here, or raise an error."""
+        if not self.members.is_open:
+            self.raise_ended(what)
+        return harvest()
+
     @property
     def disposables_view(self):
         """What the scope owns, oldest first."""
-        if not self.members.is_open:
-            self.raise_ended("asked for its members")
-        members = []
-        for member in self.collect():
-            members.append(resource_of(member))
-        return tuple(members)
+        self.complete("asked for its members")
+        return tuple(subjects_of(self.collect()))
 
     @property
     def disposables_count(self):
@@ -185,15 +198,14 @@ cdef class DisposeScope(MemberList):
     @property
     def nbytes(self):
         """The memory of what the scope owns, in bytes; what several members share counts once."""
-        if not self.members.is_open:
-            self.raise_ended("asked for its size")
+        self.complete("asked for its size")
         return self.size()
 
     cdef object size(self):
         cdef dict sizes = {}
         for member in self.collect():
             if isinstance(member, Held):
-                resource = resource_of(member)
+                resource = (<Held>member).resource
                 key, nbytes = id(resource), getattr(resource, "nbytes", 0)
                 if not isinstance(nbytes, int):
                     nbytes = 0
@@ -218,8 +230,7 @@ cdef class DisposeScope(MemberList):
         return _report_survivors(self.disposables_view)
 
     def __len__(self):
-        if not self.members.is_open:
-            self.raise_ended("asked for its members")
+        self.complete("asked for its members")
         return self.members.count
 
     def __bool__(self):
@@ -268,13 +279,13 @@ cdef class DisposeScope(MemberList):
         if not self.members.is_open:
             self.raise_ended("attached to")
         for x in find(xs, may_be_attached, False):
-            if isinstance(x, Disposable):
-                x._raise_if_disposed()
-                members.append(x)
-                counters.append(None)
-            else:
-                members.append(new_held(x))
+            member = new_member_for(x)
+            members.append(member)
+            if isinstance(member, Held):
                 counters.append(counters_of(type(x)))
+            else:
+                member._raise_if_disposed()
+                counters.append(None)
         self.take_over(members, counters)
         return xs[0] if len(xs) == 1 else xs
 
@@ -294,7 +305,7 @@ cdef class DisposeScope(MemberList):
             for i in range(len(members)):
                 x = <Disposable>members[i]
                 if x.counters is None and not isinstance(x, Held):
-                    _raise_disposed(x)  # on another thread, just now
+                    raise_disposed(x)  # on another thread, just now
             self.hold(members)
             for i in range(len(members)):
                 x = <Disposable>members[i]
@@ -493,16 +504,14 @@ cdef class DisposeScope(MemberList):
         cdef object errors = None
         cdef list members
         cdef Disposable x
-        if not self.members.is_open:
-            self.raise_ended("told to dispose its members")
+        self.complete("told to dispose its members")
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
-        if not self.members.is_open:
-            self.raise_ended("told to dispose its members")
+        self.complete("told to dispose its members")
         members = self.collect()
         while members:
             try:
                 x = members.pop()
-                if id(resource_of(x)) in kept or x.link.owner is not &self.members:
+                if id(x.subject()) in kept or x.link.owner is not &self.members:
                     continue
                 if isinstance(x, Held):
                     x.release()
@@ -568,21 +577,12 @@ cdef class DisposeScope(MemberList):
         return f"<{label}: open, {count} disposable{'s' * (count != 1)}, {self.size():,} bytes>"
 
 
-cdef int _raise_disposed(Disposable x) except -1:
-    x._raise_if_disposed()
-    raise TensorDisposedError(f"this {type(x).__name__} is empty: it was disposed by dispose()")
-
-
 cdef int _replace_resource(original, replacement) except -1:
     cdef Disposable before = member_for(original)
     cdef DisposeScope scope = None if before is None else <DisposeScope>owner_of_disposable(before)
     if scope is None:
         return 0
-    if isinstance(replacement, Disposable):
-        members = [replacement]
-    else:
-        members = [new_held(replacement)]
-    scope.take_over(members, None)
+    scope.take_over([new_member_for(replacement)], None)
     if before.link.owner is not NULL:
         unlink(&before.link)
     if isinstance(before, Held):

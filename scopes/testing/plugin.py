@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from scopes.foreign.libraries import disable, enable
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, others_than
 from scopes.testing.limits import Limits
@@ -52,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail each test and each fixture that leaves tensors alive: no_tensor_leaks for all",
     )
+    parser.getgroup("disposescope").addoption(
+        "--torch",
+        action="store_true",
+        dest="disposescope_torch",
+        help="see PyTorch's tensors too, with this and with markers: scopes.torch.enable()",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,6 +67,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(_Guard(config), "disposescope-guard")
+    if config.getoption("disposescope_torch"):
+        try:
+            enable("torch")
+        except ImportError as error:
+            raise pytest.UsageError(f"--torch: {error}") from None
+        config.add_cleanup(partial(disable, "torch"))
 
 
 class _Wishes:

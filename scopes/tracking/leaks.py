@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scopes.core.disposable import Disposable
+from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, size, words
@@ -270,11 +270,11 @@ def bytes_of_each(items: Iterable[tuple[Record, Any]], others: Iterable[tuple[Re
     for _, x in others:
         _own_bytes_of(x, seen)
     own = [(x, _own_bytes_of(x, seen)) for _, x in items]
-    return [n + (_bytes_of(x._keeps(seen), seen) if isinstance(x, Disposable) else 0) for x, n in own]
+    return [n + _bytes_of(keeps_of(x, seen), seen) for x, n in own]
 
 
 def _own_bytes_of(x: object, seen: set[int]) -> int:
-    return _bytes_of([x._footprint()], seen) if isinstance(x, Disposable) else 0
+    return _bytes_of([footprint_of(x)], seen)
 
 
 def _bytes_of(buffers: Iterable[tuple[int, int]], seen: set[int]) -> int:

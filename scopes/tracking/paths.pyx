@@ -94,6 +94,9 @@ def hold_memory(record not None, dict records not None):
         # Other memory at the same address: a write has parted the first one from what it shared.
         records[record.buffer] = record
     place.charge(record.nbytes)
+    place = record.foreign
+    if place is not None:
+        place.charge(record.nbytes)
 
 
 def end_once(record not None, how, where, dict records not None):
@@ -117,6 +120,9 @@ cpdef let_go_of_memory(record, dict records):
             del records[first.buffer]
         place = first.place
         place.discharge(first.nbytes)
+        place = first.foreign
+        if place is not None:
+            place.discharge(first.nbytes)
 
 
 def place_of(MemberList scope, Place root not None):

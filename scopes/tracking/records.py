@@ -7,6 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from scopes.core.foreign import footprint_of, library_of
 from scopes.tracking.paths import Number, Place, end_once, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
@@ -26,6 +27,7 @@ class Record(ref[Any]):
         "ended",
         "ended_at",
         "first",
+        "foreign",
         "key",
         "kind",
         "nbytes",
@@ -45,6 +47,8 @@ class Record(ref[Any]):
     # The scopes that were open around it, and how many had ended before.
     place: Place
     closings: int
+    # Where memory of other libraries is summed up; None for memory of ours.
+    foreign: Place | None
     # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
     buffer: int
     nbytes: int
@@ -103,6 +107,8 @@ class Tracker:
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
         self.root = Place((), None)
+        # The memory of other libraries' objects.
+        self.foreign = Place((), None)
         self.began_at = time.perf_counter_ns()
         # By the id of an open scope: its place, and since when it is open.
         self.place_by_scope: dict[int, Place] = {}
@@ -139,12 +145,14 @@ class Tracker:
 
     def created(self, x: Any, scope: DisposeScope | None) -> Record:
         """Begin a record of `x`."""
-        footprint = getattr(x, "_footprint", None)
-        buffer, nbytes = (id(x), 0) if footprint is None else footprint()
+        buffer, nbytes = footprint_of(x)
         record = Record(x, self._when_gone)
         key = record.key = id(x)
         record.serial = self._serials.next()
-        record.kind = type(x).__name__
+        library = library_of(x)
+        name = type(x).__name__
+        record.kind = name if library is None else f"{library}.{name}"
+        record.foreign = None if library is None else self.foreign
         record.site = site_here(self.depth)
         record.place = self.root if scope is None else self._place_of(scope)
         record.closings = self.closings

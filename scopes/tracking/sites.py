@@ -77,6 +77,22 @@ _known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
+# Packages whose lines are nobody's: of a library that calls the user's code and is called by it.
+_passed_over: set[str] = set()
+
+
+def pass_over(package: str) -> None:
+    """Count the lines of `package` (a top-level package) as none of the user's."""
+    _passed_over.add(package)
+    _known.clear()
+    _codes.clear()
+
+
+def _is_passed_over(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] in _passed_over
+
+
 def callers(most: int) -> list[FrameType]:
     """Return the frames of the user's code that led here, the innermost first, and at most so many."""
     frame: FrameType | None = sys._getframe(1)
@@ -114,7 +130,7 @@ def _places_in(frame: FrameType) -> dict[int, Site] | None:
     key = id(code)
     if key in _known:
         return _known[key]
-    places: dict[int, Site] | None = None if is_ours(frame) else {}
+    places: dict[int, Site] | None = None if is_ours(frame) or _is_passed_over(frame) else {}
 
     def forget(_: ref[CodeType]) -> None:
         _known.pop(key, None)

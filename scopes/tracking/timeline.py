@@ -250,7 +250,7 @@ class Timeline:
     def _take_sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
         self._sampled_at = at
         self._change = 0
-        live = cached = 0
+        live, cached = self._tracker.foreign.bytes_alive, 0
         for figures in meters.memory_figures:
             more_live, more_cached = figures()
             live += more_live

@@ -1,0 +1,279 @@
+# cython: language_level=3, auto_pickle=False
+"""Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
+
+They can't derive from `Disposable`. A `Foreign` stands for each in its scope and in the counters, from when
+it is noticed until it is gone. It is found by the address of the object, and knows that by a weak reference:
+so nothing is written into the object, and no scope keeps it alive. How a library's objects are ended and
+measured says its adapter (``scopes/foreign/adapter.py``).
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.pythread cimport PyThread_get_thread_ident
+from cpython.weakref cimport PyWeakref_NewRef
+from libcpp.unordered_map cimport unordered_map
+
+from scopes.core.disposable cimport Disposable, MemberList, register_as
+
+from scopes.core.disposable import ending_by
+
+
+cdef extern from *:
+    """
+    // How often this thread has paused adoption.
+    static thread_local int scopes_pauses = 0;
+    """
+    int scopes_pauses
+
+# By the address of an object: what stands for it. Each entry owns a reference, and goes with its object.
+cdef unordered_map[size_t, PyObject*] _by_address
+
+cdef list _adapters = []
+# The classes of all adapters: what `isinstance` takes.
+cdef tuple _kinds = ()
+# Adapters that are not told of new objects and look for them.
+cdef list _late = []
+
+cdef object _method_wrapper = type(object().__str__)
+
+
+def add_adapter(adapter):
+    """Let scopes own the objects of ``adapter.kinds`` from now on."""
+    global _kinds
+    _adapters.append(adapter)
+    _kinds += tuple(adapter.kinds)
+    if adapter.harvest is not None:
+        _late.append(adapter)
+
+
+cdef object _adapter_of(x):
+    for adapter in _adapters:
+        if isinstance(x, adapter.kinds):
+            return adapter
+    return None
+
+
+cdef bint is_foreign(x):
+    return bool(_kinds) and isinstance(x, _kinds)
+
+
+cdef int harvest() except -1:
+    if _late:
+        for adapter in list(_late):
+            adapter.harvest()
+    return 0
+
+
+@cython.final
+@cython.no_gc_clear  # as for Disposable
+cdef class Foreign(Disposable):
+    """Stands for an object of another library, which it does not keep alive."""
+
+    def __call__(self, reference):
+        """Note that the object has gone: what its weak reference calls."""
+        self.retire()
+        self.reference = None  # a cycle: that refers to this
+        if _by_address.erase(self.address):
+            Py_DECREF(self)
+
+    cdef object subject(self):
+        return None if self.reference is None else self.reference()
+
+    cdef int release(self) except -1:
+        cdef MemberList scope = self.scope
+        x = self.subject()
+        if x is None:
+            return 0
+        # Another thread may be inside a method of an object that this thread did not open the scope for.
+        is_safe = scope is None or scope.members.is_open or scope.thread == PyThread_get_thread_ident()
+        self.ending = self.adapter.end(x, is_safe)
+        return 0
+
+    def _raise_if_disposed(self):
+        if self.counters is None:
+            raise self.adapter.disposed_error(self.subject())
+
+    def _footprint(self):
+        x = self.subject()
+        return (id(self), 0) if x is None or self.counters is None else self.adapter.footprint(x)
+
+    def _keeps(self, seen):
+        x = self.subject()
+        return () if x is None or self.counters is None else self.adapter.keeps(x, seen)
+
+
+cdef Foreign foreign_of(x):
+    found = _by_address.find(<size_t><PyObject*>x)
+    if found == _by_address.end():
+        if not _late or not is_foreign(x):
+            return None
+        harvest()
+        found = _by_address.find(<size_t><PyObject*>x)
+        if found == _by_address.end():
+            return None
+    return <Foreign>_by_address[<size_t><PyObject*>x]
+
+
+cdef Foreign _new(x, adapter, bint is_owned):
+    cdef Foreign made = Foreign.__new__(Foreign)
+    made.adapter = adapter
+    made.address = <size_t><PyObject*>x
+    made.reference = PyWeakref_NewRef(x, made)
+    _by_address[made.address] = <PyObject*>made
+    Py_INCREF(made)
+    register_as(made, type(x), is_owned)
+    return made
+
+
+cdef Foreign foreign_for(x):
+    cdef Foreign found = foreign_of(x)
+    return _new(x, _adapter_of(x), False) if found is None else found
+
+
+def adopt(x):
+    """Let the current scope own the new object `x` of another library; a known one stays where it is."""
+    if is_foreign(x) and not is_adopted(x):
+        _new(x, _adapter_of(x), True)
+
+
+def is_adopted(x):
+    """Tell whether something stands for `x`, alive or disposed."""
+    return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
+
+
+def dispose_adopted(x):
+    """Dispose `x`, if something stands for it."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
+
+
+def let_go(x):
+    """Take `x` out of its scope, if it has one: it belongs to a module, an optimizer, another tensor."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
+
+
+@cython.final
+cdef class Adopter:
+    """Lets the current scope own what functions of a library return and did not get: the new objects.
+
+    Parameters
+    ----------
+    adapter
+        Of the library.
+    exactly
+        The class of most results.
+    nothing
+        Classes of results that are and hold no such objects.
+    borrowing
+        Descriptors whose values are somebody else's: a tensor's gradient.
+    is_suspended
+        Whether nothing shall be adopted now; asked for each new object.
+    """
+
+    cdef object adapter, is_suspended
+    cdef object exactly
+    cdef frozenset nothing, borrowing
+
+    def __init__(self, adapter, exactly, nothing, borrowing, is_suspended):
+        self.adapter = adapter
+        self.exactly = exactly
+        self.nothing = frozenset(nothing) | {type(None), bool, int, float, complex, str}
+        self.borrowing = frozenset(borrowing)
+        self.is_suspended = is_suspended
+
+    def take(self, function, result, tuple args not None, dict kwargs not None):
+        """Adopt what is new in the `result` of a call."""
+        if type(function) is _method_wrapper and function.__self__ in self.borrowing:
+            if function.__name__ == "__set__":
+                let_go(args[1])
+            return
+        self.look(result, args, kwargs)
+
+    def pause(self, int change):
+        """Adopt nothing more on this thread (1), or go on (-1); as often as it was paused."""
+        global scopes_pauses
+        scopes_pauses += change
+
+    cdef int look(self, result, tuple args, dict kwargs) except -1:
+        kind = type(result)
+        if kind is self.exactly:
+            self.one(result, args, kwargs)
+        elif kind in self.nothing:
+            pass
+        elif isinstance(result, (tuple, list)):
+            for item in result:
+                self.look(item, args, kwargs)
+        elif isinstance(result, dict):
+            for item in result.values():
+                self.look(item, args, kwargs)
+        elif isinstance(result, self.exactly) and self.adapter.is_adoptable(result):
+            self.one(result, args, kwargs)
+        return 0
+
+    cdef int one(self, x, tuple args, dict kwargs) except -1:
+        if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+            return 0
+        for given in args:
+            if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
+                return 0
+        for given in kwargs.values():
+            if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
+                return 0
+        if scopes_pauses == 0 and not self.is_suspended():
+            _new(x, self.adapter, True)
+        return 0
+
+
+cdef bint _has(items, x) except -1:
+    for item in items:
+        if item is x:
+            return True
+    return False
+
+
+# For reports.
+
+
+def footprint_of(x):
+    """Return what tells the memory of `x` from other memory, and its bytes."""
+    if isinstance(x, Disposable):
+        return x._footprint()
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        return (<Foreign>_by_address[<size_t><PyObject*>x])._footprint()
+    return id(x), 0
+
+
+def keeps_of(x, seen):
+    """Return the same for all memory that `x` keeps; go past nothing in `seen`."""
+    if isinstance(x, Disposable):
+        return x._keeps(seen)
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        return (<Foreign>_by_address[<size_t><PyObject*>x])._keeps(seen)
+    return ()
+
+
+def library_of(x):
+    """Return the name of the library that `x` is of, or None."""
+    return None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x).library
+
+
+def device_of(x):
+    """Return the name of the device that the memory of the foreign `x` is on."""
+    return _adapter_of(x).device(x)
+
+
+def how_it_ended(x):
+    """Return how `x` ended, in words, and what its adapter said; None when it is alive or unknown."""
+    cdef Foreign found
+    if _by_address.find(<size_t><PyObject*>x) == _by_address.end():
+        return None
+    found = <Foreign>_by_address[<size_t><PyObject*>x]
+    return None if found.counters is not None else (ending_by(found._ended_scope), found.ending)
+
+
+def raise_if_disposed(x):
+    """Raise what the use of `x` raises if it is disposed."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x])._raise_if_disposed()

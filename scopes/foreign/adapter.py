@@ -1,0 +1,117 @@
+"""What scopes need to know of another library: how its objects end, how large they are, where they are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scopes.core.errors import TensorDisposedError
+from scopes.core.foreign import how_it_ended
+from scopes.tracking.tracking import record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+
+class Adapter:
+    """Derive one for a library, and hand an instance to ``scopes.core.foreign.add_adapter``.
+
+    From then on scopes own the objects of `kinds` like any disposable: ``attach``, ``detach``,
+    ``move_to_outer``, ``@disposing``, statistics, tracking. New ones are noticed in one of two ways: the
+    library tells of them (an `Adopter`, called with the result of each function, or ``adopt(x)``), or
+    `harvest` looks for them.
+    """
+
+    #: The name of the library, as one imports it.
+    library: ClassVar[str]
+    #: The classes whose instances scopes may own. Their objects take weak references.
+    kinds: ClassVar[tuple[type, ...]]
+    #: Calls ``adopt`` for all that is new, where the library does not tell of it; asked whenever a scope
+    #: begins, ends, or is asked for its members. None: the library tells.
+    harvest: ClassVar[Callable[[], None] | None] = None
+
+    def end(self, x: Any, is_safe: bool) -> object:
+        """Give back the memory of `x`, and let each later use of it raise ``disposed_error(x)``.
+
+        Called once for each object. It must not raise.
+
+        Parameters
+        ----------
+        is_safe
+            False: another thread may be using `x` at this moment, for its scope ended on a thread that did
+            not open it.
+
+        Returns
+        -------
+        What `describe` needs afterwards.
+        """
+        raise NotImplementedError
+
+    def describe(self, ending: Any) -> str:
+        """Return, in words, what a disposed object was, from what `end` returned: shape and dtype."""
+        raise NotImplementedError
+
+    def footprint(self, x: Any) -> tuple[int, int]:
+        """Return what tells the memory of `x` from other memory, and its size in bytes."""
+        raise NotImplementedError
+
+    def device(self, x: Any) -> str:
+        """Return the name of the device that the memory of `x` is on."""
+        raise NotImplementedError
+
+    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int]]:  # noqa: ARG002
+        """Yield `footprint` of all memory that `x` keeps: its own, and what its graph keeps for backward."""
+        yield self.footprint(x)
+
+    def is_adoptable(self, x: Any) -> bool:  # noqa: ARG002
+        """Tell whether a scope may own `x`, which is of a subclass of the usual class, without being told."""
+        return True
+
+    def disposed_error(self, x: Any) -> TensorDisposedError:
+        """Return the error for a use of the disposed `x`."""
+        how, ending = how_it_ended(x) or ("it was disposed", None)
+        record = record_of(x)
+        where = "" if record is None else f". It was created by {record.site}"
+        if record is not None and record.ended_at is not None:
+            where += f", and ended by {record.ended_at}"
+        cure = (
+            "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
+            "function decorated with @disposing"
+            if "scope" in how
+            else "Dispose it after its last use"
+        )
+        what = "" if ending is None else f" ({self.describe(ending)})"
+        return TensorDisposedError(f"this {self.library} tensor{what} is empty: {how}{where}. {cure}")
+
+
+class NotSupportedError(ImportError):
+    """The installed version of a library lacks something that its adapter relies on."""
+
+
+def import_library(name: str, title: str, extra: str) -> ModuleType:
+    """Return the library `name`.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If it is not installed: with the command that installs it.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ModuleNotFoundError(
+            f"scopes.{name} needs {title}, which is not installed: pip install 'disposescope[{extra}]'",
+            name=name,
+        ) from None
+
+
+def raise_unsupported(name: str, version: str, why: object) -> None:
+    """Raise what says that this version can't be used."""
+    raise NotSupportedError(
+        f"scopes.{name} can't work with {name} {version}: {why}. docs/pytorch.md and docs/jax.md list the "
+        "versions that it was tested with",
+        name=name,
+    )

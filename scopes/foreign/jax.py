@@ -1,0 +1,157 @@
+"""JAX's arrays in scopes: found by ``jax.live_arrays()`` when scopes begin and end, and deleted."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from scopes.core.containers import add_holder
+from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted
+from scopes.foreign.adapter import Adapter, import_library, raise_unsupported
+from scopes.tracking.sites import pass_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+jax = import_library("jax", "JAX", "jax")
+# Arrays with values: tracers are instances of jax.Array too, and are never touched.
+_Array = type(jax.numpy.zeros(()))
+
+
+class JaxAdapter(Adapter):
+    """How JAX's arrays are found and end."""
+
+    library = "jax"
+    kinds = (_Array,)
+
+    def __init__(self) -> None:
+        # The thread whose scopes own new arrays, and how many blocks say so.
+        self.thread = 0
+        self.depth = 0
+        # By id: what was alive before the block, and what is adopted since. Weak.
+        self.earlier: dict[int, ref[Any]] = {}
+        self.adopted: dict[int, ref[Any]] = {}
+
+    def harvest(self) -> None:
+        """Adopt arrays that are new; dispose those that JAX has deleted, as donated arguments."""
+        if not self.depth or self.thread != threading.get_ident():
+            return
+        for key, known in list(self.adopted.items()):
+            x = known()
+            if x is None:
+                self.adopted.pop(key, None)
+            elif x.is_deleted():
+                del self.adopted[key]
+                dispose_adopted(x)
+        for x in jax.live_arrays():
+            key = id(x)
+            before = self.earlier.get(key)
+            if (before is None or before() is not x) and not is_adopted(x):
+                self.adopted[key] = ref(x)
+                adopt(x)
+
+    def begin(self) -> None:
+        """Let scopes of this thread own what is created from now on."""
+        if self.depth and self.thread != threading.get_ident():
+            raise RuntimeError(
+                "another thread is inside of scopes.jax.owning(), and JAX does not tell which thread created "
+                "an array: let one thread at a time own new arrays, or attach them by hand"
+            )
+        if not self.depth:
+            self.thread = threading.get_ident()
+            self.earlier = {id(x): ref(x) for x in jax.live_arrays() if not is_adopted(x)}
+        self.depth += 1
+
+    def finish(self) -> None:
+        """Adopt what is new for the last time, and end what ``begin()`` began."""
+        try:
+            self.harvest()
+        finally:
+            self.depth -= 1
+            if not self.depth:
+                self.earlier = {}
+
+    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds what it computes with
+        """Delete it; from then on JAX itself raises for its uses."""
+        if not x.is_deleted():
+            x.delete()
+        return x.shape, x.dtype
+
+    def describe(self, ending: Any) -> str:
+        """Return shape and dtype in words."""
+        shape, dtype = ending
+        return f"shape {shape}, dtype {dtype}"
+
+    def footprint(self, x: Any) -> tuple[int, int]:
+        """Return the array's own: each has its buffer."""
+        return id(x), 0 if x.is_deleted() else int(x.nbytes)
+
+    def device(self, x: Any) -> str:
+        """Return the names of the devices that it is on."""
+        return ", ".join(sorted(map(str, x.devices())))
+
+
+ADAPTER = JaxAdapter()
+
+
+def _self_test() -> None:
+    x = jax.numpy.ones(3) * 2
+    if not any(x is found for found in jax.live_arrays()):
+        raise_unsupported("jax", jax.__version__, "jax.live_arrays() does not return a live array")
+    x.delete()
+    try:
+        x + 1
+    except RuntimeError:
+        return
+    raise_unsupported("jax", jax.__version__, "a deleted array can be used")
+
+
+_self_test()
+add_adapter(ADAPTER)
+add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
+pass_over("jax")
+
+
+@contextmanager
+def owning() -> Iterator[None]:
+    """Let the current scope own each new array of JAX inside the block, on this thread.
+
+    Arrays are found when a scope begins, ends, or is asked for its members: nothing is done at each
+    operation. What is alive when the block begins stays nobody's. Tracers are never touched. Other threads
+    must not create arrays meanwhile: JAX does not tell whose an array is.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, scopes.jax
+    >>> from scopes import new_dispose_scope
+    >>> with scopes.jax.owning():
+    ...     with new_dispose_scope() as scope:
+    ...         x = jnp.ones(3)
+    ...         y = scope.detach(x * 2)
+    >>> x.is_deleted(), y.tolist()
+    (True, [2.0, 2.0, 2.0])
+    """
+    ADAPTER.begin()
+    try:
+        yield
+    finally:
+        ADAPTER.finish()
+
+
+_enabled: list[Any] = []
+
+
+def enable() -> None:
+    """Let scopes of this thread own each new array of JAX from now on, until ``disable()``."""
+    disable()
+    block = owning()
+    block.__enter__()
+    _enabled.append(block)
+
+
+def disable() -> None:
+    """End what ``enable()`` began."""
+    while _enabled:
+        _enabled.pop().__exit__(None, None, None)

@@ -1,0 +1,1 @@
+"""PyTorch's tensors in scopes: how they end, how they are noticed, what belongs to others, their memory."""

@@ -1,0 +1,69 @@
+"""PyTorch's adapter: scopes know its tensors from when this is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scopes.core.containers import add_holder
+from scopes.core.foreign import add_adapter
+from scopes.foreign.adapter import Adapter
+from scopes.foreign.torch import disposal, memory
+from scopes.foreign.torch.library import torch
+from scopes.tracking.sites import pass_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class TorchAdapter(Adapter):
+    """How PyTorch's tensors end, and how much memory they take."""
+
+    library = "torch"
+    kinds = (torch.Tensor,)
+
+    def end(self, x: Any, is_safe: bool) -> object:
+        """Exchange implementation and class."""
+        return disposal.end(x, is_safe)
+
+    def describe(self, ending: Any) -> str:
+        """Return shape and dtype in words."""
+        shape, dtype = ending
+        return f"dtype {dtype}" if shape is None else f"shape {tuple(shape)}, dtype {dtype}"
+
+    def footprint(self, x: Any) -> tuple[int, int]:
+        """Return the storage's."""
+        return memory.footprint(x)
+
+    def device(self, x: Any) -> str:
+        """Return the tensor's."""
+        return memory.device(x)
+
+    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int]]:
+        """Yield the tensor's own, and what its graph keeps."""
+        return memory.keeps(x, seen)
+
+    def is_adoptable(self, x: Any) -> bool:
+        """Parameters and buffers are their modules'; fake and functional tensors stand for none."""
+        return not isinstance(x, _NEVER)
+
+
+_NEVER = (
+    torch.nn.Parameter,
+    torch.nn.Buffer,
+    torch._subclasses.fake_tensor.FakeTensor,
+    torch._subclasses.functional_tensor.FunctionalTensor,
+)
+
+
+def _held_by_optimizer(optimizer: Any) -> Iterable[Any]:
+    return optimizer.state, optimizer.param_groups
+
+
+ADAPTER = TorchAdapter()
+disposal.tell_errors_by(ADAPTER.disposed_error)
+disposal.self_test()
+add_adapter(ADAPTER)
+# A module holds what all its attributes do: parameters, buffers, inner modules, tensors that are neither.
+add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
+add_holder(torch.optim.Optimizer, _held_by_optimizer)
+pass_over("torch")

@@ -1,0 +1,185 @@
+"""The end of a PyTorch tensor: its memory goes, and each later use raises `TensorDisposedError`.
+
+A disposed tensor changes in two ways. Its class becomes one whose ``__torch_function__`` raises. And its
+implementation, what PyTorch's C++ code knows as the tensor, is exchanged for that of an empty tensor on the
+meta device, so that C++ code too which never asks ``__torch_function__`` meets no freed memory. Other ways to
+take memory from a tensor crash (``storage.resize_(0)``), or leave it silently empty (``x.data = empty``).
+
+The old implementation goes with the tensor that got it, unless somebody in C++ holds it: a graph that needs
+its values for backward, a view. Then backward is as it would have been, and the memory goes with the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scopes.core.errors import TensorDisposedError
+from scopes.foreign.adapter import raise_unsupported
+from scopes.foreign.torch import held
+from scopes.foreign.torch.library import VERSION, torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+try:
+    _swap = torch._C._swap_tensor_impl
+    _make_empty = torch.Tensor._make_wrapper_subclass
+    _NoFunctions = torch._C.DisableTorchFunction
+except AttributeError as error:
+    raise_unsupported("torch", VERSION, error)
+
+_META = torch.device("meta")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+# Returns the error for a use of a disposed tensor; the adapter's.
+_error_for: Callable[[Any], TensorDisposedError]
+
+
+def tell_errors_by(error_for: Callable[[Any], TensorDisposedError]) -> None:
+    """Let uses of a disposed tensor ``x`` raise ``error_for(x)``."""
+    global _error_for
+    _error_for = error_for
+
+
+class DisposedTensor(torch.Tensor):  # type: ignore[misc, name-defined]
+    """What a disposed tensor is an instance of."""
+
+    __slots__ = ()
+    # As for our own disposables.
+    is_invalid = True
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise _error_of(args, kwargs)
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise _error_of(args, kwargs)
+
+    def __repr__(self) -> str:  # for debuggers, and the errors of tests
+        return f"<disposed: {_error_for(self)}>"
+
+    def __deepcopy__(self, memo: object) -> Any:
+        raise _error_for(self)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise _error_for(self)
+
+
+def _error_of(args: object, kwargs: object) -> TensorDisposedError:
+    for x in _disposed_in((args, kwargs)):
+        return _error_for(x)
+    return TensorDisposedError("a disposed torch tensor was used")
+
+
+def _disposed_in(items: object) -> Iterator[Any]:
+    if isinstance(items, DisposedTensor):
+        yield items
+    elif isinstance(items, (tuple, list)):
+        for item in items:
+            yield from _disposed_in(item)
+    elif isinstance(items, dict):
+        yield from _disposed_in(tuple(items.values()))
+
+
+def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
+    """Dispose the tensor `x`; return its shape, None where it has none, and its dtype."""
+    # Neither modes nor the tensor's own class have a say here.
+    with _NoFunctions():
+        try:
+            shape = x.shape
+        except RuntimeError:  # a nested tensor
+            shape = None
+        ending = shape, x.dtype
+        kind = type(x)
+        disposed = _disposed_class_for(kind)
+        shell = _make_empty(disposed, (0,), device=_META)
+        x.__class__ = disposed
+        if not is_safe or not _exchange(x, shell):
+            # The class alone says so; the memory goes with the last reference.
+            held.note(x, x)
+            return ending
+        # A graph that holds the old implementation may show it to somebody: as the tensor that it was.
+        shell.__class__ = kind
+        if kind not in _PLAIN and x.__dict__:
+            shell.__dict__.update(x.__dict__)
+            x.__dict__.clear()
+        held.note(x, shell)
+    return ending
+
+
+def _exchange(x: Any, shell: Any) -> bool:
+    """Exchange implementations; False where C++ code holds a weak reference to that of `x`."""
+    try:
+        _swap(x, shell)
+    except RuntimeError:
+        torch.clear_autocast_cache()
+        try:
+            _swap(x, shell)
+        except RuntimeError:
+            return False
+    return True
+
+
+_classes: dict[type, type] = {}
+
+
+def _disposed_class_for(kind: type) -> type:
+    """Return `DisposedTensor`, or a class like it with the slots of `kind`."""
+    if kind in _PLAIN or not _has_slots(kind):
+        return DisposedTensor
+    made = _classes.get(kind)
+    if made is None:
+        namespace = {"__slots__": (), "__module__": __name__}
+        made = _classes[kind] = type(f"Disposed{kind.__name__}", (DisposedTensor, kind), namespace)
+    return made
+
+
+def _has_slots(kind: type) -> bool:
+    return any(vars(base).get("__slots__") for base in kind.__mro__ if base not in torch.Tensor.__mro__)
+
+
+def self_test() -> None:
+    """Raise an error unless what this file relies on holds in the installed PyTorch."""
+    problems = list(_problems())
+    if problems:
+        raise_unsupported("torch", VERSION, f"its self-test failed: {', '.join(problems)}")
+
+
+def _problems() -> Iterable[str]:
+    weight = torch.ones(3, requires_grad=True)
+    x = weight * 2
+    y = x * x
+    loss = y.sum()
+    free = torch.ones(1000)
+    memory = torch.multiprocessing.reductions.StorageWeakRef(free.untyped_storage())
+    for tensor in (x, y, free):
+        end(tensor, True)
+    if not memory.expired():
+        yield "disposing a tensor does not free its memory"
+    exported = torch.ones(1000)
+    array = exported.numpy()
+    memory = torch.multiprocessing.reductions.StorageWeakRef(exported.untyped_storage())
+    end(exported, True)
+    if memory.expired():
+        yield "disposing a tensor frees memory that an array of NumPy uses"
+    del array
+    loss.backward()
+    if weight.grad is None or weight.grad.tolist() != [8.0, 8.0, 8.0]:
+        yield "disposing a tensor changes gradients"
+    try:
+        free + 1
+    except TensorDisposedError:
+        pass
+    else:
+        yield "a disposed tensor can be used"
+    try:
+        torch.Tensor._make_subclass(torch.Tensor, free)
+    except TensorDisposedError:
+        pass
+    else:
+        yield "a disposed tensor can be used from C++"

@@ -1,0 +1,129 @@
+"""Memory of disposed tensors that is not back yet, since a graph, a view or an export needs it.
+
+Noted while tracking is on, for reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scopes.foreign.torch.library import torch
+from scopes.tracking.reports import Cell, Report, Table, size, words
+from scopes.tracking.tracking import current, record_of
+
+if TYPE_CHECKING:
+    from scopes.tracking.sites import Site
+
+_StorageWeakRef = torch.multiprocessing.reductions.StorageWeakRef
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """Memory of one or more disposed tensors that is still held."""
+
+    #: The line that created the first of them.
+    site: Site
+    #: The names of the scopes that were open around it, the outermost first.
+    scope: tuple[str, ...]
+    #: The bytes that are still held, and the device that they are on.
+    nbytes: int
+    device: str
+    #: By whom, as far as PyTorch tells.
+    by: str
+
+
+_HEADINGS = (
+    ("bytes", True),
+    ("device", False),
+    ("held by", False),
+    ("in scope", False),
+    ("created by", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReport(Report):
+    """What disposed tensors could not give back: see ``scopes.torch.still_held``."""
+
+    rows: tuple[HeldRow, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory in bytes."""
+        return sum(row.nbytes for row in self.rows)
+
+    def _table(self) -> Table:
+        if not self.rows:
+            return Table("all memory of disposed torch tensors is back", _HEADINGS, ())
+        rows = [
+            (
+                size(row.nbytes),
+                words(row.device),
+                words(row.by),
+                words(" > ".join(row.scope)),
+                Cell(str(row.site), str(row.site), row.site.text),
+            )
+            for row in self.rows
+        ]
+        return Table("memory of disposed torch tensors that is still held", _HEADINGS, rows)
+
+
+GRAPH = "a graph, for backward"
+SHARED = "a view, a detached tensor, NumPy or another export"
+KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last reference"
+
+# By the storage: its weak reference, and the row.
+_held: dict[int, tuple[Any, HeldRow]] = {}
+
+
+def note(x: Any, owner: Any) -> None:
+    """Note, while tracking is on, who else holds the memory of the disposed `x`, which `owner` has now."""
+    if current.tracker is None:
+        return
+    record = record_of(x)
+    if record is None:
+        return
+    try:
+        storage = owner.untyped_storage()
+    except (RuntimeError, NotImplementedError):  # none: sparse, nested
+        return
+    if x is owner:
+        by = KEPT
+    elif owner._use_count() > 1:
+        by = GRAPH
+    else:
+        by = SHARED
+    if len(_held) > 1000:
+        _forget()
+    weak = _StorageWeakRef(storage)
+    if weak.cdata not in _held or _held[weak.cdata][0].expired():
+        row = HeldRow(record.site, record.scope, storage.nbytes(), str(storage.device), by)
+        _held[weak.cdata] = weak, row
+
+
+def _forget() -> None:
+    for key in [key for key, (weak, _) in list(_held.items()) if weak.expired()]:
+        _held.pop(key, None)
+
+
+def still_held() -> HeldReport:
+    """Return what disposed tensors could not give back yet: how much, whose, and who holds it.
+
+    Only what was disposed while tracking was on is known.
+
+    Examples
+    --------
+    >>> import scopes, scopes.torch, torch
+    >>> with scopes.track(), scopes.new_dispose_scope() as scope:
+    ...     x = scope.attach(torch.ones(1000))
+    ...     array = x.numpy()
+    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held().rows]
+    [(4000, 'a view, a detached tensor, NumPy or another export')]
+    >>> del array
+    >>> scopes.torch.still_held().nbytes
+    0
+    """
+    _forget()
+    rows = [row for _, row in list(_held.values())]
+    return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)))

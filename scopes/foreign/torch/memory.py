@@ -1,0 +1,104 @@
+"""How much memory PyTorch's tensors take, on which device, and what their graphs keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scopes.foreign.torch.library import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NoFunctions = torch._C.DisableTorchFunction
+
+
+def footprint(x: Any) -> tuple[int, int]:
+    """Return what tells the storage of `x` from others, and its bytes; 0 on the meta device."""
+    with _NoFunctions():
+        parts = _parts_of(x)
+        nbytes = 0
+        key = id(x)
+        for part in parts:
+            try:
+                storage = part.untyped_storage()
+            except (RuntimeError, NotImplementedError):
+                continue  # opaque: a library's own kind of memory
+            key = storage._cdata
+            if storage.device.type != "meta":
+                nbytes += storage.nbytes()
+        return key, nbytes
+
+
+def _parts_of(x: Any) -> list[Any]:
+    """Return the tensors with storages that `x` is made of: itself, or what a sparse one holds."""
+    layout = x.layout
+    if layout is torch.strided:
+        inner = getattr(x, "__tensor_flatten__", None)
+        return [x] if inner is None else [getattr(x, name) for name in inner()[0]]
+    if layout is torch.sparse_coo:
+        return [x._indices(), x._values()]
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [x.crow_indices(), x.col_indices(), x.values()]
+    if layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [x.ccol_indices(), x.row_indices(), x.values()]
+    inner = getattr(x, "__tensor_flatten__", None)
+    return [x] if inner is None else [getattr(x, name) for name in inner()[0]]
+
+
+def device(x: Any) -> str:
+    """Return the name of the device of `x`."""
+    with _NoFunctions():
+        return str(x.device)
+
+
+def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield `footprint` of `x`, and of what its graph keeps beside leaves."""
+    found = [footprint(x)]
+    with _NoFunctions():
+        root = x.grad_fn
+        if root is not None:
+            found += _kept_by(root, seen)
+    yield from found
+
+
+def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int]]:
+    leaves = set(seen)
+    saved: list[Any] = []
+    known = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.Tensor):
+            leaves.add(footprint(leaf)[0])
+        saved += _saved_by(node)
+        for inner, _ in node.next_functions:
+            if inner is not None and inner not in known:
+                known.add(inner)
+                stack.append(inner)
+    return [part for part in map(footprint, saved) if part[0] not in leaves]
+
+
+_names: dict[type, list[str]] = {}
+
+
+def _saved_by(node: Any) -> list[Any]:
+    """Return the tensors that `node` keeps; without running anybody's unpack hooks."""
+    kind = type(node)
+    names = _names.get(kind)
+    if names is None:
+        names = _names[kind] = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+    found: list[Any] = []
+    for name in names:
+        try:
+            raw = getattr(node, name)
+        except RuntimeError:  # backward has used it up
+            continue
+        for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
+            try:
+                value = saved.data
+            except (AttributeError, RuntimeError):
+                continue
+            if isinstance(value, torch.Tensor):
+                found.append(value)
+    return found

@@ -1,0 +1,74 @@
+"""Functions of PyTorch that are wrapped while anybody notices tensors, and put back after."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_ABSENT = object()
+
+
+class Patches:
+    """Wraps functions when the first begins, and undoes it when the last has ended.
+
+    Parameters
+    ----------
+    wrappers
+        By owner (a module or class) and name: what makes the wrapper.
+    register_hooks
+        Registers hooks, and returns handles whose ``remove()`` ends them.
+    """
+
+    def __init__(
+        self, wrappers: Mapping[tuple[Any, str], Wrapper], register_hooks: Callable[[], Iterable[Any]]
+    ) -> None:
+        self._wrappers = dict(wrappers)
+        self._register_hooks = register_hooks
+        self._lock = threading.RLock()
+        self._count = 0
+        self._before: dict[tuple[Any, str], object] = {}
+        self._after: dict[tuple[Any, str], object] = {}
+        self._handles: list[Any] = []
+
+    def begin(self) -> None:
+        """Wrap, unless that is done."""
+        with self._lock:
+            self._count += 1
+            if self._count > 1:
+                return
+            for (owner, name), wrap in self._wrappers.items():
+                function = getattr(owner, name, None)
+                if function is None:
+                    continue  # another version of PyTorch
+                made: Any = functools.wraps(function)(wrap(function))
+                if name == "__new__":
+                    made = staticmethod(made)
+                self._before[owner, name] = vars(owner).get(name, _ABSENT)
+                self._after[owner, name] = made
+                setattr(owner, name, made)
+            self._handles = list(self._register_hooks())
+
+    def end(self) -> None:
+        """Undo it, if this was the last; what somebody else has wrapped meanwhile stays."""
+        with self._lock:
+            self._count -= 1
+            if self._count:
+                return
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
+            for (owner, name), before in self._before.items():
+                if vars(owner).get(name, _ABSENT) is not self._after[owner, name]:
+                    continue
+                if before is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, before)
+            self._before.clear()
+            self._after.clear()

@@ -1,0 +1,9 @@
+"""JAX's arrays in scopes.
+
+Importing it lets scopes own JAX's arrays: ``scope.attach(x)``. With ``owning()`` they own new ones by
+themselves. The guide is docs/jax.md.
+"""
+
+from scopes.foreign.jax import disable, enable, owning
+
+__all__ = ["disable", "enable", "owning"]

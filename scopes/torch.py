@@ -1,0 +1,21 @@
+"""PyTorch's tensors in scopes.
+
+Importing it lets scopes own PyTorch's tensors: ``scope.attach(x)``. With ``owning()`` they own new ones by
+themselves. The guide is docs/pytorch.md.
+"""
+
+from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
+from scopes.foreign.torch.owning import disable, enable, owning
+from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
+
+__all__ = [
+    "DeviceReport",
+    "DeviceRow",
+    "HeldReport",
+    "HeldRow",
+    "disable",
+    "enable",
+    "memory_by_device",
+    "owning",
+    "still_held",
+]
