@@ -116,7 +116,7 @@ def _of_lifetimes(runs: Runs) -> Iterator[Verdict]:
 
 def _of_pythons(runs: Runs) -> Iterator[Verdict]:
     behind = {name: case.spread for name, case in runs.pythons.cases.items()}
-    if behind:
+    if behind and len(runs.pythons.report["pythons"]) > 1:
         worst = max(behind, key=behind.__getitem__)
         holds = behind[worst] <= BEHIND_THE_BEST
         asked = f"worst / best <= {BEHIND_THE_BEST}"
