@@ -74,7 +74,13 @@ cdef class PooledUfunc:
         self._ufunc = ufunc
         self._least_bytes = least_bytes
         self._bytes_in_piece = bytes_in_piece
-        self._is_elementwise = ufunc.signature is None and ufunc.nout == 1 and ufunc.nin in (1, 2)
+        # From 2.5 on NumPy keeps its loops elsewhere: there it computes by itself, on one thread.
+        self._is_elementwise = (
+            np.lib.NumpyVersion(np.__version__) < "2.5.0"
+            and ufunc.signature is None
+            and ufunc.nout == 1
+            and ufunc.nin in (1, 2)
+        )
         self._dtypes = {}
 
     def __call__(self, *operands, out=None):
