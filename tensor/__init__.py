@@ -43,10 +43,12 @@ from tensor.creation.from_data import (
 from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
 from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
+from tensor.io.checkpoints import load, save
 from tensor.io.dlpack import from_dlpack
 from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.safetensors import SafetensorsError
+from tensor.io.unpickling import CheckpointError
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
@@ -108,6 +110,7 @@ from tensor.tape.modes import (
 from tensor.tape.modes import is_recording as is_grad_enabled
 
 __all__ = [
+    "CheckpointError",
     "Generator",
     "Handle",
     "OutOfMemoryError",
@@ -171,6 +174,7 @@ __all__ = [
     "isdtype",
     "leaky_relu",
     "linspace",
+    "load",
     "load_file",
     "log_softmax",
     "logsumexp",
@@ -201,6 +205,7 @@ __all__ = [
     "reshape",
     "result_type",
     "roll",
+    "save",
     "save_file",
     "searchsorted",
     "set_grad_enabled",
