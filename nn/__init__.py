@@ -14,6 +14,14 @@ from nn.layers.activations import (
     Tanh,
 )
 from nn.layers.containers import ModuleDict, ModuleList, Sequential
+from nn.layers.convolutions import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from nn.layers.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -39,6 +47,12 @@ __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",

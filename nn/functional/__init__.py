@@ -12,6 +12,14 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.convolutions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from nn.functional.likelihood import cross_entropy, nll_loss
 from nn.functional.losses import (
     binary_cross_entropy,
@@ -29,6 +37,12 @@ __all__ = [
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "elu",
