@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.functional.checks import array_of
-from tensor.kernels.convolution import Geometry, convolve, convolve_for_weight, convolve_transposed
+from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.lowlevel import apply, define, is_inexact, shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import tensor
 from nn import functional as F
 from nn.functional.convolutions import weight_of_convolution
 from tensor import Generator, Tensor
-from tensor.kernels.convolution import Geometry
+from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
 CLASSES = tensor.tensor([2, 0, 1, 2])
