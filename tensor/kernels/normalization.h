@@ -36,11 +36,14 @@ struct ChannelNormWork {
     const void* factors[3];
 };
 
+constexpr std::ptrdiff_t rows_of_unit = 8;
+
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
     // Rows from `start` to `end`; the last of them sums up the parts of columns from `start` to `end`.
     Kernel rows[2], rows_backward[2], rows_end[2];
-    // Segments of channels (outer times count), or rows of columns where inner is 1, from `start` to `end`:
+    // Segments of channels (outer times count), or where inner is 1 chunks of columns of `rows_of_unit` rows, from
+    // `start` to `end`:
     // out = (x - around) * factors[0] + factors[1]
     Kernel channels[2];
     // out = gradient * factors[0] - (x - around) * factors[1] - factors[2]

@@ -18,10 +18,13 @@ import numpy as np
 cnp.import_array()
 
 cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    const Py_ssize_t chunk_columns
     bint are_columns(Channels shape)
+    Py_ssize_t ceil_of(Py_ssize_t n, Py_ssize_t by)
     Channels simplified(Channels shape)
 
 cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kernels" nogil:
+    const Py_ssize_t rows_of_unit
     cdef struct RowNormWork:
         Py_ssize_t rows
         Py_ssize_t length
@@ -58,7 +61,7 @@ cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
 cdef enum:
     # Elements of a piece of work, which take 5 us or so.
     PIECE = 1 << 14
-    # Pieces of backward, each of which has sums of columns of its own.
+    # Pieces of backward, each of which has sums of columns of its own: 8 for fewer than 64 rows, else of 8 rows or more.
     MOST_PIECES = 32
 
 # Bytes from which on other threads may use the interpreter meanwhile: to let go of it takes some 50 ns.
@@ -152,8 +155,8 @@ def normalize_rows_backward(
     work.out = _data(dx)
     work.weight_parts = work.bias_parts = NULL
     if wants_weight or wants_bias:
-        work.grain = max(work.grain, (work.rows + MOST_PIECES - 1) // MOST_PIECES)
-        pieces = (work.rows + work.grain - 1) // work.grain
+        work.grain = max(work.grain, ceil_of(work.rows, MOST_PIECES), min(ceil_of(work.rows, 8), 8))
+        pieces = ceil_of(work.rows, work.grain)
         shape[0], shape[1], shape[2] = 2, pieces, work.length
         parts = new_array(3, shape, typenum)
         work.weight_parts = _data(parts)
@@ -220,7 +223,8 @@ cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp
     work.shape = simplified(shape)
     shape = work.shape
     if are_columns(shape):
-        units, each = shape.outer, shape.count
+        units = ceil_of(shape.outer, rows_of_unit) * ceil_of(shape.count, chunk_columns)
+        each = min(shape.outer, rows_of_unit) * min(shape.count, chunk_columns)
     else:
         units, each = shape.outer * shape.count, shape.inner
     return _run(kernel, work, units, max(PIECE // max(each, 1), 1), cnp.PyArray_NBYTES(x))
