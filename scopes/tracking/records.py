@@ -7,7 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.core.foreign import footprint_of, library_of
+from scopes.core.foreign import footprint_of, library_of, revived
 from scopes.tracking.paths import Number, Place, end_once, hold_memory, let_go_of_memory, place_of
 from scopes.tracking.sites import Site, site_here
 
@@ -65,6 +65,11 @@ class Record(ref[Any]):
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
+
+    def __call__(self) -> Any:
+        """Return the disposable, or None when it has gone."""
+        x = super().__call__()
+        return x if x is None or self.foreign is None else revived(x)
 
     @property
     def scope(self) -> tuple[str, ...]:
