@@ -9,6 +9,7 @@ from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, requir
 from tensor._errors import shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.autograd.leaves import clear_gradients
+from tensor.autograd.nesting import map_nested
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
@@ -52,6 +53,7 @@ __all__ = [
     "is_inexact",
     "is_recomputing",
     "is_recording",
+    "map_nested",
     "numbers_of",
     "overwrite",
     "owner_of",

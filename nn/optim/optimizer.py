@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nn.optim.pieces import in_real_pieces
-from scopes import current_dispose_scope
+from nn.optim.state import keep_state, keeping_state
+from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, Step, TensorCore, clear_gradients, snapshot, wrap_snapshot, wrap_unowned
+from tensor.lowlevel import (
+    Leaf,
+    Step,
+    TensorCore,
+    clear_gradients,
+    map_nested,
+    snapshot,
+    wrap_snapshot,
+    wrap_unowned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,8 +37,13 @@ Group = dict[str, Any]
 class Optimizer:
     """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
 
+    Or define ``step`` itself, as for PyTorch, and keep what it remembers of ``parameter`` in
+    ``self.state[parameter]``.
+
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
-    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
+    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer. What a
+    ``step`` or an ``__init__`` of your own puts there leaves the scope of the call when it returns; a scope
+    that it opens itself has ended by then: move such state out of it.
 
     Parameters
     ----------
@@ -52,6 +67,17 @@ class Optimizer:
 
     param_groups: list[Group]
     state: defaultdict[Tensor, dict[str, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("__init__", "step"):
+            if name in vars(cls):
+                setattr(cls, name, keeping_state(vars(cls)[name]))
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        # A copy, or what comes out of a pickle: its tensors are made in the scope of that moment.
+        vars(self).update(attributes)
+        keep_state(self)
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
@@ -229,7 +255,7 @@ class Optimizer:
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
             numbers[id(x)]: {
-                key: wrap_snapshot(value) if isinstance(value, TensorCore) else value
+                key: map_nested(value, _snapshot, f"{key!r} of the state: its values")
                 for key, value in held.items()
             }
             for x, held in self.state.items()
@@ -281,7 +307,7 @@ class Optimizer:
         before = self.state
         # In one call, so that an interrupt finds all of it old or all of it new.
         vars(self).update(state=state, param_groups=groups)
-        _dispose_tensors(before)
+        dispose(*before.values())
 
     def _loaded(
         self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
@@ -296,18 +322,13 @@ class Optimizer:
             x._raise_if_disposed()
             loaded: dict[str, Any] = {}
             for key, value in values.items():
-                if not isinstance(value, (TensorCore, np.ndarray)):
-                    loaded[key] = value
-                    continue
-                array = snapshot(value) if isinstance(value, TensorCore) and not value.is_invalid else value
-                if isinstance(array, TensorCore):
-                    array._raise_disposed()
-                if array.shape not in ((), x.shape):
+                name = f"{key!r} of parameter {number}"
+                if isinstance(value, (TensorCore, np.ndarray)) and value.shape not in ((), x.shape):
                     raise ValueError(
-                        f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
-                        f"parameter {x.shape}. Nothing was loaded"
+                        f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
+                        "Nothing was loaded"
                     )
-                loaded[key] = wrap_unowned(run_kernel(np.array, array, order="C"))
+                loaded[key] = map_nested(value, _loaded, f"{name}: its values")
             yield number, loaded
 
     def _raise_if_disposed(self) -> None:
@@ -330,7 +351,7 @@ class Optimizer:
 
     def _drop_state(self) -> None:
         state, self.state = self.state, defaultdict(dict)
-        _dispose_tensors(state)
+        dispose(*state.values())
 
     def dispose(self) -> None:
         """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
@@ -380,8 +401,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _dispose_tensors(state: dict[Tensor, dict[str, Any]]) -> None:
-    for held in state.values():
-        for value in held.values():
-            if isinstance(value, TensorCore):
-                value.dispose()
+def _snapshot(value: Any) -> Any:
+    return wrap_snapshot(value) if isinstance(value, TensorCore) else value
+
+
+def _loaded(value: Any) -> Any:
+    """Return a copy that no scope owns, of a tensor or an array."""
+    if isinstance(value, TensorCore):
+        value = snapshot(value)
+    return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value
