@@ -70,6 +70,8 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] == "nn":  # what these make, no scope owns from the start
+            return
         for name in ("__init__", "step"):
             if name in vars(cls):
                 setattr(cls, name, keeping_state(vars(cls)[name]))
