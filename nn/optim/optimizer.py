@@ -325,7 +325,7 @@ class Optimizer:
             loaded: dict[str, Any] = {}
             for key, value in values.items():
                 name = f"{key!r} of parameter {number}"
-                if isinstance(value, (TensorCore, np.ndarray)) and value.shape not in ((), x.shape):
+                if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
                     raise ValueError(
                         f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
                         "Nothing was loaded"
