@@ -1,12 +1,13 @@
 """Errors of the compiled functions in units of the last place (ulp), against mpmath, over all exponents.
 
-``python -m tests.tensor.accuracy`` prints them for the instruction set at hand (``DISPOSESCOPE_SIMD`` chooses a
-lesser one); `docs/accuracy.md` promises them.
+``python -m tests.tensor.accuracy`` prints them for the instruction set at hand, ``DISPOSESCOPE_SIMD`` chooses a
+lesser one; `docs/accuracy.md` promises them.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -118,13 +119,14 @@ def promised() -> dict[str, dict[type, float]]:
     return {name: {np.float32: float(single), np.float64: float(double)} for name, single, double in rows}
 
 
-def main() -> None:
-    print("| function | float32 | float64 |")
-    print("| --- | ---: | ---: |")
+def table() -> str:
+    """Return the largest errors as the page shows them."""
+    rows = ["| function | float32 | float64 |", "| --- | ---: | ---: |"]
     for name in FUNCTIONS:
         single, double = (worst_error(name, dtype) for dtype in FLOATS)
-        print(f"| `{name}` | {single:.2f} | {double:.2f} |")
+        rows.append(f"| `{name}` | {single:.2f} | {double:.2f} |")
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(table() + "\n")
