@@ -151,14 +151,27 @@ static inline T difference(T a, T b, T c) {
 #endif
 }
 
-// exp(x) as (1 + tail) * 2**exponent, `tail` with its full relative precision.
+// x * sum + next, a step of a polynomial, where `next` is at least a third of the result.
+template <typename T>
+static inline Sum<T> exact_step(T x, T sum, T next) {
+    const T high = fused(x, sum, next);
+    return {high, -difference(high - next, x, sum)};
+}
+
+// exp(x) as (1 + tail) * 2**exponent, `tail` with its full relative precision: that of r + r*r * curve + r_rest.
 template <typename T>
 struct Exponential {
-    T tail, exponent;
+    T r, r_rest, curve, tail, exponent;
 
     T whole() const { return (T(1) + tail) * half() * other_half(); }
     // What `whole` has lost by rounding.
     T rest() const { return ((T(1) - (T(1) + tail)) + tail) * half() * other_half(); }
+    // factor * (1 + tail), within 1.1 units of the last place.
+    T times(Sum<T> factor) const {
+        const T bend = fused(r * r, curve, r_rest);
+        const T low = fused(factor.high, bend, fused(factor.low, r, factor.low));
+        return factor.high + fused(factor.high, r, low);
+    }
     // In two steps, since 2**exponent alone may be too large or too small: for the last operations.
     T half() const { return power_of_two(first()); }
     T other_half() const { return power_of_two(exponent - first()); }
@@ -186,8 +199,25 @@ static inline double tail_of_expm1(double r) {
 template <typename T>
 static inline Exponential<T> exponential_of(T x, T low = T(0)) {
     const T n = rounded(x * Float<T>::log2_e);
-    const T r = fused(n, -Float<T>::ln2_high, x) + fused(n, -Float<T>::ln2_low, low);
-    return {fused(r * r, tail_of_expm1(r), r), n};
+    const T high = fused(n, -Float<T>::ln2_high, x), rest = fused(n, -Float<T>::ln2_low, low);
+    const T r = high + rest;
+    const T curve = tail_of_expm1(r);
+    return {r, (high - r) + rest, curve, fused(r * r, curve, r), n};
+}
+
+// `factor` times the logistic function of a number whose magnitude has `power` as exp(-magnitude).
+template <typename T>
+static inline T gated(T factor, Exponential<T> power, bool is_negative) {
+    constexpr T lift = Float<T>::two_to_lift;
+    const T lifted = power.lifted();
+    const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
+    const T below = T(1) + e;
+    // By how much too small 1 / below is, about: the rounding of the sum, by 1 / below, to within a tenth.
+    const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
+    const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
+    // Bounded, since infinity times the correction would be subtracted from itself.
+    const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
+    return whole * (is_negative ? T(1) / lift : T(1));
 }
 
 // (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, which is that of a logarithm
