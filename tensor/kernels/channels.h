@@ -23,7 +23,7 @@ struct Parts {
 };
 
 // Elements that are added up in one go, those of a piece of work, columns of a unit, and parts of columns.
-constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 1024, most_parts = 16;
+constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 256, most_parts = 16;
 
 inline bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
 

@@ -18,7 +18,7 @@ Wide = np.ndarray[Any, np.dtype[np.longdouble]]
 
 # Large enough that results of two elements which are nearly equal are no less exact.
 EPS = 0.1
-# Rows and columns fewer, as many, and more than are worked on at once: 4 and 8 rows, 16 and 1,024 columns.
+# Rows and columns fewer, as many, and more than are worked on at once: 4 and 8 rows, 16 and 256 columns.
 SHAPES = [(2, 1), (5, 7), (64, 10), (9, 1024), (300, 33), (13, 2500), (70, 1040), (3, 40_000)]
 IMAGES = [(2, 3, 1), (4, 3, 5, 7), (3, 2, 40_000)]
 
