@@ -1,4 +1,4 @@
-"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for calls that it does not see."""
+"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what passes by it."""
 
 from __future__ import annotations
 
