@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nn.optim.options import Bound, require_within
 from nn.optim.pieces import in_real_pieces
 from scopes import current_dispose_scope
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
@@ -45,6 +46,8 @@ class Optimizer:
         What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
     """
 
+    # What options must be, by their names.
+    _bounds: Mapping[str, Bound] = {}
     # Under which name the state of each parameter counts its steps.
     _counter: str | None = None
     # The compiled rule that does what `_formula` does, one of those that `Step` names.
@@ -173,7 +176,7 @@ class Optimizer:
                 self.state,
                 self._tensors(group),
                 self._counter,
-                self._new_state,
+                partial(self._new_state, group),
                 partial(self._numbers, group),
             )
         step.run(self._update_plainly)
@@ -205,6 +208,7 @@ class Optimizer:
 
     def _check_options(self, group: Group) -> None:
         """Raise a ``ValueError`` when an option is out of its range."""
+        require_within(type(self).__name__, group, self._bounds)
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters as numbers in the order in which they were given.
@@ -228,10 +232,7 @@ class Optimizer:
             options = {key: value for key, value in group.items() if key != "params"}
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
-            numbers[id(x)]: {
-                key: wrap_snapshot(value) if isinstance(value, TensorCore) else value
-                for key, value in held.items()
-            }
+            numbers[id(x)]: {key: _each_tensor(wrap_snapshot, value) for key, value in held.items()}
             for x, held in self.state.items()
             if id(x) in numbers
         }
@@ -294,21 +295,30 @@ class Optimizer:
                     f"the state names parameter {number!r}, and there is none. Nothing was loaded"
                 )
             x._raise_if_disposed()
-            loaded: dict[str, Any] = {}
-            for key, value in values.items():
-                if not isinstance(value, (TensorCore, np.ndarray)):
-                    loaded[key] = value
-                    continue
-                array = snapshot(value) if isinstance(value, TensorCore) and not value.is_invalid else value
-                if isinstance(array, TensorCore):
-                    array._raise_disposed()
-                if array.shape not in ((), x.shape):
-                    raise ValueError(
-                        f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
-                        f"parameter {x.shape}. Nothing was loaded"
+            yield (
+                number,
+                {
+                    key: _each_tensor(
+                        partial(self._loaded_tensor, f"{key!r} of parameter {number}", x), value
                     )
-                loaded[key] = wrap_unowned(run_kernel(np.array, array, order="C"))
-            yield number, loaded
+                    for key, value in values.items()
+                },
+            )
+
+    def _loaded_tensor(self, name: str, x: Tensor, value: Tensor | Array) -> Tensor:
+        if isinstance(value, TensorCore) and value.is_invalid:
+            value._raise_disposed()
+        array = snapshot(value) if isinstance(value, TensorCore) else value
+        self._raise_unless_fits(name, array, x)
+        return wrap_unowned(run_kernel(np.array, array, order="C"))
+
+    def _raise_unless_fits(self, name: str, array: Array, x: Tensor) -> None:
+        """Raise a ``ValueError`` unless `array` may be in the state of the parameter `x`."""
+        if array.shape not in ((), x.shape):
+            raise ValueError(
+                f"{name} has shape {array.shape} in the state, and the parameter {x.shape}. "
+                "Nothing was loaded"
+            )
 
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
@@ -317,14 +327,22 @@ class Optimizer:
                 "step, or make a new one over model.parameters()"
             )
 
-    def _new_state(self, x: Tensor) -> Tensor:
-        """Return zeros of the shape of `x` that no scope owns."""
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses ask it
+        """Return the tensor `name` of the state of `x` before its first step: zeros of its shape."""
+        return self._filled_like(x, 0.0)
+
+    def _filled_like(self, x: Tensor, value: complex) -> Tensor:
+        """Return a tensor in the shape of `x` that no scope owns, filled with `value`."""
         array = x._array
         if array is None:
             x._raise_disposed()
-        zeros = empty(array.shape, array.dtype, array)
-        zeros.fill(0)
-        made = wrap_unowned(zeros)
+        filled = empty(array.shape, array.dtype, array)
+        filled.fill(value)
+        return self._unowned(filled)
+
+    def _unowned(self, array: Array) -> Tensor:
+        """Return the tensor over `array`, a part of the state, which no scope owns."""
+        made = wrap_unowned(array)
         note_made_for(self, made)
         return made
 
@@ -357,10 +375,11 @@ class Optimizer:
     def nbytes(self) -> int:
         """The memory of the state, in bytes."""
         return sum(
-            value._array.nbytes
+            x._array.nbytes
             for held in self.state.values()
             for value in held.values()
-            if isinstance(value, TensorCore) and value._array is not None
+            for x in _tensors_in(value)
+            if x._array is not None
         )
 
     def __enter__(self) -> Self:
@@ -383,5 +402,17 @@ class Optimizer:
 def _dispose_tensors(state: dict[Tensor, dict[str, Any]]) -> None:
     for held in state.values():
         for value in held.values():
-            if isinstance(value, TensorCore):
-                value.dispose()
+            for x in _tensors_in(value):
+                x.dispose()
+
+
+def _tensors_in(value: object) -> list[TensorCore]:
+    """Return the tensors of one entry of a state: a tensor, a list that may hold some, or anything else."""
+    return [x for x in (value if isinstance(value, list) else [value]) if isinstance(x, TensorCore)]
+
+
+def _each_tensor(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return one entry of a state with what `function` makes of its tensors."""
+    if isinstance(value, list):
+        return [_each_tensor(function, x) for x in value]
+    return function(value) if isinstance(value, (TensorCore, np.ndarray)) else value
