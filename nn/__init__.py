@@ -35,6 +35,7 @@ from nn.layers.losses import (
 from nn.layers.maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
 from nn.layers.parameter_containers import ParameterDict, ParameterList
+from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
@@ -44,6 +45,9 @@ from tensor.lowlevel import RemovableHandle
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
@@ -57,10 +61,12 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "HuberLoss",
     "Identity",
     "IncompatibleKeys",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -74,6 +80,9 @@ __all__ = [
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "ReLU",
     "RemovableHandle",
     "Sequential",

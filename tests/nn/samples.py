@@ -9,6 +9,7 @@ from typing import Any
 import tensor
 from nn import functional as F
 from nn.functional.convolutions import weight_of_convolution
+from nn.utils import rnn
 from tensor import Generator, Tensor
 from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
@@ -80,6 +81,20 @@ CONVOLUTIONS = [
         lambda x, y: weight_of_convolution(x, y, STRIDED),
         ((2, 4, 3, 5), (2, 2, 2, 2)),
     ),
+]
+
+
+def _packed_and_padded(x: Tensor, y: Tensor) -> Tensor:
+    return rnn.pad_packed_sequence(rnn.pack_sequence([x, y], enforce_sorted=False), padding_value=2.0)[0]
+
+
+SEQUENCES = [
+    Sample("pack", lambda *xs: rnn.pack_sequence(xs, enforce_sorted=False).data, ((2, 3), (4, 3), (1, 3))),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [4, 2, 1]).data, ((4, 3, 2),)),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [1, 3], True, False).data, ((2, 4),)),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, padding_value=2.0), ((2, 3), (4, 3))),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, True, padding_side="left"), ((2,), (4,))),
+    Sample("pad_packed", _packed_and_padded, ((2, 3), (4, 3))),
 ]
 
 NORMALIZATIONS = [
@@ -224,6 +239,7 @@ COMPOSITIONS = [
 SAMPLES = [
     *MAPS,
     *CONVOLUTIONS,
+    *SEQUENCES,
     *NORMALIZATIONS,
     *CROSS_ENTROPIES,
     *ELEMENTWISE_LOSSES,
