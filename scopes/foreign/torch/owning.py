@@ -1,4 +1,4 @@
-"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what passes by it."""
+"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what it does not see."""
 
 from __future__ import annotations
 
