@@ -34,6 +34,8 @@ def modules_of(package: str) -> dict[str, Path]:
 
 # Who works with another library's objects, and is imported where that is installed.
 HOSTED = {
+    "scopes.cupy": "cupy",
+    "scopes.foreign.cupy": "cupy",
     "scopes.jax": "jax",
     "scopes.foreign.jax": "jax",
     "scopes.torch": "torch",

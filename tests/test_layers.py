@@ -30,7 +30,7 @@ OWN = set(ALLOWED)
 # for types too. A package's face imports from all of them.
 ORDER = {
     "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
-    "lowlevel torch jax notebook",
+    "lowlevel torch jax cupy notebook",
     "tensor": "_errors _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
     "nn": "init module functional utils layers optim data",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-_LIBRARIES = ("torch", "jax")
+_LIBRARIES = ("torch", "jax", "cupy")
 
 
 def loaded() -> list[str]:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from scopes.core.foreign import footprint_of, library_of, revived
-from scopes.tracking.paths import Number, Place, end_once, hold_memory, let_go_of_memory, place_of
+from scopes.tracking.paths import (
+    Number,
+    Place,
+    end_once,
+    give_memory,
+    hold_memory,
+    let_go_of_memory,
+    place_of,
+)
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
@@ -197,6 +205,12 @@ class Tracker:
             return  # another thread was quicker
         for listener in self.listeners:
             listener.ended(record, how)
+
+    def given_memory(self, x: Any, buffer: int, nbytes: int) -> None:
+        """Note the memory of `x`, which had none when it was created."""
+        record = self.records.get(id(x))
+        if record is not None and record() is x:
+            give_memory(record, buffer, nbytes, self._buffers)
 
     def _gone(self, record: Record) -> None:
         key = record.key

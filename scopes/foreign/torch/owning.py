@@ -1,4 +1,4 @@
-"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what passes by it."""
+"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what it does not see."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.core.foreign import Adopter, adopt
+from scopes.foreign.patches import Patches
 from scopes.foreign.torch import belonging
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.library import torch
-from scopes.foreign.torch.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import pytest
 
 from scopes.foreign.adapter import NotSupportedError, check_version, import_library, raise_unsupported
 
-TITLES = {"torch": "PyTorch", "jax": "JAX"}
+TITLES = {"torch": "PyTorch", "jax": "JAX", "cupy": "CuPy"}
 
 
 def imported(library: str, before: str) -> str:
@@ -73,6 +73,12 @@ SPOILED = {
         "torch",
         "torch._C._swap_tensor_impl = lambda x, y: None",
         "its self-test failed: disposing a tensor does not free its memory",
+    ),
+    "an old cupy": ("cupy", "cupy.__version__ = '12.3.0'", "cupy 12.3.0: it needs 13.0 or newer"),
+    "cupy whose arrays can't be set up again": (
+        "cupy",
+        "cupy.ndarray = type('ndarray', (cupy.ndarray,), {'_init': property(lambda x: x.no_init)})",
+        "no_init",
     ),
     "an old jax": ("jax", "jax.__version__ = '0.8.3'", "jax 0.8.3: it needs 0.9 or newer"),
     "jax that shows no arrays": (
