@@ -6,36 +6,12 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 struct Exp {
     template <typename T>
-    static inline T of(T x) {
-        return exponential_of(at_least(at_most(x, Float<T>::exp_most), Float<T>::exp_least)).whole();
-    }
+    static inline T of(T x) { return exp(x); }
 };
 
 struct Log {
     template <typename T>
-    static inline T of(T x) {
-        using Bits = typename Float<T>::Bits;
-        constexpr int digits = Float<T>::digits;
-        constexpr Bits fraction = (Bits{1} << digits) - 1;
-        constexpr Bits sign = ~(~Bits{0} >> 1);
-        const bool is_tiny = x < Float<T>::smallest_normal;
-        const T scaled = is_tiny ? x * T(Bits{1} << digits) : x;
-        // x = m * 2**k with m from sqrt(1/2) to sqrt(2).
-        const Bits root = bits_as<Bits>(T(0.70710678118654752440));
-        const Bits lifted = bits_as<Bits>(scaled) - root + sign;  // the sign's place keeps k positive
-        const T k = bits_as<T>((lifted >> digits) | bits_as<Bits>(T(Bits{1} << digits)))
-            - (T(Bits{1} << digits) + T(2) * (Float<T>::bias + T(1)) + (is_tiny ? T(digits) : T(0)));
-        const T f = bits_as<T>((lifted & fraction) + root) - T(1);
-        const T s = f / (T(2) + f);
-        const T z = s * s;
-        const T half = T(0.5) * f * f;
-        // log(1 + f) = f - (f*f/2 - s * (f*f/2 + z * tail)), as in fdlibm.
-        const T correction = fused(s, fused(z, tail_of_logarithm(z), half), k * Float<T>::ln2_low);
-        const T y = fused(k, Float<T>::ln2_high, f - (half - correction));
-        const T infinity = bits_as<T>(static_cast<Bits>(~fraction & ~sign));
-        const T at_zero = x == T(0) ? -infinity : infinity - infinity;
-        return x > T(0) ? (x < infinity ? y : x) : (x == x ? at_zero : x);
-    }
+    static inline T of(T x) { return log(x); }
 };
 
 // (tanh(x) / x - 1) / z for z = x*x <= 0.56**2

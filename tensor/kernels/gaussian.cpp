@@ -116,7 +116,7 @@ struct Erfc {
     static inline T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::most * T(0.71));
         const Tail<T> tail = tail_of_erfc(a);
-        const T far = tail.times(T(2)) * tail.exponential.half() * tail.exponential.other_half();
+        const T far = scaled(tail.times(T(2)), tail.exponential.exponent);
         const T near = fused(-x, Normal<T>::near_erf(x * x), T(1) - x);
         return a < T(0.25) ? near : (x < T(0) ? T(2) - far : far);
     }

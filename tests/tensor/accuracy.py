@@ -1,7 +1,7 @@
 """Errors of the compiled functions in units of the last place (ulp), against mpmath, over all exponents.
 
-``python -m tests.tensor.accuracy`` prints them for the instruction set at hand, ``DISPOSESCOPE_SIMD`` chooses
-a lesser one; `docs/accuracy.md` promises them.
+``python -m tests.tensor.accuracy`` prints them for one instruction set, ``DISPOSESCOPE_SIMD`` chooses a
+lesser one; `docs/accuracy.md` promises them.
 """
 
 from __future__ import annotations
