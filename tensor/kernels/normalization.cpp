@@ -158,6 +158,15 @@ void end_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
 
 // --- Channels -------------------------------------------------------------------------------------------------
 
+template <typename T>
+void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const InversesWork& work = *static_cast<InversesWork*>(context);
+    const T* const variances = static_cast<const T*>(work.variances);
+    T* const out = static_cast<T*>(work.out);
+    const double eps = work.eps;
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(1 / sqrt(variances[i] + eps));
+}
+
 // Calls f(place of a pack, elements there, what `make` made) for each pack. `make` is called with a function that
 // gives a pack of what there is one of for each channel.
 template <typename T, typename Make, typename Function>
@@ -184,41 +193,57 @@ inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Ma
     }
 }
 
-template <typename T>
-struct Values {
-    Pack<T> around, factors[3];
-};
+// What normalized values are multiplied by; `of` gives the values of some channels.
+template <typename T, typename Of>
+Pack<T> scale_of(const ChannelNormWork& work, Of of) {
+    return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);
+}
 
 template <typename T>
 void normalize_channels(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    struct Values {
+        P mean, scale, bias;
+    };
     const ChannelNormWork& work = *static_cast<ChannelNormWork*>(context);
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
     each_channel_pack<T>(
         work.shape, start, end,
-        [&](auto of) { return Values<T>{of(work.around), {of(work.factors[0]), of(work.factors[1])}}; },
-        [&](ptrdiff_t at, ptrdiff_t left, const Values<T>& v) {
-            store(fma(load(x, at, left) - v.around, v.factors[0], v.factors[1]), out + at, left);
+        [&](auto of) {
+            return Values{of(work.means), scale_of<T>(work, of), work.bias == nullptr ? P::of(0) : of(work.bias)};
+        },
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+            store(fma(load(x, at, left) - v.mean, v.scale, v.bias), out + at, left);
         });
 }
 
 template <typename T>
 void normalize_channels_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    struct Values {
+        P mean, scale, along, across;
+    };
     const ChannelNormWork& work = *static_cast<ChannelNormWork*>(context);
     const T *const x = static_cast<const T*>(work.x), *const g = static_cast<const T*>(work.gradient);
     T* const dx = static_cast<T*>(work.out);
-    if (work.around == nullptr) {
+    if (work.sums == nullptr) {
         each_channel_pack<T>(
-            work.shape, start, end, [&](auto of) { return of(work.factors[0]); },
-            [&](ptrdiff_t at, ptrdiff_t left, Pack<T> scale) { store(load(g, at, left) * scale, dx + at, left); });
+            work.shape, start, end, [&](auto of) { return scale_of<T>(work, of); },
+            [&](ptrdiff_t at, ptrdiff_t left, P scale) { store(load(g, at, left) * scale, dx + at, left); });
         return;
     }
+    const P share = P::of(static_cast<T>(work.share));
     each_channel_pack<T>(
         work.shape, start, end,
-        [&](auto of) { return Values<T>{of(work.around), {of(work.factors[0]), of(work.factors[1]), of(work.factors[2])}}; },
-        [&](ptrdiff_t at, ptrdiff_t left, const Values<T>& v) {
-            const Pack<T> along = (load(x, at, left) - v.around) * v.factors[1];
-            store(load(g, at, left) * v.factors[0] - along - v.factors[2], dx + at, left);
+        [&](auto of) {
+            const P scale = scale_of<T>(work, of);
+            return Values{of(work.means), scale, of(work.products) * share * of(work.inverses) * scale,
+                          of(work.sums) * share * scale};
+        },
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+            const P along = (load(x, at, left) - v.mean) * v.along;
+            store(load(g, at, left) * v.scale - along - v.across, dx + at, left);
         });
 }
 
@@ -228,6 +253,7 @@ extern const Normalization normalization_kernels = {
     {normalize_rows<float>, normalize_rows<double>},
     {normalize_rows_backward<float>, normalize_rows_backward<double>},
     {end_rows<float>, end_rows<double>},
+    {inverses<float>, inverses<double>},
     {normalize_channels<float>, normalize_channels<double>},
     {normalize_channels_backward<float>, normalize_channels_backward<double>},
 };
