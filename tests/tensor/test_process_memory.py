@@ -15,6 +15,7 @@ from nn.data import DataLoader, TensorDataset
 from scopes import new_dispose_scope
 from tensor import memory
 from tests.process import needs_process_memory, needs_process_peaks
+from tests.process_memory import KINDS
 
 A_DAY = """
 import math, mmap, random, sys
@@ -175,3 +176,16 @@ def test_the_peaks_of_sorting_and_of_its_backward_are_the_processs(call: str) ->
     # NumPy's sort keeps the half of a row or column in memory of its own; `unique` has a single row.
     assert taken - 1_500_000 <= told + (1_000_000 * 4 if call == "unique" else 0)
     assert told <= taken + 1_500_000
+
+
+@needs_process_memory
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_that_is_told_together_is_what_the_process_takes(kind: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.process_memory", kind, str(count)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    process, told, left, left_told, _ = map(int, run.stdout.split())
+    assert told > 0
+    assert abs(process - told) <= max(0.01 * told, 1 << 20)
+    assert left_told == 0
+    assert left <= 1 << 20  # what Python and NumPy keep from the first time on is used again
