@@ -14,6 +14,8 @@ from nn.layers.activations import (
     Tanh,
 )
 from nn.layers.containers import ModuleDict, ModuleList, Sequential
+from nn.layers.densities import CTCLoss, GaussianNLLLoss, KLDivLoss, PoissonNLLLoss
+from nn.layers.distances import CosineSimilarity, PairwiseDistance
 from nn.layers.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -25,6 +27,17 @@ from nn.layers.losses import (
     SmoothL1Loss,
 )
 from nn.layers.maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from nn.layers.margins import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
 from nn.layers.parameter_containers import ParameterDict, ParameterList
 from nn.module.module import Module
@@ -39,26 +52,38 @@ __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "CTCLoss",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Flatten",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
     "IncompatibleKeys",
+    "KLDivLoss",
     "L1Loss",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
     "LogSoftmax",
     "MSELoss",
+    "MarginRankingLoss",
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "NLLLoss",
+    "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "PoissonNLLLoss",
     "RMSNorm",
     "ReLU",
     "RemovableHandle",
@@ -66,9 +91,12 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
     "Softplus",
     "Tanh",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     "Unflatten",
     "data",
     "functional",

@@ -141,6 +141,18 @@ ELEMENTWISE_LOSSES = [
     ],
 ]
 
+SPOKEN = tensor.tensor([[1, 2, 2], [3, 1, 0]])
+
+
+def _spoken(x: Tensor, reduction: str = "mean", **options: Any) -> Tensor:
+    return F.ctc_loss(F.log_softmax(x, dim=-1), SPOKEN, [6, 4], [3, 2], reduction=reduction, **options)
+
+
+TIMED = [
+    *[Sample("ctc_loss", partial(_spoken, reduction=reduction), ((6, 2, 4),)) for reduction in REDUCTIONS],
+    Sample("ctc_loss", partial(_spoken, blank=3, zero_infinity=True), ((6, 2, 4),)),
+]
+
 ACTIVATIONS = [
     *[
         Sample(name, getattr(F, name), ((3, 4),))
@@ -183,4 +195,4 @@ COMPOSITIONS = [
     Sample("rms_norm", _gated, ((2, 4), (4, 4), (4,))),
 ]
 
-SAMPLES = [*MAPS, *NORMALIZATIONS, *CROSS_ENTROPIES, *ELEMENTWISE_LOSSES, *ACTIVATIONS, *COMPOSITIONS]
+SAMPLES = [*MAPS, *NORMALIZATIONS, *CROSS_ENTROPIES, *ELEMENTWISE_LOSSES, *TIMED, *ACTIVATIONS, *COMPOSITIONS]
