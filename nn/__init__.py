@@ -40,6 +40,7 @@ from nn.layers.margins import (
 )
 from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
 from nn.layers.parameter_containers import ParameterDict, ParameterList
+from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
@@ -49,6 +50,9 @@ from tensor.lowlevel import RemovableHandle
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
@@ -59,6 +63,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "GaussianNLLLoss",
     "HingeEmbeddingLoss",
     "HuberLoss",
@@ -66,6 +71,7 @@ __all__ = [
     "IncompatibleKeys",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -85,6 +91,9 @@ __all__ = [
     "ParameterList",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "ReLU",
     "RemovableHandle",
     "Sequential",

@@ -18,6 +18,7 @@ from tensor.kernels.normalization import (
     normalize_rows,
     normalize_rows_backward,
 )
+from tensor.kernels.recurrent import recurrent_backward, recurrent_forward
 from tensor.kernels.softmax import mean_cross_entropy
 from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
@@ -38,6 +39,8 @@ __all__ = [
     "normalize_channels_backward",
     "normalize_rows",
     "normalize_rows_backward",
+    "recurrent_backward",
+    "recurrent_forward",
     "relu_of",
     "run_kernel",
     "sigmoid",

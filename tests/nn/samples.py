@@ -8,6 +8,7 @@ from typing import Any
 
 import tensor
 from nn import functional as F
+from nn.utils import rnn
 from tensor import Generator, Tensor
 from tests.tensor.gradients import Function, Sample
 
@@ -42,6 +43,20 @@ MAPS = [
     Sample("dropout", partial(_dropped, p=0.4), ((4, 3),)),
     Sample("dropout", partial(_dropped, p=0.4, inplace=True), ((4, 3),)),
     Sample("dropout", partial(_dropped, p=1.0), ((4, 3),)),
+]
+
+
+def _packed_and_padded(x: Tensor, y: Tensor) -> Tensor:
+    return rnn.pad_packed_sequence(rnn.pack_sequence([x, y], enforce_sorted=False), padding_value=2.0)[0]
+
+
+SEQUENCES = [
+    Sample("pack", lambda *xs: rnn.pack_sequence(xs, enforce_sorted=False).data, ((2, 3), (4, 3), (1, 3))),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [4, 2, 1]).data, ((4, 3, 2),)),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [1, 3], True, False).data, ((2, 4),)),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, padding_value=2.0), ((2, 3), (4, 3))),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, True, padding_side="left"), ((2,), (4,))),
+    Sample("pad_packed", _packed_and_padded, ((2, 3), (4, 3))),
 ]
 
 NORMALIZATIONS = [
@@ -195,4 +210,13 @@ COMPOSITIONS = [
     Sample("rms_norm", _gated, ((2, 4), (4, 4), (4,))),
 ]
 
-SAMPLES = [*MAPS, *NORMALIZATIONS, *CROSS_ENTROPIES, *ELEMENTWISE_LOSSES, *TIMED, *ACTIVATIONS, *COMPOSITIONS]
+SAMPLES = [
+    *MAPS,
+    *SEQUENCES,
+    *NORMALIZATIONS,
+    *CROSS_ENTROPIES,
+    *ELEMENTWISE_LOSSES,
+    *TIMED,
+    *ACTIVATIONS,
+    *COMPOSITIONS,
+]
