@@ -194,6 +194,18 @@ ELEMENTWISE_LOSSES = [
     ],
 ]
 
+SPOKEN = tensor.tensor([[1, 2, 2], [3, 1, 0]])
+
+
+def _spoken(x: Tensor, reduction: str = "mean", **options: Any) -> Tensor:
+    return F.ctc_loss(F.log_softmax(x, dim=-1), SPOKEN, [6, 4], [3, 2], reduction=reduction, **options)
+
+
+TIMED = [
+    *[Sample("ctc_loss", partial(_spoken, reduction=reduction), ((6, 2, 4),)) for reduction in REDUCTIONS],
+    Sample("ctc_loss", partial(_spoken, blank=3, zero_infinity=True), ((6, 2, 4),)),
+]
+
 ACTIVATIONS = [
     *[
         Sample(name, getattr(F, name), ((3, 4),))
@@ -243,6 +255,7 @@ SAMPLES = [
     *NORMALIZATIONS,
     *CROSS_ENTROPIES,
     *ELEMENTWISE_LOSSES,
+    *TIMED,
     *ACTIVATIONS,
     *COMPOSITIONS,
 ]
