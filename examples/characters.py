@@ -81,9 +81,11 @@ class Speller(nn.Module):
 
     def forward(self, texts: PackedSequence) -> tensor.Tensor:
         """Return logits ``(characters of all texts, kinds of characters)``."""
-        read = PackedSequence(self.characters(texts.data), *list(texts)[1:])
+        data = self.characters(texts.data)
+        read = PackedSequence(data, texts.batch_sizes, texts.sorted_indices, texts.unsorted_indices)
         output, _ = self.lstm(read)
-        return self.out(output.data)
+        logits: tensor.Tensor = self.out(output.data)
+        return logits
 
 
 @dataclass(frozen=True)
