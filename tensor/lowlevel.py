@@ -6,7 +6,7 @@ them. Read the array from ``snapshot``; write to the one of ``with writing(x) as
 """
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.autograd.leaves import clear_gradients
 from tensor.core.storage import snapshot
@@ -34,6 +34,7 @@ __all__ = [
     "Dtype",
     "DtypeLike",
     "HookTable",
+    "InvalidArgumentError",
     "Key",
     "Leaf",
     "RemovableHandle",

@@ -31,7 +31,7 @@ OWN = set(ALLOWED)
 ORDER = {
     "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
     "lowlevel torch jax",
-    "tensor": "_errors _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
+    "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
     "nn": "init module functional layers optim data utils",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.module.traversal import Traversal
-from tensor.lowlevel import TensorCore, owner_of, require_supported, shown, writing_all
+from tensor.lowlevel import InvalidArgumentError, TensorCore, owner_of, require_supported, shown, writing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class States(Traversal):
         unexpected = [name for name in state_dict if name not in own]
         label = type(self).__name__
         if strict and (missing or unexpected):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: "
                 f"{_listed(missing)}. Unexpected: {_listed(unexpected)}. Rename the keys, or pass "
                 "strict=False to load those that fit"
@@ -131,7 +131,7 @@ def require_fit(what: str, target: TensorCore, value: object) -> None:
     if found is None:
         return
     if array.shape != found.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was loaded: "
             "build the module with the sizes of the saved one, or leave this name out and pass strict=False"
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.kernels import arithmetic, special
 from tensor.kernels.context import run_kernel
@@ -113,7 +114,7 @@ __all__ = [
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would find that half way.
-        raise ValueError("Integers to negative integer powers are not allowed.")
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
     power(x1, x2, x1)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import Elementwise
@@ -82,7 +82,9 @@ class ElementwiseMethods(Elementwise):
         [3.0]
         """
         if rounding_mode not in (None, "floor", "trunc"):
-            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}")
+            raise InvalidArgumentError(
+                f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}"
+            )
         if rounding_mode == "floor":
             return f.floor_divide(self, other)
         if rounding_mode is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
@@ -265,7 +265,7 @@ def _order(p: float | str) -> float:
     if p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {shown(p)}"
         )
     raise TypeError(f"norm: p is a number, inf, or 'fro', not {type(p).__name__}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -45,7 +46,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     x = as_tensor(x)
     shape = x.shape
     if axis is None and len(shape) != 1:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"take: name the axis; it can be left out for one dimension only, not for shape {shape}"
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
@@ -72,7 +73,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     place = dim_of("take_along_axis", axis, len(shape))
     where = _indices("take_along_axis", indices, shape[place], place)
     if where.ndim != len(shape):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"take_along_axis: indices of shape {where.shape} need the {len(shape)} dimensions of shape "
             f"{shape}"
         )
@@ -90,7 +91,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """
     array = _array("nonzero", x)
     if array.ndim == 0:
-        raise ValueError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
+        raise InvalidArgumentError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
     return tuple([wrap(places.copy()) for places in np.nonzero(array)])
 
 
@@ -186,7 +187,7 @@ class Selecting(TensorCore):
         try:
             where = np.broadcast_to(where, shape)
         except ValueError:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"masked_fill: a mask of shape {where.shape} does not broadcast to shape {shape}"
             ) from None
         as_tensor(self)[where] = value
@@ -358,7 +359,7 @@ def _places(op: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
         n <= size or i == place for i, (n, size) in enumerate(zip(where.shape, shape, strict=True))
     )
     if not fits:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
             f"its, other than along dimension {place}"
         )
@@ -372,14 +373,14 @@ def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
     sizes = np.broadcast_shapes(*[part.shape for part in where])
     x = as_tensor(src)
     if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
-        raise ValueError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
+        raise InvalidArgumentError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
     return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]
 
 
 def _add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: the source has shape {source.shape}, and the index names places of shape {sizes}"
         )
     if not np.can_cast(source.dtype, x.dtype, "same_kind"):
