@@ -303,6 +303,15 @@ class Elementwise(TensorCore):
     neg, neg_ = negative, negative_
     absolute, absolute_ = abs, abs_
     sgn, sgn_ = sign, sign_
+    fix, fix_ = trunc, trunc_
+    arcsin, arcsin_ = asin, asin_
+    arccos, arccos_ = acos, acos_
+    arctan, arctan_ = atan, atan_
+    arcsinh, arcsinh_ = asinh, asinh_
+    arccosh, arccosh_ = acosh, acosh_
+    arctanh, arctanh_ = atanh, atanh_
+    arctan2, arctan2_ = atan2, atan2_
+    not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
     # Augmented assignment; the other operators are compiled (`tensor/ops/operators.pyx`).
 

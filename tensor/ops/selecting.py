@@ -14,10 +14,12 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.expanding import broadcast_arrays
-from tensor.ops.indexing import Key
+from tensor.ops.indexing import Key, numpy_key
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensor._tensor import Tensor
 
 _ADD_AT = RULES["add_at"]
@@ -272,8 +274,7 @@ class Selecting(TensorCore):
         [0.0, 0.0, 2.0]
         """
         x = as_tensor(self)
-        place = dim_of("index_add", dim, len(x.shape))
-        where = Key.of((*[slice(None)] * place, _indices("index_add", index, x.shape[place], place)))
+        where = _parts_along("index_add", self, dim, index)
         _add_at("index_add", x, where, as_tensor(source) if alpha == 1 else as_tensor(source) * alpha)
         return self
 
@@ -287,6 +288,82 @@ class Selecting(TensorCore):
         [1.0, 1.0, 3.0]
         """
         return as_tensor(self).clone().index_add_(dim, index, source, alpha=alpha)
+
+    def index_fill_(self, dim: int, index: Tensor, value: complex | Tensor) -> Self:
+        """Write `value` to the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
+        as_tensor(self)[_parts_along("index_fill", self, dim, index)] = value
+        return self
+
+    def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
+        """Return a copy with `value` in the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
+        return as_tensor(self).clone().index_fill_(dim, index, value)
+
+    def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Self:
+        """Write each part of `source` along `dim` to the part that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()
+        [1.0, 0.0, 1.0]
+        """
+        as_tensor(self)[_parts_along("index_copy", self, dim, index)] = source
+        return self
+
+    def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
+        """Return a copy with the parts of `source` at the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy(0, tensor.tensor([2]), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return as_tensor(self).clone().index_copy_(dim, index, source)
+
+    def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Self:
+        """Write `values`, or add them with `accumulate`, at what ``x[indices]`` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> at = (tensor.tensor([2, 2]),)
+        >>> tensor.zeros((3,)).index_put_(at, tensor.ones((2,)), accumulate=True).tolist()
+        [0.0, 0.0, 2.0]
+        """
+        x = as_tensor(self)
+        if accumulate:
+            where = numpy_key(tuple(indices))[0]
+            source = as_tensor(values).broadcast_to(x[tuple(indices)].shape)
+            _add_at("index_put", x, where, source)
+        else:
+            x[tuple(indices)] = values
+        return self
+
+    def index_put(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+        """Return a copy with `values` written, or added, at what ``x[indices]`` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_put((tensor.tensor([2]),), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return as_tensor(self).clone().index_put_(indices, values, accumulate)
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
@@ -340,6 +417,13 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
                 f"{size}"
             )
     return array.astype(np.intp)
+
+
+def _parts_along(op: str, x: TensorCore, dim: int, index: object) -> Key:
+    """Return the key of the parts of `x` along `dim` that `index` names."""
+    shape = as_tensor(x).shape
+    place = dim_of(op, dim, len(shape))
+    return Key.of((*[slice(None)] * place, _indices(op, index, shape[place], place)))
 
 
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
