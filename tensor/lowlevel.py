@@ -22,6 +22,7 @@ from tensor.kernels.threads import configure_threads
 from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
 from tensor.ops.affine import apply_affine, apply_affine_then_relu
+from tensor.ops.casts import dtype_asked
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
@@ -54,6 +55,7 @@ __all__ = [
     "configure_threads",
     "default_generator",
     "define",
+    "dtype_asked",
     "explain",
     "is_inexact",
     "is_recomputing",

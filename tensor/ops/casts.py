@@ -56,6 +56,19 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
     return apply(_ASTYPE, lambda a: cast(a, wanted), (x,))
 
 
+def dtype_asked(
+    target: DtypeLike | TensorCore | None, dtype: DtypeLike | None, device: str | None
+) -> DtypeLike | None:
+    """Return the dtype that the arguments of ``to()`` name, if any; a device other than the CPU is an error."""
+    if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
+        target, device = None, target
+    require_cpu(device)
+    if target is not None and dtype is not None:
+        raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
+    wanted = dtype if target is None else target
+    return as_tensor(wanted).dtype if isinstance(wanted, TensorCore) else wanted
+
+
 class Casts(TensorCore):
     """Methods that return the tensor in another dtype."""
 
@@ -97,15 +110,8 @@ class Casts(TensorCore):
         """
         del non_blocking
         self._raise_if_disposed()
-        if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
-            target, device = None, target
-        require_cpu(device)
-        if target is not None and dtype is not None:
-            raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
-        wanted = dtype if target is None else target
+        wanted = dtype_asked(target, dtype, device)
         x = as_tensor(self)
-        if isinstance(wanted, TensorCore):
-            wanted = as_tensor(wanted).dtype
         return astype(x, x.dtype if wanted is None else wanted, copy=copy)
 
     def type(self, dtype: DtypeLike) -> Tensor:

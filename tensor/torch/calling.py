@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor import no_grad
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# PyTorch takes NumPy's words for these too.
-_WORDS = {"axis": "dim", "keepdims": "keepdim"}
+# PyTorch takes NumPy's words for these too, and one of its functions another word than its method.
+_WORDS = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
+# What functions call that methods take one by one: torch.permute(x, dims=(1, 0)), x.permute(1, 0).
+_SEVERAL = ("dims", "shape")
+# Whose first operand may be a number: torch.pow(2, x).
+_NUMBER_FIRST = frozenset({"pow", "remainder", "xlogy"})
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:
@@ -28,6 +33,7 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
     """
     name = method.__name__
     of_any: Callable[..., R] = method
+    takes_several = any(p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values())
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,9 +43,15 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
             given = (options.pop("input"), *given)
         for word in _WORDS.keys() & options.keys():
             options[_WORDS[word]] = options.pop(word)
+        if takes_several:
+            given = (*given, *[options.pop(word) for word in _SEVERAL if word in options])
         if not given:
             raise TypeError(f"{name}() takes a tensor first: write torch.{name}(x)")
-        _require_tensor(name, given, options)
+        if not isinstance(given[0], TensorCore) and name not in _NUMBER_FIRST:
+            raise TypeError(
+                f"{name}() takes a tensor first, not {type(given[0]).__name__}: write "
+                f"torch.{name}(torch.tensor(x))"
+            )
         if options.get("out") is None:
             options.pop("out", None)
             return of_any(*given, **options)
@@ -49,19 +61,6 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
         return written
 
     return call
-
-
-def _require_tensor(name: str, given: Sequence[Any], options: dict[str, Any]) -> None:
-    if isinstance(given[0], TensorCore):
-        return
-    # A number comes first where a tensor follows: torch.pow(2, x).
-    if isinstance(given[0], (int, float, complex)) and any(
-        isinstance(x, TensorCore) for x in (*given[1:], *options.values())
-    ):
-        return
-    raise TypeError(
-        f"{name}() takes a tensor first, not {type(given[0]).__name__}: write torch.{name}(torch.tensor(x))"
-    )
 
 
 def _written(name: str, result: Any, out: Any) -> Any:
