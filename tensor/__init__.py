@@ -1,6 +1,7 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
     can_cast,
@@ -22,7 +23,7 @@ from tensor._dtypes import (
     uint32,
     uint64,
 )
-from tensor._errors import TensorDisposedError
+from tensor._errors import InvalidArgumentError, TensorDisposedError
 from tensor._tensor import Tensor
 from tensor.core.tensor import Handle
 from tensor.creation.external_memory import from_address, from_blob
@@ -111,8 +112,10 @@ from tensor.tape.modes import is_recording as is_grad_enabled
 
 __all__ = [
     "CheckpointError",
+    "Device",
     "Generator",
     "Handle",
+    "InvalidArgumentError",
     "OutOfMemoryError",
     "SafetensorsError",
     "Tensor",
