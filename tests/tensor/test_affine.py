@@ -25,8 +25,8 @@ def plainly(x: Any, weight: Any, bias: Any, is_rectified: bool) -> Any:
     return np.maximum(out, 0) if is_rectified else out
 
 
-# Sizes for which the weight is transposed first, and others; with what is left over beside blocks of 4. In the
-# second row few inputs, and few outputs.
+# Sizes for which the weight is transposed first, and others, with what is left over beside blocks of 4; then
+# few inputs, and few outputs.
 SIZES: list[tuple[tuple[int, ...], int]] = [
     *(((5,), 3), ((64, 64), 128), ((37, 6), 53), ((2, 3, 5), 70), ((0, 5), 4), ((3, 0), 4), ((300, 1), 400)),
     *(((70, 8), 1100), ((131, 3), 513), ((7, 5000), 10), ((2, 3, 1030), 5), ((9, 1024), 16), ((0, 2000), 3)),
