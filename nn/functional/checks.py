@@ -40,16 +40,19 @@ def is_wanted(x: object) -> bool:
 
 
 def check_reduction(name: str, reduction: str) -> None:
+    """Raise ValueError unless `reduction` is one that losses have."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction is one of {REDUCTIONS}, not {shown(reduction)}")
 
 
 def check_probability(name: str, p: float) -> None:
+    """Raise ValueError unless `p` is from 0 to 1."""
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
+    """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have one shape."""
     if a.shape != b.shape:
         raise ValueError(
             f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what "

@@ -110,12 +110,14 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:
+    """Raise IndexError unless all `indices` are from 0 to ``size - 1``."""
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         wrong = indices[(indices < 0) | (indices >= size)].ravel()[0]
         raise IndexError(f"{what} is {wrong}: it must be from 0 to {size - 1}")
 
 
 def row_of(index: int, size: int) -> int:
+    """Return which of `size` rows the padding `index` names: it may count from the end."""
     if not -size <= index < size:
         raise ValueError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
     return index % size

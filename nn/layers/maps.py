@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
+    """Return a parameter of zeros, for a layer to initialize."""
     return Parameter(tn.zeros(shape, dtype=dtype))
 
 
 def require_size(name: str, what: str, size: int) -> None:
+    """Raise ValueError unless `size` is a number of elements."""
     if type(size) is not int or size < 0:
         raise ValueError(
             f"{name}: {what} is a number of elements, an integer of at least 0, not {shown(size)}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
+    """Return the error for a result of dtype `found`, which a write into `array` would have to cast."""
     return TypeError(
         f"{name}_: the result is {found}, which does not fit the tensor's {array.dtype}: a write in place "
         f"can't change the dtype. Convert the tensor first (x.float()), or write x = x.{name}(...)"

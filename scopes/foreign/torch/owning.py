@@ -1,4 +1,4 @@
-"""Noticing new tensors of PyTorch: a mode that hears of each call, and wrappers for what it does not hear."""
+"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what it does not see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _take = _adopter.take
 
 
 class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
-    """Hears of each call of PyTorch's Python functions and methods."""
+    """Sees each call of PyTorch's Python functions and methods."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
 
 
 class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
-    """Hears of each operator that C++ code runs, whoever calls it."""
+    """Sees each operator that C++ code runs, whoever calls it."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
