@@ -323,12 +323,12 @@ class Optimizer:
             loaded: dict[str, Any] = {}
             for key, value in values.items():
                 name = f"{key!r} of parameter {number}"
-                if isinstance(value, (TensorCore, np.ndarray)) and value.shape not in ((), x.shape):
+                if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
                     raise ValueError(
                         f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
                         "Nothing was loaded"
                     )
-                loaded[key] = map_nested(value, _loaded, f"{name}: its values")
+                loaded[key] = map_nested(value, _copied, f"{name}: its values")
             yield number, loaded
 
     def _raise_if_disposed(self) -> None:
@@ -405,7 +405,7 @@ def _snapshot(value: Any) -> Any:
     return wrap_snapshot(value) if isinstance(value, TensorCore) else value
 
 
-def _loaded(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """Return a copy that no scope owns, of a tensor or an array."""
     if isinstance(value, TensorCore):
         value = snapshot(value)
