@@ -78,7 +78,7 @@ class ConcatDataset(Dataset[T_co]):
 def random_split(
     dataset: Numbered[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
-    """Return parts of `dataset` of these lengths, or of these shares of it (which sum to 1), chosen at random.
+    """Return parts of `dataset` of these lengths, or of these shares of it, which sum to 1; chosen at random.
 
     Raises
     ------
