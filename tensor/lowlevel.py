@@ -11,6 +11,7 @@ from tensor._errors import InvalidArgumentError, shown
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
+from tensor.autograd.nesting import map_nested
 from tensor.core.dims import sizes_of
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
@@ -61,6 +62,7 @@ __all__ = [
     "is_recomputing",
     "is_recording",
     "legacy_tensor",
+    "map_nested",
     "numbers_of",
     "overwrite",
     "owner_of",

@@ -67,6 +67,8 @@ def package_of(module: str) -> str:
 
 # Who works with another library's objects, and is imported where that is installed.
 HOSTED = {
+    "scopes.cupy": "cupy",
+    "scopes.foreign.cupy": "cupy",
     "scopes.jax": "jax",
     "scopes.foreign.jax": "jax",
     "scopes.torch": "torch",

@@ -33,11 +33,11 @@ OWN = set(ALLOWED)
 # for types too. A package's face imports from all of them.
 ORDER = {
     "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
-    "lowlevel torch jax",
+    "lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
     "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
     "serialization autograd nn optim utils distributions",
-    "nn": "init module functional layers optim data utils",
+    "nn": "init module functional utils layers optim data",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.
 ASSEMBLED = "tensor._tensor"

@@ -9,6 +9,7 @@ import numpy as np
 from tensor.lowlevel import InvalidArgumentError, TensorCore, is_recording, shown
 
 if TYPE_CHECKING:
+    from tensor import Tensor
     from tensor.lowlevel import Array
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -39,10 +40,12 @@ def is_wanted(x: object) -> bool:
     return getattr(x, "_node", None) is not None and is_recording()
 
 
-def check_reduction(name: str, reduction: str) -> None:
-    """Raise ValueError unless `reduction` is one that losses have."""
-    if reduction not in REDUCTIONS:
-        raise InvalidArgumentError(f"{name}: reduction is one of {REDUCTIONS}, not {shown(reduction)}")
+def check_reduction(name: str, reduction: str, *more: str) -> None:
+    """Raise ValueError unless `reduction` is one that losses have, or one of `more`."""
+    if reduction not in (*REDUCTIONS, *more):
+        raise InvalidArgumentError(
+            f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
+        )
 
 
 def check_probability(name: str, p: float) -> None:
@@ -70,6 +73,20 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
     if values.size == 0:
         return np.asarray(np.nan, values.dtype), 0.0
     return np.asarray(values.mean(dtype=values.dtype)), 1.0 / values.size
+
+
+def floating_target(input: Tensor, target: Tensor) -> Tensor:
+    """Return a target of integers or booleans in the dtype of `input`, which it would widen."""
+    return target if target.dtype.kind == "f" else target.to(input.dtype)
+
+
+def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
+    """Return the sum or the mean of `losses`, or themselves; NaN is the mean of none."""
+    if reduction == "none":
+        return losses
+    if reduction == "sum" or losses.numel():
+        return losses.sum() if reduction == "sum" else losses.mean()
+    return losses.sum() / 0
 
 
 def scalar(x: Any, like: Array) -> Any:
