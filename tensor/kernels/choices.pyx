@@ -4,7 +4,7 @@ cimport numpy as cnp
 
 from tensor.kernels.elementwise cimport CHEAP, BinaryLoops, Loop, binary_kernel
 from tensor.kernels.simd cimport simd_level
-from tensor.kernels.threads cimport parallel_for
+from tensor.kernels.threads cimport even_grain, parallel_for
 
 import numpy as np
 
@@ -47,6 +47,7 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     cdef Choice choice
     cdef cnp.ndarray out
     cdef cnp.ndarray x
+    cdef Py_ssize_t grain
     cdef int place = _place(cnp.PyArray_ITEMSIZE(a))
     if cnp.PyArray_TYPE(condition) != cnp.NPY_BOOL or not cnp.PyArray_IS_C_CONTIGUOUS(condition):
         return None
@@ -65,7 +66,6 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     choice.step_of_a = 1 if cnp.PyArray_NDIM(a) != 0 else 0
     choice.step_of_b = 1 if cnp.PyArray_NDIM(b) != 0 else 0
     with nogil:  # the arrays above keep the memory that is touched
-        parallel_for(
-            cnp.PyArray_SIZE(out), CHEAP // cnp.PyArray_ITEMSIZE(out), _loops.choose[place], &choice
-        )
+        grain = even_grain(cnp.PyArray_SIZE(out), CHEAP // cnp.PyArray_ITEMSIZE(out))
+        parallel_for(cnp.PyArray_SIZE(out), grain, _loops.choose[place], &choice)
     return out

@@ -7,7 +7,7 @@ answers None, and the caller asks NumPy, for all else.
 cimport cython
 cimport numpy as cnp
 
-from tensor.kernels.threads cimport parallel_for
+from tensor.kernels.threads cimport even_grain, parallel_for
 from tensor.memory.allocator cimport enter_pool, is_worth_pooling, leave_pool
 
 cnp.import_array()
@@ -81,7 +81,7 @@ cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t gr
         loop(operands, 0, size)
         return
     with nogil:  # the caller holds the arrays, whose memory is all that is touched
-        parallel_for(size, grain, loop, operands)
+        parallel_for(size, even_grain(size, grain), loop, operands)
 
 
 cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:

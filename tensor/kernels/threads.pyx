@@ -1,5 +1,6 @@
 """The pool of threads that all kernels share, and its settings."""
 
+cimport cython
 from libc.stdint cimport int64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
@@ -24,6 +25,19 @@ cdef void parallel_for(
     void* context,
 ) noexcept nogil:
     run_on_pool(size, grain, body, context)
+
+
+@cython.cdivision(True)
+cdef Py_ssize_t even_grain(Py_ssize_t size, Py_ssize_t grain) noexcept nogil:
+    cdef Py_ssize_t pieces = (size + grain - 1) // grain
+    cdef Py_ssize_t threads = min(<Py_ssize_t> thread_count.load(), pieces)
+    cdef Py_ssize_t even
+    if threads < 2:
+        return grain
+    pieces = (pieces + threads - 1) // threads * threads
+    even = (size + pieces - 1) // pieces
+    # Large ones begin where a cache line does, if the array does.
+    return even if even < 1024 else (even + 63) // 64 * 64
 
 
 def set_num_threads(n):

@@ -106,6 +106,36 @@ def test_eight_threads_of_the_user_ask_at_once() -> None:
     assert right == [True] * 40
 
 
+def test_threads_of_the_user_share_the_workers_and_add_none() -> None:
+    tensor.set_num_threads(5)
+    record_pieces(60, 1)
+    tensor.set_num_threads(3)
+    own: set[int] = set()
+    seen: set[int] = set()
+
+    def work() -> None:
+        own.update(thread for _, _, thread in record_pieces(1, 1))
+        for _ in range(20):
+            seen.update(thread for _, _, thread in record_pieces(30, 1, microseconds=100))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen - own) <= 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [32_768, 32_769, 65_535, 100_000, 98_305, 262_144])
+def test_each_element_is_computed_whatever_the_size_and_the_number_of_threads(size: int, count: int) -> None:
+    tensor.set_num_threads(count)
+    x = np.arange(size, dtype=np.float32)
+    np.testing.assert_array_equal((tensor.from_numpy(x) + 1.0).numpy(), x + 1)
+    chosen = tensor.where(tensor.from_numpy(x % 3 > 0), tensor.from_numpy(x), 0.0)
+    np.testing.assert_array_equal(chosen.numpy(), np.where(x % 3 > 0, x, 0))
+
+
 def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
