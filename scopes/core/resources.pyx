@@ -159,7 +159,7 @@ cdef object noted(errors, error):
             return errors
         return [errors, error]
     except MemoryError:
-        return errors  # the first ones stand for all: whoever is disposing has to go on
+        return errors  # no memory to keep one more; the disposal goes on with those noted before
 
 
 cdef int raise_all(errors, when) except -1:

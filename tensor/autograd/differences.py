@@ -208,6 +208,7 @@ class Comparison:
 
 
 def is_tensor(x: object) -> TypeGuard[Tensor]:
+    """Tell whether `x` is a tensor: every core is a Tensor."""
     return isinstance(x, TensorCore)
 
 
@@ -217,6 +218,7 @@ def _write(x: Tensor, place: tuple[int, ...], value: Any) -> None:
 
 
 def as_tuple(inputs: object) -> tuple[Any, ...]:
+    """Return the inputs of a function, which may be given alone, as a tuple."""
     return tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
 
 

@@ -84,7 +84,7 @@ class Call:
         return node
 
     def require_writable(self, x: TensorCore, others: Sequence[Any]) -> None:
-        """Raise when a history for `x`, written in place, would leave another untrue."""
+        """Raise if recording this write to `x` in place would make the history of another tensor wrong."""
         array = x._array
         if self.is_recorded and array is not None and is_inexact(array.dtype):
             require_writable_history(f"{self.name}: mark_dirty", x, others)
@@ -92,7 +92,7 @@ class Call:
 
 def holds(tensors: Sequence[object], x: object) -> bool:
     """Tell whether `x` itself is one of `tensors`."""
-    # No generator: an interrupt would strike it as it is closed, where nobody hears of it.
+    # No generator: an interrupt while it is being closed would be lost.
     for one in tensors:  # noqa: SIM110
         if one is x:
             return True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import operand, overwrite, write_plainly
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
+    """Return the error for a result of dtype `found`, which a write into `array` would have to cast."""
     return TypeError(
         f"{name}_: the result is {found}, which does not fit the tensor's {array.dtype}: a write in place "
         f"can't change the dtype. Convert the tensor first (x.float()), or write x = x.{name}(...)"
@@ -30,7 +32,7 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
     if array is None or values is None:
         x._raise_disposed()
     if values.shape != array.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}_: the result has shape {values.shape}, and a write in place can't grow the tensor's "
             f"{array.shape}. Write x = x.{name}(...) instead"
         )
@@ -61,7 +63,7 @@ class Writing(TensorCore):
         given = operand(value)
         if isinstance(given, np.ndarray):
             if given.size != 1:
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"fill_ takes one value, not shape {given.shape}: use copy_ for a whole tensor"
                 )
             return self.copy_(as_tensor(value).reshape(()))
@@ -134,4 +136,6 @@ def _require_copy(array: Array, given: Array) -> None:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"copy_: shape {given.shape} does not broadcast to the tensor's {array.shape}")
+        raise InvalidArgumentError(
+            f"copy_: shape {given.shape} does not broadcast to the tensor's {array.shape}"
+        )

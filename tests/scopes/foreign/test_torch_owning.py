@@ -332,6 +332,18 @@ def test_autocast_runs_as_without_scopes(exact: bool) -> None:
     assert run(owned=True) == run(owned=False)
 
 
+def test_a_weight_that_the_cache_of_autocast_made_may_be_taken_from_its_scope() -> None:
+    model = torch.nn.Linear(4, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with scopes.torch.owning(exact=True), new_dispose_scope() as scope:
+            model(torch.ones(2, 4))
+            kept = scope.detach([x for x in scope.disposables_view if x.dtype is torch.bfloat16])
+        # PyTorch alone held them before.
+        torch.clear_autocast_cache()
+    assert len(kept) >= 2
+    assert all(x.isfinite().all() for x in kept)
+
+
 class Numbers(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
     def __len__(self) -> int:
         return 12
@@ -474,6 +486,37 @@ def test_a_held_exception_holds_no_memory() -> None:
             kept = error
     assert memory[0]()
     assert kept is not None
+
+
+def test_a_stored_error_of_pytorchs_holds_no_operand() -> None:
+    memory: list[Callable[[], bool]] = []
+
+    def ones(*shape: int) -> Any:
+        x = torch.ones(shape)
+        memory.append(torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage()).expired)
+        return x
+
+    with scopes.torch.owning():
+        with pytest.raises(RuntimeError) as plain:
+            ones(100, 100) @ ones(3, 7)
+        with pytest.raises(RuntimeError) as named:
+            torch.add(ones(100, 100), other=ones(3, 7))
+    assert [is_back() for is_back in memory] == [True] * 4
+    assert plain.value.__traceback__ is not None
+    assert named.value.__traceback__ is not None
+
+
+def test_an_error_of_ours_holds_no_local() -> None:
+    with pytest.raises(AttributeError) as caught:
+        scopes.torch.memory_by_device("no scope")  # type: ignore[arg-type]
+    traceback = caught.value.__traceback__
+    inside = []
+    while traceback is not None:
+        if traceback.tb_frame.f_globals["__name__"].startswith("scopes."):
+            inside.append(traceback.tb_frame.f_locals)
+        traceback = traceback.tb_next
+    assert inside
+    assert not any(inside)
 
 
 def test_a_cycle_gives_its_memory_back_without_the_collector() -> None:
