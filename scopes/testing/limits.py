@@ -39,7 +39,8 @@ class Limits:
     live_count
         How many tensors may be alive at once; None for any number.
     nbytes
-        How much more memory may be live than at the start, in bytes; None for any size.
+        How much more memory may be live than at the start, in bytes; None for any size. Of other libraries'
+        memory up to a sixteenth more may pass.
     """
 
     def __init__(self, live_count: int | None, nbytes: int | None) -> None:
@@ -83,7 +84,7 @@ class Limits:
 
     def created(self, record: Record) -> None:
         """Hear of a new disposable."""
-        if self._is_paused or not isinstance(record(), Disposable):
+        if self._is_paused or not (record.foreign is not None or isinstance(record(), Disposable)):
             return
         self._alive[record.serial] = record
         count = len(self._alive)
@@ -128,7 +129,9 @@ class Limits:
                 f"limit_live_tensors allows.\n{self._too_many}"
             )
         if self.nbytes is not None and self._meter is not None:
-            peak = self._meter.peak_bytes
+            # The meter knows no memory of other libraries: of that, what a look found.
+            found = 0 if self._too_large is None else self._too_large.alive.nbytes
+            peak = max(self._meter.peak_bytes, found)
             if peak > self.nbytes:
                 where = self._too_large or (
                     "At no moment did tensors and their graphs hold that much: the rest was the memory of "
