@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nn.optim.options import Bound, require_within
 from nn.optim.pieces import in_real_pieces
 from nn.optim.state import keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
@@ -60,6 +61,8 @@ class Optimizer:
         What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
     """
 
+    # What options must be, by their names.
+    _bounds: Mapping[str, Bound] = {}
     # Under which name the state of each parameter counts its steps.
     _counter: str | None = None
     # The compiled rule that does what `_formula` does, one of those that `Step` names.
@@ -70,6 +73,8 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] == "nn":  # what these make, no scope owns from the start
+            return
         for name in ("__init__", "step"):
             if name in vars(cls):
                 setattr(cls, name, keeping_state(vars(cls)[name]))
@@ -199,7 +204,7 @@ class Optimizer:
                 self.state,
                 self._tensors(group),
                 self._counter,
-                self._new_state,
+                partial(self._new_state, group),
                 partial(self._numbers, group),
             )
         step.run(self._update_plainly)
@@ -231,6 +236,7 @@ class Optimizer:
 
     def _check_options(self, group: Group) -> None:
         """Raise a ``ValueError`` when an option is out of its range."""
+        require_within(type(self).__name__, group, self._bounds)
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters as numbers in the order in which they were given.
@@ -323,13 +329,17 @@ class Optimizer:
             loaded: dict[str, Any] = {}
             for key, value in values.items():
                 name = f"{key!r} of parameter {number}"
-                if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
-                    raise ValueError(
-                        f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
-                        "Nothing was loaded"
-                    )
+                self._raise_unless_fits(name, value, x)
                 loaded[key] = map_nested(value, _copied, f"{name}: its values")
             yield number, loaded
+
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:
+        """Raise a ``ValueError`` unless `value` may be in the state of the parameter `x`."""
+        if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
+            raise ValueError(
+                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
+                "Nothing was loaded"
+            )
 
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
@@ -338,14 +348,22 @@ class Optimizer:
                 "step, or make a new one over model.parameters()"
             )
 
-    def _new_state(self, x: Tensor) -> Tensor:
-        """Return zeros of the shape of `x` that no scope owns."""
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses ask it
+        """Return the tensor `name` of the state of `x` before its first step: zeros of its shape."""
+        return self._filled_like(x, 0.0)
+
+    def _filled_like(self, x: Tensor, value: complex) -> Tensor:
+        """Return a tensor in the shape of `x` that no scope owns, filled with `value`."""
         array = x._array
         if array is None:
             x._raise_disposed()
-        zeros = empty(array.shape, array.dtype, array)
-        zeros.fill(0)
-        made = wrap_unowned(zeros)
+        filled = empty(array.shape, array.dtype, array)
+        filled.fill(value)
+        return self._unowned(filled)
+
+    def _unowned(self, array: Array) -> Tensor:
+        """Return the tensor over `array`, a part of the state, which no scope owns."""
+        made = wrap_unowned(array)
         note_made_for(self, made)
         return made
 
@@ -377,12 +395,10 @@ class Optimizer:
     @property
     def nbytes(self) -> int:
         """The memory of the state, in bytes."""
-        return sum(
-            value._array.nbytes
-            for held in self.state.values()
-            for value in held.values()
-            if isinstance(value, TensorCore) and value._array is not None
-        )
+        held: list[object] = []
+        for values in self.state.values():
+            map_nested(values, held.append, "the state's values")
+        return sum(x._array.nbytes for x in held if isinstance(x, TensorCore) and x._array is not None)
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -67,6 +68,13 @@ def rmsprop(p, g, s, *, lr, alpha=0.99, eps=1e-8, momentum=0.0, centered=False, 
     return p - lr * s["m"]
 
 
+def lion(p, g, s, *, lr, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+    g = -g if maximize else g
+    m = s.get("m", np.zeros_like(p))
+    s["m"] = betas[1] * m + (1 - betas[1]) * g
+    return p - lr * (np.sign(betas[0] * m + (1 - betas[0]) * g) + weight_decay * p)
+
+
 CASES = [
     (optim.SGD, sgd, {"lr": 0.1}),
     (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9}),
@@ -79,7 +87,15 @@ CASES = [
     (optim.AdamW, adamw, {"lr": 0.01, "weight_decay": 0.5, "amsgrad": True}),
     (optim.RMSprop, rmsprop, {"lr": 0.01}),
     (optim.RMSprop, rmsprop, {"lr": 0.01, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+    (optim.Lion, lion, {"lr": 0.01}),
+    (optim.Lion, lion, {"lr": 0.01, "betas": (0.5, 0.6), "weight_decay": 0.1, "maximize": True}),
 ]
+
+# All that make a step of the gradients they find. Those that are not above: see `test_optim_against_torch`.
+KINDS = [
+    optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Lion,
+    optim.Adadelta, optim.Adagrad, optim.Adamax, optim.NAdam, optim.RAdam,
+]  # fmt: skip
 
 
 # The last is more than the steps work on at a time.
@@ -144,7 +160,10 @@ def give_gradients(parameters, seed):
         x.grad = None if random.random() < 0.1 else g.mT.contiguous().mT if g.ndim == 2 else g
 
 
-@pytest.mark.parametrize(("kind", "options"), [(kind, options) for kind, _, options in CASES])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [*[(kind, options) for kind, _, options in CASES], *[(kind, {}) for kind in KINDS[5:]]],
+)
 def test_many_parameters_step_together_as_each_does_alone(kind, options):
     together, alone = many(), many()
     one, several = kind(together, **options), [kind([x], **options) for x in alone]
@@ -273,6 +292,58 @@ def test_the_state_belongs_to_no_scope_and_goes_with_the_optimizer(window):
     optimizer.dispose()
     assert window().live_count == live
     assert not a.is_invalid
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_leaves_nothing_but_the_state(kind, window):
+    parameters = [nn.Parameter(tensor.ones(shape)) for shape in ((3,), (200, 201))]
+    for x in parameters:
+        x.grad = tensor.ones(x.shape)
+    live = window().live_count
+    optimizer = kind(parameters)
+    for _ in range(3):
+        with new_dispose_scope() as scope:
+            optimizer.step()
+            assert len(scope) == 0
+        state = [
+            value
+            for x in parameters
+            for value in optimizer.state[x].values()
+            if isinstance(value, tensor.Tensor)
+        ]
+        assert window().live_count == live + len(state)
+    del state
+    optimizer.dispose()
+    assert window().live_count == live
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_temporaries_of_a_plain_step_are_no_larger_than_a_piece(kind):
+    class Plain(kind):
+        _rule = None
+
+    x = nn.Parameter(tensor.ones((1_000_000,)))
+    x.grad = tensor.ones((1_000_000,))
+    optimizer = Plain([x])
+    optimizer.step()
+    tracemalloc.start()
+    try:
+        optimizer.step()
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes // 2
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_that_can_not_be_made_changes_no_parameter_and_no_state(kind):
+    a, b = one(grad=1.0), one(grad=1.0)
+    optimizer = kind([a, b])
+    optimizer.step()
+    before = a.item(), str(optimizer.state[a])
+    b.dispose()
+    with pytest.raises(TensorDisposedError):
+        optimizer.step()
+    assert (a.item(), str(optimizer.state[a])) == before
 
 
 def test_the_state_goes_with_the_last_reference(window):
@@ -511,6 +582,20 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: betas.*below 1"),
         (lambda: optim.AdamW([one()], eps=-1), ValueError, "AdamW: eps"),
         (lambda: optim.RMSprop([one()], alpha=-1), ValueError, "alpha"),
+        (lambda: optim.Adadelta([one()], rho=1.5), ValueError, "Adadelta: rho.*at most 1.0"),
+        (lambda: optim.Adagrad([one()], lr_decay=-1), ValueError, "Adagrad: lr_decay"),
+        (
+            lambda: optim.Adagrad([one()], initial_accumulator_value=-1),
+            ValueError,
+            "initial_accumulator_value",
+        ),
+        (lambda: optim.Adamax([one()], betas=(0.9, 1.0)), ValueError, "Adamax: betas.*below 1"),
+        (lambda: optim.NAdam([one()], momentum_decay=-1), ValueError, "NAdam: momentum_decay"),
+        (lambda: optim.RAdam([one()], weight_decay=-1), ValueError, "RAdam: weight_decay"),
+        (lambda: optim.Lion([one()], lr="fast"), ValueError, "Lion: lr.*'fast'"),
+        (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
+        (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),
+        (lambda: optim.LBFGS([{"params": [one()]}, {"params": [one()]}]), ValueError, "one group"),
     ],
 )
 def test_wrong_use_names_the_culprit(call, error, named):
@@ -519,4 +604,4 @@ def test_wrong_use_names_the_culprit(call, error, named):
 
 
 def test_repr_shows_the_options():
-    assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0.0\n")
+    assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0\n")
