@@ -18,6 +18,7 @@ import scopes
 import tensor
 from scopes import DisposeScope, ScopeDisposedError, TensorDisposedError, new_dispose_scope
 from tensor import Tensor, memory
+from tensor.lowlevel import writing
 from tensor.ops.dispatch import view as view_by
 from tensor.tape.rules import RULES
 from tests.threads import run_at_once
@@ -238,3 +239,31 @@ def test_a_view_taken_while_a_write_moves_its_tensor_is_on_the_new_memory_and_a_
     assert x.tolist() == [[1] * 3] + [[2] * 3] * 3
     x[3] = 5
     assert view.tolist() == [[2] * 3, [2] * 3, [5] * 3]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_tensor_whose_scope_ends_in_the_middle_of_a_write_stays_ended_and_leaves_no_byte(size: int) -> None:
+    before = memory.statistics()
+    with new_dispose_scope() as scope:
+        x = tensor.zeros((size,))
+        clone = x.clone()
+        scope.detach(clone)
+        with writing(x) as array:
+            scope.dispose_everything()  # as another thread may
+            array[...] = 1
+        del array
+        assert x.is_invalid
+        assert clone.tolist() == [0] * size
+    clone.dispose()
+    assert (memory.statistics() - before).bytes_live == 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_clone_taken_in_the_middle_of_a_write_never_changes(size: int) -> None:
+    x = tensor.zeros((size,))
+    with writing(x) as array:
+        array[0] = 1
+        clone = x.clone()  # as another thread may
+        array[...] = 2
+    assert clone.tolist() == [1] + [0] * (size - 1)
+    assert x.tolist() == [2] * size
