@@ -22,6 +22,7 @@ INNER = {
 # Modules inside of folders that users import.
 IN_FOLDERS = {
     "nn.optim.lr_scheduler",
+    "nn.utils.rnn",
     "scopes.testing.plugin",
     "tensor.torch.accelerator",
     "tensor.torch.autograd",
@@ -36,6 +37,7 @@ IN_FOLDERS = {
     "tensor.torch.nn.init",
     "tensor.torch.nn.parameter",
     "tensor.torch.nn.utils",
+    "tensor.torch.nn.utils.rnn",
     "tensor.torch.optim",
     "tensor.torch.optim.lr_scheduler",
     "tensor.torch.utils",

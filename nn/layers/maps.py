@@ -13,7 +13,7 @@ from nn.functional.maps import row_of
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, require_cpu, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
@@ -59,9 +59,15 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DtypeLike | None = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         require_size("Linear", "in_features", in_features)
         require_size("Linear", "out_features", out_features)
         self.in_features = in_features
@@ -120,9 +126,11 @@ class Embedding(Module):
         embedding_dim: int,
         padding_idx: int | None = None,
         *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         require_size("Embedding", "num_embeddings", num_embeddings)
         require_size("Embedding", "embedding_dim", embedding_dim)
         self.num_embeddings = num_embeddings

@@ -10,7 +10,7 @@ from nn import init
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, is_recomputing, writing
+from tensor.lowlevel import InvalidArgumentError, is_recomputing, require_cpu, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,10 +58,11 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         self.normalized_shape = _as_sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
