@@ -17,6 +17,7 @@ cdef void parallel_for(
     void* context,
 ) noexcept nogil
 
-# Return `grain`, or less: so much that each thread has as many pieces as the others. With pieces of 32,768, 100,000
-# elements would be 65,536 for one of two threads. For results that do not depend on where pieces begin.
+# Return `grain`, or less: so much that each thread has as many pieces as the others. With pieces of 32,768,
+# one of two threads would have 65,536 of 100,000 elements. For results that do not depend on where pieces
+# begin.
 cdef Py_ssize_t even_grain(Py_ssize_t size, Py_ssize_t grain) noexcept nogil

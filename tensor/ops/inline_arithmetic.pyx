@@ -3,8 +3,8 @@
 For a few bytes a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
 finds a loop by the dtypes, looks for overlaps, makes an array. Here are sums, differences, products and
 quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's,
-without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one operand
-that have a compiled kernel run its loop. All else is NumPy's.
+without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one
+operand that have a compiled kernel run its loop. All else is NumPy's.
 """
 
 cimport cython
