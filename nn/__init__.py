@@ -14,6 +14,14 @@ from nn.layers.activations import (
     Tanh,
 )
 from nn.layers.containers import ModuleDict, ModuleList, Sequential
+from nn.layers.convolutions import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from nn.layers.densities import CTCLoss, GaussianNLLLoss, KLDivLoss, PoissonNLLLoss
 from nn.layers.distances import CosineSimilarity, PairwiseDistance
 from nn.layers.losses import (
@@ -57,6 +65,12 @@ __all__ = [
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "CTCLoss",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",

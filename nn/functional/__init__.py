@@ -12,6 +12,14 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.convolutions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from nn.functional.ctc import ctc_loss
 from nn.functional.densities import gaussian_nll_loss, kl_div, poisson_nll_loss
 from nn.functional.distances import cosine_similarity, pairwise_distance
@@ -43,6 +51,12 @@ __all__ = [
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",

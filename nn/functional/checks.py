@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.lowlevel import TensorCore, is_recording, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, is_recording, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -43,19 +43,21 @@ def is_wanted(x: object) -> bool:
 def check_reduction(name: str, reduction: str, *more: str) -> None:
     """Raise ValueError unless `reduction` is one that losses have, or one of `more`."""
     if reduction not in (*REDUCTIONS, *more):
-        raise ValueError(f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}")
+        raise InvalidArgumentError(
+            f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
+        )
 
 
 def check_probability(name: str, p: float) -> None:
     """Raise ValueError unless `p` is from 0 to 1."""
     if not 0 <= p <= 1:
-        raise ValueError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
+        raise InvalidArgumentError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
     """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have one shape."""
     if a.shape != b.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what "
             "does not belong together. Bring them to one shape, for example with "
             f"{what}.reshape(input.shape)"

@@ -12,14 +12,13 @@ from nn.module.gradients import gradient_of
 from nn.optim.line_search import Point, strong_wolfe
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
-from tensor import enable_grad
+from tensor import Tensor, enable_grad
 from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import shown, snapshot, writing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tensor import Tensor
     from tensor.lowlevel import Array
 
 
@@ -112,13 +111,14 @@ class LBFGS(Optimizer):
                 f"LBFGS: line_search_fn is None or 'strong_wolfe', not {shown(group['line_search_fn'])}"
             )
 
-    def _raise_unless_fits(self, name: str, array: Array, x: Tensor) -> None:  # noqa: ARG002
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:  # noqa: ARG002
         size = _Parameters(self.param_groups[0]["params"]).size
-        if array.shape not in ((), (size,)):
-            raise ValueError(
-                f"{name} has shape {array.shape} in the state, and the parameters have {size} elements. "
-                "Nothing was loaded"
-            )
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), (size,)):
+                raise ValueError(
+                    f"{name} has shape {each.shape} in the state, and the parameters have {size} elements. "
+                    "Nothing was loaded"
+                )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Minimize the loss that `closure` evaluates, in up to ``max_iter`` iterations.

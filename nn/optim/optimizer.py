@@ -10,11 +10,21 @@ import numpy as np
 
 from nn.optim.options import Bound, require_within
 from nn.optim.pieces import in_real_pieces
-from scopes import current_dispose_scope
+from nn.optim.state import keep_state, keeping_state
+from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, Step, TensorCore, clear_gradients, snapshot, wrap_snapshot, wrap_unowned
+from tensor.lowlevel import (
+    Leaf,
+    Step,
+    TensorCore,
+    clear_gradients,
+    map_nested,
+    snapshot,
+    wrap_snapshot,
+    wrap_unowned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,8 +38,13 @@ Group = dict[str, Any]
 class Optimizer:
     """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
 
+    Or define ``step`` itself, as for PyTorch, and keep what it remembers of ``parameter`` in
+    ``self.state[parameter]``.
+
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
-    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
+    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer. What a
+    ``step`` or an ``__init__`` of your own puts there leaves the scope of the call when it returns; a scope
+    that it opens itself has ended by then: move such state out of it.
 
     Parameters
     ----------
@@ -55,6 +70,19 @@ class Optimizer:
 
     param_groups: list[Group]
     state: defaultdict[Tensor, dict[str, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] == "nn":  # what these make, no scope owns from the start
+            return
+        for name in ("__init__", "step"):
+            if name in vars(cls):
+                setattr(cls, name, keeping_state(vars(cls)[name]))
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        # A copy, or what comes out of a pickle: its tensors are made in the scope of that moment.
+        vars(self).update(attributes)
+        keep_state(self)
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
@@ -232,7 +260,10 @@ class Optimizer:
             options = {key: value for key, value in group.items() if key != "params"}
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
-            numbers[id(x)]: {key: _each_tensor(wrap_snapshot, value) for key, value in held.items()}
+            numbers[id(x)]: {
+                key: map_nested(value, _snapshot, f"{key!r} of the state: its values")
+                for key, value in held.items()
+            }
             for x, held in self.state.items()
             if id(x) in numbers
         }
@@ -282,7 +313,7 @@ class Optimizer:
         before = self.state
         # In one call, so that an interrupt finds all of it old or all of it new.
         vars(self).update(state=state, param_groups=groups)
-        _dispose_tensors(before)
+        dispose(*before.values())
 
     def _loaded(
         self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
@@ -295,28 +326,18 @@ class Optimizer:
                     f"the state names parameter {number!r}, and there is none. Nothing was loaded"
                 )
             x._raise_if_disposed()
-            yield (
-                number,
-                {
-                    key: _each_tensor(
-                        partial(self._loaded_tensor, f"{key!r} of parameter {number}", x), value
-                    )
-                    for key, value in values.items()
-                },
-            )
+            loaded: dict[str, Any] = {}
+            for key, value in values.items():
+                name = f"{key!r} of parameter {number}"
+                self._raise_unless_fits(name, value, x)
+                loaded[key] = map_nested(value, _loaded, f"{name}: its values")
+            yield number, loaded
 
-    def _loaded_tensor(self, name: str, x: Tensor, value: Tensor | Array) -> Tensor:
-        if isinstance(value, TensorCore) and value.is_invalid:
-            value._raise_disposed()
-        array = snapshot(value) if isinstance(value, TensorCore) else value
-        self._raise_unless_fits(name, array, x)
-        return wrap_unowned(run_kernel(np.array, array, order="C"))
-
-    def _raise_unless_fits(self, name: str, array: Array, x: Tensor) -> None:
-        """Raise a ``ValueError`` unless `array` may be in the state of the parameter `x`."""
-        if array.shape not in ((), x.shape):
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:
+        """Raise a ``ValueError`` unless `value` may be in the state of the parameter `x`."""
+        if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
             raise ValueError(
-                f"{name} has shape {array.shape} in the state, and the parameter {x.shape}. "
+                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
                 "Nothing was loaded"
             )
 
@@ -348,7 +369,7 @@ class Optimizer:
 
     def _drop_state(self) -> None:
         state, self.state = self.state, defaultdict(dict)
-        _dispose_tensors(state)
+        dispose(*state.values())
 
     def dispose(self) -> None:
         """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
@@ -374,13 +395,10 @@ class Optimizer:
     @property
     def nbytes(self) -> int:
         """The memory of the state, in bytes."""
-        return sum(
-            x._array.nbytes
-            for held in self.state.values()
-            for value in held.values()
-            for x in _tensors_in(value)
-            if x._array is not None
-        )
+        held: list[object] = []
+        for values in self.state.values():
+            map_nested(values, held.append, "the state's values")
+        return sum(x._array.nbytes for x in held if isinstance(x, TensorCore) and x._array is not None)
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -399,20 +417,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _dispose_tensors(state: dict[Tensor, dict[str, Any]]) -> None:
-    for held in state.values():
-        for value in held.values():
-            for x in _tensors_in(value):
-                x.dispose()
+def _snapshot(value: Any) -> Any:
+    return wrap_snapshot(value) if isinstance(value, TensorCore) else value
 
 
-def _tensors_in(value: object) -> list[TensorCore]:
-    """Return the tensors of one entry of a state: a tensor, a list that may hold some, or anything else."""
-    return [x for x in (value if isinstance(value, list) else [value]) if isinstance(x, TensorCore)]
-
-
-def _each_tensor(function: Callable[[Any], Any], value: Any) -> Any:
-    """Return one entry of a state with what `function` makes of its tensors."""
-    if isinstance(value, list):
-        return [_each_tensor(function, x) for x in value]
-    return function(value) if isinstance(value, (TensorCore, np.ndarray)) else value
+def _loaded(value: Any) -> Any:
+    """Return a copy that no scope owns, of a tensor or an array."""
+    if isinstance(value, TensorCore):
+        value = snapshot(value)
+    return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value

@@ -354,6 +354,110 @@ def test_the_state_goes_with_the_last_reference(window):
     assert window().live_count == live
 
 
+class Remembering(optim.Optimizer):
+    """Keeps the last gradients: as PyTorch's users write optimizers."""
+
+    def __init__(self, params, lr=0.5):
+        super().__init__(params, {"lr": lr})
+        for group in self.param_groups:
+            for x in group["params"]:
+                self.state[x]["sum"] = tensor.zeros_like(x)
+
+    @tensor.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for x in group["params"]:
+                state = self.state[x]
+                state["sum"] += x.grad
+                state.setdefault("last", []).append(x.grad * 1.0)
+                state["direction"] = {"of": state["last"][-1] + 0.0}
+                del state["last"][:-2]
+                if not x.grad.isfinite().all():
+                    raise ValueError("no number")
+                x.sub_(state["sum"] * group["lr"])
+
+
+def remembering():
+    x = nn.Parameter(tensor.tensor([1.0, 2.0]))
+    x.grad = tensor.tensor([1.0, 4.0])
+    with new_dispose_scope("made"):
+        optimizer = Remembering([x])
+    return x, optimizer
+
+
+def test_state_that_a_users_own_step_makes_in_a_scope_belongs_to_the_optimizer():
+    x, optimizer = remembering()
+    for _ in range(3):
+        with new_dispose_scope("step") as scope:
+            optimizer.step()
+        state = optimizer.state[x]
+        mine = [state["sum"], *state["last"], state["direction"]["of"]]
+        assert not any(made.is_invalid or made.owning_dispose_scope for made in mine)
+        assert scope.is_disposed
+    assert state["sum"].tolist() == [3.0, 12.0]
+    assert [last.tolist() for last in state["last"]] == [[1.0, 4.0]] * 2
+    assert x.tolist() == [1.0 - 3.0, 2.0 - 12.0]
+
+
+def test_the_other_tensors_of_a_users_own_step_are_the_scopes(window):
+    _, optimizer = remembering()
+    with new_dispose_scope() as scope:
+        optimizer.step()
+        held = tensor.ones((2,))
+        assert scope.disposables_view == (held,)
+    del held
+    # Parameter, gradient, sum, one of the last, direction.
+    assert window().live_count == 5
+
+
+def test_state_that_a_users_own_step_made_before_it_failed_belongs_to_the_optimizer():
+    x, optimizer = remembering()
+    x.grad.fill_(float("nan"))
+    with new_dispose_scope(), pytest.raises(ValueError, match="no number"):
+        optimizer.step()
+    assert [last.isnan().all().item() for last in optimizer.state[x]["last"]] == [True]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_the_state_of_a_copy_is_the_copys(copied, window):
+    x = nn.Parameter(tensor.tensor([1.0, 2.0]))
+    x.grad = tensor.tensor([1.0, 4.0])
+    optimizer = optim.Adam([x])
+    optimizer.step()
+    with new_dispose_scope():
+        other = copied(optimizer)
+    (state,) = other.state.values()
+    assert state["exp_avg"].tolist() == pytest.approx([0.1, 0.4])
+    assert optimizer.state[x]["exp_avg"].tolist() == pytest.approx([0.1, 0.4])
+
+
+def test_tensors_in_lists_of_the_state_are_saved_loaded_and_disposed(window):
+    x, optimizer = remembering()
+    optimizer.step()
+    with new_dispose_scope():
+        saved = optimizer.state_dict()
+        optimizer.step()
+        y, other = remembering()
+        other.load_state_dict(saved)
+    assert [last.tolist() for last in other.state[y]["last"]] == [[1.0, 4.0]]
+    last = optimizer.state[x]["last"]
+    optimizer.dispose()
+    assert all(one.is_invalid for one in last)
+    assert other.state[y]["direction"]["of"].tolist() == [1.0, 4.0]
+    other.dispose()
+    del x, y
+    assert window().live_count == 0
+
+
+def test_a_state_that_contains_itself_is_refused_by_name():
+    x, optimizer = remembering()
+    optimizer.state[x]["last"] = endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="'last' of the state: its values are nested more than 100 levels"):
+        optimizer.state_dict()
+    optimizer.dispose()
+
+
 def test_a_disposed_optimizer_says_so():
     with optim.SGD([one()]) as optimizer:
         pass
