@@ -20,11 +20,12 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test build check dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign build check dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
+	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
@@ -40,6 +41,18 @@ demo: $(VENV)/.has-examples $(VENV)/.built
 
 test: $(VENV)/.has-test $(VENV)/.built
 	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS)
+
+# Where the libraries can't be installed, one line says so, and nothing fails.
+FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \
+	tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
+
+test-foreign: $(VENV)/.has-test $(VENV)/.built
+	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign > $(VENV)/foreign.log 2>&1; then \
+		echo "$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS)"; \
+		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
+	else \
+		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here; $(VENV)/foreign.log says why"; \
+	fi
 
 build: $(VENV)/.built
 
