@@ -35,7 +35,9 @@ class Notebook:
 
 
 @pytest.fixture
-def run() -> Iterator[Notebook]:
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    # Doctests leave it behind, and IPython has no `_` of its own where it is.
+    monkeypatch.delattr("builtins._", raising=False)
     notebook = Notebook()
     notebook("%load_ext disposescope")
     notebook("import tensor")

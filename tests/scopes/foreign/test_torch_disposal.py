@@ -256,7 +256,8 @@ def test_the_report_names_the_line_of_the_view_that_holds_memory() -> None:
 def test_the_report_says_export_where_no_tensor_is_over_the_memory() -> None:
     with scopes.track(), scopes.torch.owning():
         with new_dispose_scope():
-            array = torch.arange(5.0).numpy()
+            x = torch.arange(5.0)
+            array = x.numpy()
         (row,) = scopes.torch.still_held().rows
         assert (row.by, row.holder) == ("a view, a detached tensor, NumPy or another export", None)
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]

@@ -210,6 +210,53 @@ def test_a_module_made_in_a_scope_outlives_it(exact: bool) -> None:
     assert loaded(torch.ones(4, 2)).isfinite().all()
 
 
+class Caching(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Makes what it needs at its first call, and keeps its last result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.mask: Any = None
+
+    def forward(self, x: Any) -> Any:
+        if self.mask is None:
+            self.mask = torch.ones(3)
+            self.tables = {"sine": [torch.zeros(3)]}
+        self.last = self.layer(x) * self.mask + self.tables["sine"][0]
+        return self.last
+
+
+@both
+def test_a_module_keeps_the_constants_that_its_code_made_and_no_graph(exact: bool) -> None:
+    module = Caching()
+    with scopes.torch.owning(exact=exact):
+        for _ in range(3):
+            with new_dispose_scope():
+                module(torch.ones(2, 3)).sum().backward()
+    assert module.mask.tolist() == [1.0, 1.0, 1.0]
+    assert module.tables["sine"][0].tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(TensorDisposedError):
+        module.last.sum()
+
+
+def test_a_disposed_tensor_may_be_an_attribute_of_a_module() -> None:
+    module = torch.nn.Module()
+    with scopes.torch.owning():
+        with new_dispose_scope():
+            x = torch.ones(3)
+        module.x = x
+    with pytest.raises(TensorDisposedError):
+        module.x.sum()
+
+
+def test_a_module_that_assigns_its_attributes_can_be_compiled() -> None:
+    module = Caching()
+    plain = module(torch.ones(2, 3)).tolist()
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    with scopes.torch.owning(), new_dispose_scope():
+        assert compiled(torch.ones(2, 3)).tolist() == plain
+
+
 @both
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "LBFGS", "NAdam", "ASGD"])
 def test_the_state_of_an_optimizer_outlives_the_scope_of_its_step(name: str, exact: bool) -> None:
