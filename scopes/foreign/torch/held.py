@@ -5,9 +5,10 @@ Noted while tracking is on, for reports.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from scopes.foreign.torch import memory
 from scopes.foreign.torch.library import torch
 from scopes.tracking.reports import Cell, Report, Table, size, words
 from scopes.tracking.tracking import current, record_of
@@ -31,6 +32,8 @@ class HeldRow:
     device: str
     #: By whom, as far as PyTorch tells.
     by: str
+    #: The line that created the tensor whose view or graph that is; None where no tracked one is known.
+    holder: Site | None = None
 
 
 _HEADINGS = (
@@ -60,7 +63,7 @@ class HeldReport(Report):
             (
                 size(row.nbytes),
                 words(row.device),
-                words(row.by),
+                words(row.by if row.holder is None else f"{row.by}: {row.holder}"),
                 words(" > ".join(row.scope)),
                 Cell(str(row.site), str(row.site), row.site.text),
             )
@@ -73,6 +76,7 @@ GRAPH = "a graph, for backward"
 # Both hold the tensor itself; of one that requires a gradient PyTorch makes no DLPack capsule.
 GRAPH_OR_DLPACK = "a graph, for backward, or a DLPack export"
 SHARED = "a view, a detached tensor, NumPy or another export"
+VIEW = "a view or a detached tensor"
 KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last reference"
 
 # By the storage: its weak reference, and the row.
@@ -109,6 +113,29 @@ def _forget() -> None:
         _held.pop(key, None)
 
 
+def _now(row: HeldRow, key: int, views: dict[int, Site], graphs: dict[int, Site]) -> HeldRow:
+    """Return `row` with who holds the storage `key` now, where a tracked tensor does."""
+    if key in graphs:
+        return replace(row, by=GRAPH, holder=graphs[key])
+    if key in views:
+        return replace(row, by=VIEW, holder=views[key])
+    return row
+
+
+def _holders() -> tuple[dict[int, Site], dict[int, Site]]:
+    """Return, by the storage, who lies over it and whose graph keeps it, of what is tracked and alive."""
+    views: dict[int, Site] = {}
+    graphs: dict[int, Site] = {}
+    tracker = current.tracker
+    for record, x in () if tracker is None else tracker.alive():
+        if isinstance(x, torch.Tensor):
+            own, *kept = [key for key, _ in memory.keeps(x, set())]
+            views.setdefault(own, record.site)
+            for key in kept:
+                graphs.setdefault(key, record.site)
+    return views, graphs
+
+
 def still_held() -> HeldReport:
     """Return what disposed tensors could not give back yet: how much, whose, and who holds it.
 
@@ -127,5 +154,6 @@ def still_held() -> HeldReport:
     0
     """
     _forget()
-    rows = [row for _, row in list(_held.values())]
+    views, graphs = _holders()
+    rows = [_now(row, key, views, graphs) for key, (_, row) in list(_held.items())]
     return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)))

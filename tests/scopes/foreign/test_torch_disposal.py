@@ -18,6 +18,7 @@ from scopes import DisposeStatistics, TensorDisposedError, dispose, new_dispose_
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
+from scopes.foreign.torch.memory import SHOWS_SAVED  # noqa: E402
 
 Window = Callable[[], DisposeStatistics]
 
@@ -223,6 +224,45 @@ def test_memory_that_a_graph_needs_goes_with_the_graph() -> None:
     assert str(scopes.torch.still_held()) == "all memory of disposed torch tensors is back"
 
 
+@pytest.mark.skipif(not SHOWS_SAVED, reason="this version shows what a graph keeps only after its hooks")
+def test_the_report_names_the_line_of_the_tensor_whose_graph_holds_memory() -> None:
+    weight = torch.ones(1000, requires_grad=True)
+    with scopes.track(), scopes.torch.owning():
+        with new_dispose_scope("step") as scope:
+            hidden = weight * 2
+            loss = scope.detach((hidden * hidden).sum())
+        (row,) = scopes.torch.still_held().rows
+        assert (row.nbytes, row.by) == (4000, "a graph, for backward")
+        assert row.site.text == "hidden = weight * 2"
+        assert row.holder is not None
+        assert row.holder.text == "loss = scope.detach((hidden * hidden).sum())"
+        assert f"a graph, for backward: {row.holder}" in str(scopes.torch.still_held())
+    del loss
+    assert scopes.torch.still_held().rows == ()
+
+
+def test_the_report_names_the_line_of_the_view_that_holds_memory() -> None:
+    with scopes.track(), scopes.torch.owning():
+        with new_dispose_scope("step") as scope:
+            whole = torch.arange(1000.0)
+            first = scope.detach(whole[:10])
+        (row,) = scopes.torch.still_held().rows
+        assert (row.nbytes, row.by, row.scope) == (4000, "a view or a detached tensor", ("step",))
+        assert row.holder is not None
+        assert row.holder.text == "first = scope.detach(whole[:10])"
+    assert first.sum().item() == 45.0
+
+
+def test_the_report_says_export_where_no_tensor_is_over_the_memory() -> None:
+    with scopes.track(), scopes.torch.owning():
+        with new_dispose_scope():
+            x = torch.arange(5.0)
+            array = x.numpy()
+        (row,) = scopes.torch.still_held().rows
+        assert (row.by, row.holder) == ("a view, a detached tensor, NumPy or another export", None)
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
 def test_a_view_keeps_the_memory_and_lives_on() -> None:
     with scopes.track(), new_dispose_scope() as scope:
         x = scope.attach(torch.arange(1000.0))
@@ -330,6 +370,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "shared": lambda: torch.ones(10).share_memory_(),
     "leaf with gradient": lambda: _with_gradient(),
     "recorded": lambda: torch.ones(10, requires_grad=True) * 2,
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(10), 0.1, 0, torch.quint8),
     "mkldnn": lambda: torch.ones(10).to_mkldnn(),
     "conjugated": lambda: torch.ones(10, dtype=torch.complex64).conj(),
 }
@@ -423,3 +464,55 @@ def test_tied_storages_count_once_and_end_apart() -> None:
         assert scope.nbytes == 4000
         dispose(x)
         assert y.sum().item() == 1000.0
+
+
+def test_while_a_profiler_runs_a_disposed_tensor_is_an_error_and_its_memory_goes_with_it() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True):
+        with new_dispose_scope() as scope:
+            x = scope.attach(torch.ones(1000))
+            is_back = memory_of(x)
+        with pytest.raises(TensorDisposedError):
+            x + 1
+    del x
+    gc.collect()
+    assert is_back()
+
+
+def test_tied_parameters_end_together_and_each_module_says_so() -> None:
+    encoder = torch.nn.Linear(3, 3, bias=False)
+    decoder = torch.nn.Linear(3, 3, bias=False)
+    decoder.weight = encoder.weight
+    with new_dispose_scope() as scope:
+        scope.attach(encoder, decoder)
+        assert len(scope) == 1
+    for module in (encoder, decoder):
+        with pytest.raises(TensorDisposedError):
+            module(torch.ones(1, 3))
+
+
+def add_one(pipe: Any) -> None:
+    x = pipe.recv()
+    pipe.send("taken")
+    pipe.recv()
+    pipe.send((x + 1).tolist())
+
+
+def test_another_process_keeps_memory_that_it_shares() -> None:
+    context = torch.multiprocessing.get_context("spawn")
+    pipe, far_end = context.Pipe()
+    child = context.Process(target=add_one, args=(far_end,))
+    child.start()
+    try:
+        with new_dispose_scope() as scope:
+            x = scope.attach(torch.ones(3).share_memory_())
+            pipe.send(x)
+            assert pipe.poll(60)
+            assert pipe.recv() == "taken"
+        with pytest.raises(TensorDisposedError):
+            x + 1
+        pipe.send("go on")
+        assert pipe.poll(60)
+        assert pipe.recv() == [2.0, 2.0, 2.0]
+    finally:
+        child.join(60)
+    assert child.exitcode == 0
