@@ -79,6 +79,8 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
         "Sequential", "Unflatten",
+        # In `test_recurrent`.
+        "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
     }  # fmt: skip
     assert {name for name in nn.functional.__all__ if "loss" in name or "entropy" in name} - losses == {
         "binary_cross_entropy_with_logits"
