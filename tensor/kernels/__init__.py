@@ -7,6 +7,7 @@ derivatives see it.
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
 from tensor.kernels.context import in_kernels, run_kernel
+from tensor.kernels.convolution import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.kernels.namespace import xp
 from tensor.kernels.normalization import (
     as_one_dtype,
@@ -24,11 +25,15 @@ from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "Geometry",
     "affine_by_bias",
     "affine_by_input",
     "affine_by_weight",
     "as_one_dtype",
     "blend",
+    "convolve",
+    "convolve_for_weight",
+    "convolve_transposed",
     "copy",
     "empty",
     "in_kernels",

@@ -26,6 +26,12 @@ cdef cnp.ndarray new_like(cnp.ndarray a)
 # Of the shape that a reduction over `axis` leaves, which may be None for all.
 cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int typenum)
 
+# Lets `kernel` do the units from 0 to `units`, in pieces of `grain`, on several threads if there are some.
+# `nbytes` are those of the array; the caller holds it.
+cdef int run_units(
+    Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes
+) except -1
+
 # Lets `kernel` do the units of `axis` (axes.h), on several threads if there are some pieces of at least
 # `elements` elements. `itemsize` is that of the array.
 cdef int run(Kernel kernel, void* work, Axis axis, Py_ssize_t itemsize, Py_ssize_t elements) except -1

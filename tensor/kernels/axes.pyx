@@ -92,11 +92,19 @@ cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int type
 cdef Py_ssize_t _LONG = 1 << 15
 
 
-cdef int run(Kernel kernel, void* work, Axis axis, Py_ssize_t itemsize, Py_ssize_t elements) except -1:
-    cdef Cut cut = cut_of(axis, itemsize, elements)
-    if axis.before * axis.length * axis.behind * itemsize < _LONG and cut.units <= cut.grain:
-        kernel(work, 0, cut.units)
+cdef int run_units(
+    Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes
+) except -1:
+    if nbytes < _LONG and units <= grain:
+        kernel(work, 0, units)
         return 0
     with nogil:  # the caller holds the arrays
-        parallel_for(cut.units, cut.grain, kernel, work)
+        parallel_for(units, grain, kernel, work)
     return 0
+
+
+cdef int run(Kernel kernel, void* work, Axis axis, Py_ssize_t itemsize, Py_ssize_t elements) except -1:
+    cdef Cut cut = cut_of(axis, itemsize, elements)
+    return run_units(
+        kernel, work, cut.units, cut.grain, axis.before * axis.length * axis.behind * itemsize
+    )

@@ -23,7 +23,7 @@ struct Parts {
 };
 
 // Elements that are added up in one go, those of a piece of work, columns of a unit, and parts of columns.
-constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 1024, most_parts = 16;
+constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 256, most_parts = 16;
 
 inline bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
 
@@ -39,11 +39,11 @@ inline Parts parts_of(Channels shape) {
     Parts found{1, 1, 1, 1, 1};
     if (are_columns(shape)) {
         const std::ptrdiff_t most = ceil_of(shape.outer * shape.count, piece_length);
-        const std::ptrdiff_t wanted = most < most_parts ? most : most_parts;
+        found.chunks = ceil_of(shape.count, chunk_columns);
+        const std::ptrdiff_t wanted = ceil_of(most < most_parts ? most : most_parts, found.chunks);
         // Whole groups of 8 rows, which are read together.
         found.length = ceil_of(ceil_of(shape.outer, wanted), 8) * 8;
         found.parts = ceil_of(shape.outer, found.length);
-        found.chunks = ceil_of(shape.count, chunk_columns);
         found.units = found.parts * found.chunks;
         const std::ptrdiff_t columns = shape.count < chunk_columns ? shape.count : chunk_columns;
         found.grain = piece_length / (found.length * columns);
@@ -63,12 +63,5 @@ inline Parts parts_of(Channels shape) {
     if (found.grain < 1) found.grain = 1;
     return found;
 }
-
-// The place of the first state of a channel, and the distance of the next one.
-inline std::ptrdiff_t first_state(Channels shape, Parts parts, std::ptrdiff_t channel) {
-    return are_columns(shape) ? channel : channel * parts.parts;
-}
-
-inline std::ptrdiff_t state_step(Channels shape) { return are_columns(shape) ? shape.count : 1; }
 
 }  // namespace disposescope::kernels

@@ -34,24 +34,21 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
         const T* const x = static_cast<const T*>(work.x) + row * n;
         T* const out = static_cast<T*>(work.out) + row * n;
         T mean = 0;
+        double squares;
         if (work.means != nullptr) {
-            double total;
-            add_up<1, T>(n, &total, [&](ptrdiff_t i, ptrdiff_t left, P* sums) { sums[0] = sums[0] + load(x, i, left); });
-            mean = static_cast<T>(total / count);
-            static_cast<T*>(work.means)[row] = mean;
+            const double origin = n > 0 ? x[0] : 0;
+            const Moments found = moments_of_run(x, n, origin);
+            static_cast<T*>(work.means)[row] = mean = static_cast<T>(origin + found.mean);
+            squares = found.squares;
+        } else {
+            add_up<1, T>(n, &squares, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+                const P a = load(x, i, left);
+                sums[0] = fma(a, a, sums[0]);
+            });
         }
-        const P centre = P::of(mean);
-        double sums_of[2];
-        add_up<2, T>(n, sums_of, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
-            const P d = load(x, i, left, mean) - centre;
-            sums[0] = sums[0] + d;
-            sums[1] = fma(d, d, sums[1]);
-        });
-        // The mean was rounded: what that adds to the squares is subtracted.
-        const double rest = work.means == nullptr ? 0 : sums_of[0] / count;
-        const T inverse = static_cast<T>(1 / sqrt(sums_of[1] / count - rest * rest + work.eps));
+        const T inverse = static_cast<T>(1 / sqrt(squares / count + work.eps));
         static_cast<T*>(work.inverses)[row] = inverse;
-        const P factor = P::of(inverse);
+        const P centre = P::of(mean), factor = P::of(inverse);
         if (weight == nullptr && bias == nullptr)
             each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
                 store((load(x, i, left) - centre) * factor, out + i, left);
@@ -69,127 +66,185 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Which gradients are asked for is known when the loop is compiled.
-template <typename T, bool has_weight, bool has_parts>
-void row_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bias_part) {
+// So many rows at once; which gradients are asked for is known too when the loop is compiled.
+template <typename T, bool has_weight, bool has_parts, int count>
+void rows_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bias_part) {
     using P = Pack<T>;
     const ptrdiff_t n = work.length;
     const T *const x = static_cast<const T*>(work.x) + row * n, *const g = static_cast<const T*>(work.gradient) + row * n;
     const T* const weight = static_cast<const T*>(work.weight);
     T* const dx = work.out == nullptr ? nullptr : static_cast<T*>(work.out) + row * n;
-    const T mean = work.means == nullptr ? T(0) : static_cast<const T*>(work.means)[row];
-    const P centre = P::of(mean), factor = P::of(static_cast<const T*>(work.inverses)[row]);
-    double totals[2];
-    add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
-        const P normal = (load(x, i, left, mean) - centre) * factor, slope = load(g, i, left);
-        if constexpr (has_parts) {
-            store(fma(slope, normal, load(weight_part, i, left)), weight_part + i, left);
-            store(slope + load(bias_part, i, left), bias_part + i, left);
-        }
-        const P weighted = has_weight ? slope * load(weight, i, left) : slope;
-        sums[0] = sums[0] + weighted;
-        sums[1] = fma(weighted, normal, sums[1]);
-    });
-    if (dx == nullptr) return;
-    const double count = static_cast<double>(n);
-    const P first = P::of(work.means == nullptr ? T(0) : static_cast<T>(totals[0] / count));
-    const P second = P::of(static_cast<T>(totals[1] / count));
+    T means[count];
+    P centre[count], factor[count], first[count], second[count];
+    for (int k = 0; k < count; ++k) {
+        means[k] = work.means == nullptr ? T(0) : static_cast<const T*>(work.means)[row + k];
+        centre[k] = P::of(means[k]);
+        factor[k] = P::of(static_cast<const T*>(work.inverses)[row + k]);
+        if (dx == nullptr) continue;
+        double totals[2];
+        add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+            const P normal = (load(x + k * n, i, left, means[k]) - centre[k]) * factor[k];
+            const P slope = load(g + k * n, i, left);
+            const P weighted = has_weight ? slope * load(weight, i, left) : slope;
+            sums[0] = sums[0] + weighted;
+            sums[1] = fma(weighted, normal, sums[1]);
+        });
+        first[k] = P::of(work.means == nullptr ? T(0) : static_cast<T>(totals[0] / static_cast<double>(n)));
+        second[k] = P::of(static_cast<T>(totals[1] / static_cast<double>(n)));
+    }
     each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
-        const P normal = (load(x, i, left) - centre) * factor, slope = load(g, i, left);
-        const P weighted = has_weight ? slope * load(weight, i, left) : slope;
-        store((weighted - first - normal * second) * factor, dx + i, left);
+        P by_weight = P::of(0), by_bias = P::of(0);
+        for (int k = 0; k < count; ++k) {
+            const P normal = (load(x + k * n, i, left, means[k]) - centre[k]) * factor[k];
+            const P slope = load(g + k * n, i, left);
+            by_weight = fma(slope, normal, by_weight);
+            by_bias = by_bias + slope;
+            if (dx == nullptr) continue;
+            const P weighted = has_weight ? slope * load(weight, i, left) : slope;
+            store((weighted - first[k] - normal * second[k]) * factor[k], dx + k * n + i, left);
+        }
+        if constexpr (has_parts) {
+            store(load(weight_part, i, left) + by_weight, weight_part + i, left);
+            store(load(bias_part, i, left) + by_bias, bias_part + i, left);
+        }
     });
 }
 
-template <typename T>
-void normalize_rows_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
-    const RowNormWork& work = *static_cast<RowNormWork*>(context);
+template <typename T, bool has_weight>
+void normalize_rows_backward(const RowNormWork& work, ptrdiff_t start, ptrdiff_t end) {
+    constexpr int together = 4;
     const ptrdiff_t n = work.length, piece = start / work.grain;
     if (work.weight_parts == nullptr) {
-        for (ptrdiff_t row = start; row < end; ++row) {
-            if (work.weight != nullptr)
-                row_backward<T, true, false>(work, row, nullptr, nullptr);
-            else
-                row_backward<T, false, false>(work, row, nullptr, nullptr);
-        }
+        for (ptrdiff_t row = start; row < end; ++row)
+            rows_backward<T, has_weight, false, 1>(work, row, nullptr, nullptr);
         return;
     }
     T* const weight_part = static_cast<T*>(work.weight_parts) + piece * n;
     T* const bias_part = static_cast<T*>(work.bias_parts) + piece * n;
     for (ptrdiff_t i = 0; i < n; ++i) weight_part[i] = bias_part[i] = 0;
-    for (ptrdiff_t row = start; row < end; ++row) {
-        if (work.weight != nullptr)
-            row_backward<T, true, true>(work, row, weight_part, bias_part);
-        else
-            row_backward<T, false, true>(work, row, weight_part, bias_part);
-    }
+    ptrdiff_t row = start;
+    for (; row + together <= end; row += together)
+        rows_backward<T, has_weight, true, together>(work, row, weight_part, bias_part);
+    for (; row < end; ++row) rows_backward<T, has_weight, true, 1>(work, row, weight_part, bias_part);
+}
+
+template <typename T>
+void normalize_rows_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const RowNormWork& work = *static_cast<RowNormWork*>(context);
+    if (work.weight != nullptr)
+        normalize_rows_backward<T, true>(work, start, end);
+    else
+        normalize_rows_backward<T, false>(work, start, end);
 }
 
 template <typename T>
 void end_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
+    constexpr ptrdiff_t columns = 256;
     const RowNormWork& work = *static_cast<RowNormWork*>(context);
     const ptrdiff_t pieces = ceil_of(work.rows, work.grain), n = work.length;
     const T* const parts[2] = {static_cast<const T*>(work.weight_parts), static_cast<const T*>(work.bias_parts)};
     T* const out[2] = {static_cast<T*>(work.weight_gradient), static_cast<T*>(work.bias_gradient)};
     for (int k = 0; k < 2; ++k) {
         if (out[k] == nullptr) continue;
-        for (ptrdiff_t i = start; i < end; ++i) {
-            double total = 0;
-            for (ptrdiff_t piece = 0; piece < pieces; ++piece) total += parts[k][piece * n + i];
-            out[k][i] = static_cast<T>(total);
+        for (ptrdiff_t i = start; i < end; i += columns) {
+            const ptrdiff_t count = end - i < columns ? end - i : columns;
+            double totals[columns] = {};
+            for (ptrdiff_t piece = 0; piece < pieces; ++piece)
+                for (ptrdiff_t j = 0; j < count; ++j) totals[j] += parts[k][piece * n + i + j];
+            for (ptrdiff_t j = 0; j < count; ++j) out[k][i + j] = static_cast<T>(totals[j]);
         }
     }
 }
 
 // --- Channels -------------------------------------------------------------------------------------------------
 
-// Calls f(place of a pack, elements there, a function that gives a pack of what there is one of for each channel).
-template <typename T, typename Function>
-inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Function f) {
+template <typename T>
+void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const InversesWork& work = *static_cast<InversesWork*>(context);
+    const T* const variances = static_cast<const T*>(work.variances);
+    T* const out = static_cast<T*>(work.out);
+    const double eps = work.eps;
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(1 / sqrt(variances[i] + eps));
+}
+
+// Calls f(place of a pack, elements there, what `make` made) for each pack. `make` is called with a function that
+// gives a pack of what there is one of for each channel.
+template <typename T, typename Make, typename Function>
+inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
     using P = Pack<T>;
     if (are_columns(shape)) {
-        const ptrdiff_t n = shape.count;
-        for (ptrdiff_t row = start; row < end; ++row)
-            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
-                f(row * n + i, left, [&](const void* values) { return load(static_cast<const T*>(values), i, left); });
+        const ptrdiff_t n = shape.count, chunks = ceil_of(n, chunk_columns);
+        for (ptrdiff_t unit = start; unit < end; ++unit) {
+            const ptrdiff_t row = unit / chunks * rows_of_unit, column = unit % chunks * chunk_columns;
+            const ptrdiff_t rows = shape.outer - row < rows_of_unit ? shape.outer - row : rows_of_unit;
+            const ptrdiff_t columns = n - column < chunk_columns ? n - column : chunk_columns;
+            each_pack<T>(columns, [&](ptrdiff_t i, ptrdiff_t left) {
+                const auto values = make([&](const void* all) { return load(static_cast<const T*>(all), column + i, left); });
+                for (ptrdiff_t k = row; k < row + rows; ++k) f(k * n + column + i, left, values);
             });
+        }
         return;
     }
     const ptrdiff_t n = shape.inner;
     for (ptrdiff_t segment = start; segment < end; ++segment) {
         const ptrdiff_t channel = segment % shape.count;
-        each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
-            f(segment * n + i, left, [&](const void* values) { return P::of(static_cast<const T*>(values)[channel]); });
-        });
+        const auto values = make([&](const void* all) { return P::of(static_cast<const T*>(all)[channel]); });
+        each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) { f(segment * n + i, left, values); });
     }
+}
+
+// What normalized values are multiplied by; `of` gives the values of some channels.
+template <typename T, typename Of>
+Pack<T> scale_of(const ChannelNormWork& work, Of of) {
+    return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);
 }
 
 template <typename T>
 void normalize_channels(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    struct Values {
+        P mean, scale, bias;
+    };
     const ChannelNormWork& work = *static_cast<ChannelNormWork*>(context);
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
-    each_channel_pack<T>(work.shape, start, end, [&](ptrdiff_t at, ptrdiff_t left, auto of) {
-        const Pack<T> distance = load(x, at, left) - of(work.around);
-        store(fma(distance, of(work.factors[0]), of(work.factors[1])), out + at, left);
-    });
+    each_channel_pack<T>(
+        work.shape, start, end,
+        [&](auto of) {
+            return Values{of(work.means), scale_of<T>(work, of), work.bias == nullptr ? P::of(0) : of(work.bias)};
+        },
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+            store(fma(load(x, at, left) - v.mean, v.scale, v.bias), out + at, left);
+        });
 }
 
 template <typename T>
 void normalize_channels_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    struct Values {
+        P mean, scale, along, across;
+    };
     const ChannelNormWork& work = *static_cast<ChannelNormWork*>(context);
     const T *const x = static_cast<const T*>(work.x), *const g = static_cast<const T*>(work.gradient);
     T* const dx = static_cast<T*>(work.out);
-    if (work.around == nullptr) {
-        each_channel_pack<T>(work.shape, start, end, [&](ptrdiff_t at, ptrdiff_t left, auto of) {
-            store(load(g, at, left) * of(work.factors[0]), dx + at, left);
-        });
+    if (work.sums == nullptr) {
+        each_channel_pack<T>(
+            work.shape, start, end, [&](auto of) { return scale_of<T>(work, of); },
+            [&](ptrdiff_t at, ptrdiff_t left, P scale) { store(load(g, at, left) * scale, dx + at, left); });
         return;
     }
-    each_channel_pack<T>(work.shape, start, end, [&](ptrdiff_t at, ptrdiff_t left, auto of) {
-        const Pack<T> along = (load(x, at, left) - of(work.around)) * of(work.factors[1]);
-        store(load(g, at, left) * of(work.factors[0]) - along - of(work.factors[2]), dx + at, left);
-    });
+    const P share = P::of(static_cast<T>(work.share));
+    each_channel_pack<T>(
+        work.shape, start, end,
+        [&](auto of) {
+            const P scale = scale_of<T>(work, of);
+            return Values{of(work.means), scale, of(work.products) * share * of(work.inverses) * scale,
+                          of(work.sums) * share * scale};
+        },
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+            const P along = (load(x, at, left) - v.mean) * v.along;
+            store(load(g, at, left) * v.scale - along - v.across, dx + at, left);
+        });
 }
 
 }  // namespace
@@ -198,6 +253,7 @@ extern const Normalization normalization_kernels = {
     {normalize_rows<float>, normalize_rows<double>},
     {normalize_rows_backward<float>, normalize_rows_backward<double>},
     {end_rows<float>, end_rows<double>},
+    {inverses<float>, inverses<double>},
     {normalize_channels<float>, normalize_channels<double>},
     {normalize_channels_backward<float>, normalize_channels_backward<double>},
 };

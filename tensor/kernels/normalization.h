@@ -26,25 +26,41 @@ struct RowNormWork {
     void* bias_gradient;
 };
 
-// Of channels, with `factors` for each of them.
+// Of channels, with one value of each for a channel; those that are not there are null.
 struct ChannelNormWork {
     Channels shape;
     const void* x;
-    const void* gradient;
+    const void* gradient;  // backward: of the output
+    void* out;             // forward: the output; backward: the gradient of `x`
+    const void* means;
+    const void* inverses;  // 1 / deviation
+    const void* weight;
+    const void* bias;
+    // Backward, where means and deviations are those of `x` itself: of the gradient the sum, and that of it times
+    // the normalized `x`; one over the elements that these are of.
+    const void* sums;
+    const void* products;
+    double share;
+};
+
+constexpr std::ptrdiff_t rows_of_unit = 8;
+
+// Of `out`, one value a channel.
+struct InversesWork {
+    const void* variances;
     void* out;
-    const void* around;
-    const void* factors[3];
+    double eps;
 };
 
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
     // Rows from `start` to `end`; the last of them sums up the parts of columns from `start` to `end`.
     Kernel rows[2], rows_backward[2], rows_end[2];
-    // Segments of channels (outer times count), or rows of columns where inner is 1, from `start` to `end`:
-    // out = (x - around) * factors[0] + factors[1]
-    Kernel channels[2];
-    // out = gradient * factors[0] - (x - around) * factors[1] - factors[2]
-    Kernel channels_backward[2];
+    // out = 1 / sqrt(variances + eps)
+    Kernel inverses[2];
+    // Segments of channels (outer times count), or where inner is 1 chunks of columns of `rows_of_unit` rows, from
+    // `start` to `end`.
+    Kernel channels[2], channels_backward[2];
 };
 
 DISPOSESCOPE_KERNELS(Normalization, normalization)

@@ -6,22 +6,23 @@ are in `normalization.cpp`.
 """
 
 cimport numpy as cnp
-from libc.math cimport sqrt
 
-from tensor.kernels.axes cimport Kernel, kind_of, new_array, new_like
+from tensor.kernels.axes cimport Kernel, kind_of, new_array, new_like, run_units
 from tensor.kernels.reductions cimport Channels, moments, sums_of_products
 from tensor.kernels.simd cimport simd_level
-from tensor.kernels.threads cimport parallel_for
 
 import numpy as np
 
 cnp.import_array()
 
 cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    const Py_ssize_t chunk_columns
     bint are_columns(Channels shape)
+    Py_ssize_t ceil_of(Py_ssize_t n, Py_ssize_t by)
     Channels simplified(Channels shape)
 
 cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kernels" nogil:
+    const Py_ssize_t rows_of_unit
     cdef struct RowNormWork:
         Py_ssize_t rows
         Py_ssize_t length
@@ -43,12 +44,22 @@ cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kerne
         const void* x
         const void* gradient
         void* out
-        const void* around
-        const void* factors[3]
+        const void* means
+        const void* inverses
+        const void* weight
+        const void* bias
+        const void* sums
+        const void* products
+        double share
+    cdef struct InversesWork:
+        const void* variances
+        void* out
+        double eps
     cdef struct Normalization:
         Kernel rows[2]
         Kernel rows_backward[2]
         Kernel rows_end[2]
+        Kernel inverses[2]
         Kernel channels[2]
         Kernel channels_backward[2]
     const Normalization* normalization_kernels_of(int level)
@@ -58,11 +69,9 @@ cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
 cdef enum:
     # Elements of a piece of work, which take 5 us or so.
     PIECE = 1 << 14
-    # Pieces of backward, each of which has sums of columns of its own.
+    # Pieces of backward, each of which has sums of columns of its own: 8 for fewer than 64 rows, else of 8
+    # rows or more.
     MOST_PIECES = 32
-
-# Bytes from which on other threads may use the interpreter meanwhile: to let go of it takes some 50 ns.
-cdef Py_ssize_t _LONG = 1 << 15
 
 
 def as_one_dtype(*arrays):
@@ -73,22 +82,16 @@ def as_one_dtype(*arrays):
         are_one = are_one and (a is None or kind_of(a) == kind)
     if are_one:
         return arrays
-    dtype = np.result_type(np.float32, *[a.dtype for a in arrays if a is not None])
+    dtype = np.dtype(np.float32)
+    for a in arrays:
+        if a is not None:
+            dtype = np.promote_types(dtype, a.dtype)
     found = []
     for a in arrays:
         if a is not None and (kind_of(a) < 0 or a.dtype != dtype):
             a = a.astype(dtype, order="C")
         found.append(a)
     return found
-
-
-cdef int _run(Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes) except -1:
-    if nbytes < _LONG and units <= grain:
-        kernel(work, 0, units)
-        return 0
-    with nogil:  # the caller holds the arrays
-        parallel_for(units, grain, kernel, work)
-    return 0
 
 
 cdef void* _data(cnp.ndarray a) noexcept:
@@ -129,7 +132,7 @@ def normalize_rows(
     work.means = _data(means)
     work.inverses = _data(inverses)
     work.eps = eps
-    _run(_kernels.rows[kind_of(x)], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
+    run_units(_kernels.rows[kind_of(x)], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
     return out, means, inverses
 
 
@@ -152,8 +155,8 @@ def normalize_rows_backward(
     work.out = _data(dx)
     work.weight_parts = work.bias_parts = NULL
     if wants_weight or wants_bias:
-        work.grain = max(work.grain, (work.rows + MOST_PIECES - 1) // MOST_PIECES)
-        pieces = (work.rows + work.grain - 1) // work.grain
+        work.grain = max(work.grain, ceil_of(work.rows, MOST_PIECES), min(ceil_of(work.rows, 8), 8))
+        pieces = ceil_of(work.rows, work.grain)
         shape[0], shape[1], shape[2] = 2, pieces, work.length
         parts = new_array(3, shape, typenum)
         work.weight_parts = _data(parts)
@@ -164,9 +167,9 @@ def normalize_rows_backward(
             db = new_array(count, cnp.PyArray_DIMS(x) + cnp.PyArray_NDIM(x) - count, typenum)
     work.weight_gradient = _data(dw)
     work.bias_gradient = _data(db)
-    _run(_kernels.rows_backward[kind], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
+    run_units(_kernels.rows_backward[kind], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
     if work.weight_parts != NULL:
-        _run(_kernels.rows_end[kind], &work, work.length, 512, 0)
+        run_units(_kernels.rows_end[kind], &work, work.length, 512, 0)
     return dx, dw, db
 
 
@@ -182,13 +185,8 @@ cdef Channels _channels(cnp.ndarray x) noexcept:
 def inverses_of(cnp.ndarray variances not None, double eps):
     """Return 1 / sqrt(variances + eps), of one dimension."""
     cdef cnp.ndarray found = new_like(variances)
-    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(variances)
-    if kind_of(variances) == 0:
-        for i in range(count):
-            (<float*>_data(found))[i] = <float>(1 / sqrt((<float*>_data(variances))[i] + eps))
-    else:
-        for i in range(count):
-            (<double*>_data(found))[i] = 1 / sqrt((<double*>_data(variances))[i] + eps)
+    cdef InversesWork work = InversesWork(_data(variances), _data(found), eps)
+    _kernels.inverses[kind_of(variances)](&work, 0, cnp.PyArray_SIZE(variances))
     return found
 
 
@@ -220,23 +218,11 @@ cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp
     work.shape = simplified(shape)
     shape = work.shape
     if are_columns(shape):
-        units, each = shape.outer, shape.count
+        units = ceil_of(shape.outer, rows_of_unit) * ceil_of(shape.count, chunk_columns)
+        each = min(shape.outer, rows_of_unit) * min(shape.count, chunk_columns)
     else:
         units, each = shape.outer * shape.count, shape.inner
-    return _run(kernel, work, units, max(PIECE // max(each, 1), 1), cnp.PyArray_NBYTES(x))
-
-
-cdef cnp.ndarray _product(cnp.ndarray a, cnp.ndarray b):
-    """Return `a` times `b`, of one dimension: 0.1 us instead of NumPy's 0.5 for a few channels."""
-    cdef cnp.ndarray found = new_like(a)
-    cdef Py_ssize_t i, count = cnp.PyArray_SIZE(a)
-    if kind_of(a) == 0:
-        for i in range(count):
-            (<float*>_data(found))[i] = (<float*>_data(a))[i] * (<float*>_data(b))[i]
-    else:
-        for i in range(count):
-            (<double*>_data(found))[i] = (<double*>_data(a))[i] * (<double*>_data(b))[i]
-    return found
+    return run_units(kernel, work, units, max(PIECE // max(each, 1), 1), cnp.PyArray_NBYTES(x))
 
 
 def normalize_channels(
@@ -246,13 +232,12 @@ def normalize_channels(
     """Return ``(x - means) * inverses * weight + bias``, of one value a channel; the last two may be None."""
     cdef ChannelNormWork work
     cdef cnp.ndarray out = new_like(x)
-    cdef cnp.ndarray scale = inverses if weight is None else _product(inverses, weight)
-    cdef cnp.ndarray shift = np.zeros_like(means) if bias is None else bias
     work.x = _data(x)
     work.out = _data(out)
-    work.around = _data(means)
-    work.factors[0] = _data(scale)
-    work.factors[1] = _data(shift)
+    work.means = _data(means)
+    work.inverses = _data(inverses)
+    work.weight = _data(weight)
+    work.bias = _data(bias)
     _run_channels(_kernels.channels[kind_of(x)], &work, _channels(x), x)
     return out
 
@@ -268,7 +253,7 @@ def normalize_channels_backward(
     cdef ChannelNormWork work
     cdef Channels shape = _channels(x)
     cdef cnp.npy_intp channels = shape.count
-    cdef cnp.ndarray dx = None, sums = None, products = None, scale, along, rest
+    cdef cnp.ndarray dx = None, sums = None, products = None
     cdef int typenum = cnp.PyArray_TYPE(x)
     if wants_weight or wants_bias or (wants_x and are_own):
         sums, products = new_array(1, &channels, typenum), new_array(1, &channels, typenum)
@@ -276,18 +261,16 @@ def normalize_channels_backward(
         products *= inverses
     if wants_x:
         dx = new_like(x)
-        scale = inverses if weight is None else inverses * weight
         work.x = _data(x)
         work.gradient = _data(g)
         work.out = _data(dx)
-        work.around = NULL
-        work.factors[0] = _data(scale)
+        work.means = _data(means)
+        work.inverses = _data(inverses)
+        work.weight = _data(weight)
+        work.sums = NULL
         if are_own:
-            # g * scale - (x - mean) * inverse * products / n * scale - sums / n * scale
-            share = means.dtype.type(1 / (<double>shape.outer * shape.inner))
-            along, rest = products * share * inverses * scale, sums * share * scale
-            work.around = _data(means)
-            work.factors[1] = _data(along)
-            work.factors[2] = _data(rest)
+            work.sums = _data(sums)
+            work.products = _data(products)
+            work.share = 1 / (<double>shape.outer * shape.inner)
         _run_channels(_kernels.channels_backward[kind_of(x)], &work, shape, x)
     return dx, products if wants_weight else None, sums if wants_bias else None

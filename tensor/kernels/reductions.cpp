@@ -1,28 +1,18 @@
 // Sums, extremes, and moments of channels.
 //
-// Floats are added up in packs over 1,024 elements, or over 128 rows of columns, and those sums as doubles by
+// Floats are added up in packs over 1,024 elements, or over 128 rows of columns, and those sums as doubles, of rows by
 // halves: the error of n floats is that of 22 roundings, of n doubles that of log2(n) + 12, as NumPy's is.
 
 #include "tensor/kernels/reductions.h"
 
-#include "tensor/kernels/vectors.h"
+#include "tensor/kernels/rows.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-constexpr ptrdiff_t block = 1024;
 // Rows that are read together, and rows whose values are added up before they become doubles.
 constexpr int together = 8;
 constexpr ptrdiff_t rows_at_once = 128;
-
-// f(0) joined with f(1), and so on up to `count`, by halves.
-template <typename State, typename Function, typename Join>
-State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
-    if (count == 1) return f(first);
-    const ptrdiff_t half = count / 2;
-    const State a = by_halves<State>(first, half, f, join);  // in the order of memory
-    return join(a, by_halves<State>(first + half, count - half, f, join));
-}
 
 // Calls f(place, length) for the stretches side by side that make the part `unit`, and joins what it returns.
 template <typename State, typename Function, typename Join>
@@ -85,6 +75,64 @@ struct Columns {
     }
 };
 
+// --- States of parts ----------------------------------------------------------------------------------------
+
+// How many elements the part `i` of a channel has.
+inline double count_of_part(const ReductionWork& work, ptrdiff_t i) {
+    if (!are_columns(work.shape) && work.shape.inner >= run_length) {
+        const ptrdiff_t start = i % ceil_of(work.shape.inner, run_length) * run_length;
+        const ptrdiff_t left = work.shape.inner - start;
+        return static_cast<double>(left < run_length ? left : run_length);
+    }
+    const ptrdiff_t left = work.shape.outer - i * work.parts.length;
+    return static_cast<double>((left < work.parts.length ? left : work.parts.length) * work.shape.inner);
+}
+
+// Joins the states of each channel from `start` to `end` into its first one. A `State` is loaded from two arrays, with
+// how many elements it is of.
+template <typename State, typename Join>
+inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t end, Join join) {
+    const ptrdiff_t parts = work.parts.parts, count = work.shape.count;
+    double *const first = work.first, *const second = work.second;
+    if (parts == 1) return;
+    if (are_columns(work.shape)) {
+        double before = count_of_part(work, 0);
+        for (ptrdiff_t part = 1; part < parts; ++part) {
+            const double own = count_of_part(work, part);
+            const double *const a = first + part * count, *const b = second + part * count;
+            for (ptrdiff_t i = start; i < end; ++i)
+                join(State::load(first, second, i, before), State::load(a, b, i, own)).store(first, second, i);
+            before += own;
+        }
+        return;
+    }
+    for (ptrdiff_t at = start * parts; at < end * parts; at += parts) {
+        const auto load = [&](ptrdiff_t i) { return State::load(first, second, at + i, count_of_part(work, i)); };
+        by_halves<State>(0, parts, load, join).store(first, second, at);
+    }
+}
+
+// States of one number, and of two.
+struct One {
+    double value;
+    static One load(const double* values, const double*, ptrdiff_t at, double) { return {values[at]}; }
+    void store(double* values, double*, ptrdiff_t at) const { values[at] = value; }
+};
+
+struct Pair {
+    double first, second;
+    static Pair load(const double* first, const double* second, ptrdiff_t at, double) {
+        return {first[at], second[at]};
+    }
+    void store(double* to, double* to_other, ptrdiff_t at) const {
+        to[at] = first;
+        to_other[at] = second;
+    }
+};
+
+// The distance of the joined states of neighbouring channels.
+inline ptrdiff_t joined_step(const ReductionWork& work) { return are_columns(work.shape) ? 1 : work.parts.parts; }
+
 // --- Sums ---------------------------------------------------------------------------------------------------
 
 // The sum of what `value` gives for the place of each pack of a block, and for what is left.
@@ -112,10 +160,14 @@ double sum_of_run(const T* x, ptrdiff_t n) {
             start, end, [x](ptrdiff_t at) { return P::load(x + at); },
             [x](ptrdiff_t at, ptrdiff_t left) { return P::load_first(x + at, left, 0); })));
     };
-    if (n <= length) return of_block(0, n);
-    return by_halves<double>(
-        0, ceil_of(n, length),
-        [&](ptrdiff_t i) { return of_block(i * length, n - i * length < length ? n : (i + 1) * length); }, add);
+    double sums[run_length / length];
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < n; i += length) sums[count++] = of_block(i, n - i < length ? n : i + length);
+    for (; count > 1; count = (count + 1) / 2) {
+        for (ptrdiff_t i = 0; i < count / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+        if (count % 2) sums[count / 2] = sums[count - 1];
+    }
+    return sums[0];
 }
 
 template <typename T>
@@ -166,24 +218,17 @@ void sum_units(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-double joined(const double* states, const ReductionWork& work, ptrdiff_t channel) {
-    if (work.parts.parts == 1) return states[channel];
-    const ptrdiff_t at = first_state(work.shape, work.parts, channel), step = state_step(work.shape);
-    return by_halves<double>(0, work.parts.parts, [&](ptrdiff_t i) { return states[at + i * step]; }, add);
-}
-
 template <typename T>
 void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    for (ptrdiff_t channel = start; channel < end; ++channel)
-        static_cast<T*>(work.out)[channel] = static_cast<T>(joined(work.first, work, channel) / work.divisor);
+    join_states<One>(work, start, end, [](One a, One b) { return One{a.value + b.value}; });
+    const double *const sums = work.first, divisor = work.divisor;
+    const ptrdiff_t step = joined_step(work);
+    T* const out = static_cast<T*>(work.out);
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(sums[i * step] / divisor);
 }
 
 // --- Sums of y, and of y * (x - around): what batch norm's gradient is made of -------------------------------
-
-struct Pair {
-    double first, second;
-};
 
 inline Pair add_pairs(Pair a, Pair b) { return {a.first + b.first, a.second + b.second}; }
 
@@ -258,9 +303,13 @@ void product_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename T>
 void end_products(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    for (ptrdiff_t channel = start; channel < end; ++channel) {
-        static_cast<T*>(work.out)[channel] = static_cast<T>(joined(work.first, work, channel));
-        static_cast<T*>(work.other)[channel] = static_cast<T>(joined(work.second, work, channel));
+    join_states<Pair>(work, start, end, add_pairs);
+    const double *const sums = work.first, *const products = work.second;
+    const ptrdiff_t step = joined_step(work);
+    T *const out = static_cast<T*>(work.out), *const other = static_cast<T*>(work.other);
+    for (ptrdiff_t i = start; i < end; ++i) {
+        out[i] = static_cast<T>(sums[i * step]);
+        other[i] = static_cast<T>(products[i * step]);
     }
 }
 
@@ -276,6 +325,9 @@ struct Larger {
         x = x < best ? best : x;  // `x` if it is not a number
         return best != best ? best : x;
     }
+    // One instruction; which one of them, if one is not a number, is open.
+    template <typename R>
+    static R better_number(R a, R b) { return a > b ? a : b; }
 };
 
 struct Smaller {
@@ -287,12 +339,34 @@ struct Smaller {
         x = x > best ? best : x;
         return best != best ? best : x;
     }
+    template <typename R>
+    static R better_number(R a, R b) { return a < b ? a : b; }
 };
 
+// The better of packs of numbers, and the lanes in which one was none: to note that takes less than to keep it.
 template <typename By, typename T>
-inline Pack<T> better(Pack<T> best, Pack<T> x) {
-    return map(best, x, [](auto a, auto b) { return By::better(a, b); });
-}
+struct Best {
+    using P = Pack<T>;
+    P number;
+    LanesWithNan<typename P::Register> nans[P::parts];
+
+    // With the values of two packs.
+    void join(P a, P b) {
+        number = map(number, map(a, b, By::template better_number<typename P::Register>),
+                     By::template better_number<typename P::Register>);
+        for (int i = 0; i < P::parts; ++i) nans[i].note(a.part[i], b.part[i]);
+    }
+    void join(const Best& other) {
+        number = map(number, other.number, By::template better_number<typename P::Register>);
+        for (int i = 0; i < P::parts; ++i) nans[i].note(other.nans[i]);
+    }
+    // Nan in the lanes that had one.
+    P value() const {
+        P found = number;
+        for (int i = 0; i < P::parts; ++i) found.part[i] = nans[i].in(found.part[i]);
+        return found;
+    }
+};
 
 template <typename By>
 inline double better_of_two(double best, double x) { return By::beats(x, best) ? x : best; }
@@ -304,35 +378,44 @@ inline T worst() { return -By::sign * infinity<T>(); }
 template <typename By, typename T>
 double best_of_run(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
-    P best[4];
-    for (P& some : best) some = P::of(worst<By, T>());
+    const P none = P::of(worst<By, T>());
+    Best<By, T> best[4];
+    for (auto& some : best) some = {none, {}};
     ptrdiff_t i = 0;
-    for (; i + 4 * P::size <= n; i += 4 * P::size)
-        for (int k = 0; k < 4; ++k) best[k] = better<By>(best[k], P::load(x + i + k * P::size));
-    for (; i + P::size <= n; i += P::size) best[0] = better<By>(best[0], P::load(x + i));
-    if (i < n) best[1] = better<By>(best[1], P::load_first(x + i, n - i, worst<By, T>()));
-    return join(better<By>(better<By>(best[0], best[1]), better<By>(best[2], best[3])),
-                [](auto a, auto b) { return By::better(a, b); });
+    for (; i + 8 * P::size <= n; i += 8 * P::size)
+        for (int k = 0; k < 4; ++k)
+            best[k].join(P::load(x + i + 2 * k * P::size), P::load(x + i + (2 * k + 1) * P::size));
+    for (; i + 2 * P::size <= n; i += 2 * P::size) best[0].join(P::load(x + i), P::load(x + i + P::size));
+    if (i + P::size <= n) {
+        best[1].join(P::load(x + i), none);
+        i += P::size;
+    }
+    if (i < n) best[2].join(P::load_first(x + i, n - i, worst<By, T>()), none);
+    best[0].join(best[1]);
+    best[2].join(best[3]);
+    best[0].join(best[2]);
+    return join(best[0].value(), [](auto a, auto b) { return By::better(a, b); });
 }
 
 template <typename By, typename T>
 void best_of_columns(const Columns<T>& c, double* states) {
     using P = Pack<T>;
-    P best[chunk_columns / P::size];
-    for (int j = 0; j < c.packs; ++j) best[j] = P::of(worst<By, T>());
+    const P none = P::of(worst<By, T>());
+    Best<By, T> best[chunk_columns / P::size];
+    for (int j = 0; j < c.packs; ++j) best[j] = {none, {}};
     ptrdiff_t i = 0;
     for (; i + together <= c.rows; i += together)
         c.each([&](int j, auto whole) {
-            P some[2] = {best[j], c.load(c.x + i * c.stride, j, whole)};
-            for (int k = 1; k < together; ++k)
-                some[k % 2] = better<By>(some[k % 2], c.load(c.x + (i + k) * c.stride, j, whole));
-            best[j] = better<By>(some[0], some[1]);
+            Best<By, T> some = best[j];
+            for (int k = 0; k < together; k += 2)
+                some.join(c.load(c.x + (i + k) * c.stride, j, whole), c.load(c.x + (i + k + 1) * c.stride, j, whole));
+            best[j] = some;
         });
     for (; i < c.rows; ++i)
-        c.each([&](int j, auto whole) { best[j] = better<By>(best[j], c.load(c.x + i * c.stride, j, whole)); });
+        c.each([&](int j, auto whole) { best[j].join(c.load(c.x + i * c.stride, j, whole), none); });
     for (int j = 0; j < c.packs; ++j) {
         T plain[P::size];
-        best[j].store(plain);
+        best[j].value().store(plain);
         const ptrdiff_t left = c.count - j * P::size;
         for (ptrdiff_t k = 0; k < left && k < P::size; ++k) states[j * P::size + k] = plain[k];
     }
@@ -357,13 +440,11 @@ void best_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename By, typename T>
 void end_best(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    const ptrdiff_t step = state_step(work.shape);
-    for (ptrdiff_t channel = start; channel < end; ++channel) {
-        const double* const states = work.first + first_state(work.shape, work.parts, channel);
-        double best = states[0];
-        for (ptrdiff_t i = 1; i < work.parts.parts; ++i) best = better_of_two<By>(best, states[i * step]);
-        static_cast<T*>(work.out)[channel] = static_cast<T>(best);
-    }
+    join_states<One>(work, start, end, [](One a, One b) { return One{By::better(a.value, b.value)}; });
+    const double* const best = work.first;
+    const ptrdiff_t step = joined_step(work);
+    T* const out = static_cast<T*>(work.out);
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(best[i * step]);
 }
 
 // --- Places of extremes, of columns ---------------------------------------------------------------------------
@@ -415,109 +496,52 @@ void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename By, typename T>
 void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    const ptrdiff_t step = state_step(work.shape);
-    for (ptrdiff_t channel = start; channel < end; ++channel) {
-        ptrdiff_t at = first_state(work.shape, work.parts, channel), best = at;
-        for (ptrdiff_t i = 1; i < work.parts.parts; ++i) {
-            at += step;
-            if (By::beats(work.first[at], work.first[best]) && work.first[best] == work.first[best]) best = at;
-        }
-        static_cast<std::int64_t*>(work.out)[channel] = static_cast<std::int64_t>(work.second[best]);
-    }
+    join_states<Pair>(work, start, end, [](Pair a, Pair b) {
+        const bool is_better = By::beats(b.first, a.first) & (a.first == a.first);
+        return Pair{is_better ? b.first : a.first, is_better ? b.second : a.second};
+    });
+    const double* const places = work.second;
+    std::int64_t* const out = static_cast<std::int64_t*>(work.out);
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<std::int64_t>(places[i]);
 }
 
 // --- Mean and sum of squared deviations ------------------------------------------------------------------------
 
-// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979). Means are relative to the
-// first element of their channel, so that they lose nothing where elements lie far from 0.
-struct Moments {
-    double count, mean, squares;
-};
-
-inline Moments join_moments(Moments a, Moments b) {
-    const double count = a.count + b.count, distance = b.mean - a.mean, share = b.count / count;
-    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
-}
-
-// Of values whose deviations from `around` have the sum and the sum of squares that are given.
-inline Moments moments_around(double around, double sum, double squares, double count) {
-    return {count, around + sum / count, squares - sum * sum / count};
-}
-
-template <typename T>
-Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
-    using P = Pack<T>;
-    const double total = sum(sum_of_block<T>(
-        0, n, [&](ptrdiff_t i) { return P::load(x + i); },
-        [&](ptrdiff_t i, ptrdiff_t left) { return P::load_first(x + i, left, 0); }));
-    const T around = static_cast<T>(total / static_cast<double>(n));
-    const P centre = P::of(around);
-    P sums[2] = {P::of(0), P::of(0)}, squares[2] = {P::of(0), P::of(0)};
-    ptrdiff_t i = 0;
-    for (; i + 2 * P::size <= n; i += 2 * P::size)
-        for (int k = 0; k < 2; ++k) {
-            const P d = P::load(x + i + k * P::size) - centre;
-            sums[k] = sums[k] + d;
-            squares[k] = fma(d, d, squares[k]);
-        }
-    for (; i < n; i += P::size) {
-        const P d = (n - i >= P::size ? P::load(x + i) : P::load_first(x + i, n - i, around)) - centre;
-        sums[0] = sums[0] + d;
-        squares[0] = fma(d, d, squares[0]);
-    }
-    return moments_around(around - origin, sum(sums[0] + sums[1]), sum(squares[0] + squares[1]), static_cast<double>(n));
-}
-
-template <typename T>
-Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
-    if (n <= block) return moments_of_block(x, n, origin);
-    return by_halves<Moments>(
-        0, ceil_of(n, block),
-        [&](ptrdiff_t i) {
-            const ptrdiff_t start = i * block;
-            return moments_of_block(x + start, n - start < block ? n - start : block, origin);
-        },
-        join_moments);
-}
-
 template <typename T>
 void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
-    // So many rows of 1,024 floats are in the second cache when they are read again.
-    constexpr ptrdiff_t rows_again = 64;
+    // Of a group of rows, deviations are from the mean of its first 8. That is off by d, then their squares alone are
+    // at least d * d * 8: what is subtracted in the end is at most 8 times what stays.
+    constexpr ptrdiff_t rows_of_group = 64;
     P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];
     T plain[3][chunk_columns];
-    for (ptrdiff_t start = 0; start < c.rows; start += rows_again) {
-        const ptrdiff_t rows = c.rows - start < rows_again ? c.rows - start : rows_again;
+    for (ptrdiff_t start = 0; start < c.rows; start += rows_of_group) {
+        const ptrdiff_t rows = c.rows - start < rows_of_group ? c.rows - start : rows_of_group;
+        const ptrdiff_t first_rows = rows < together ? rows : together;
         const T* const x = c.x + start * c.stride;
-        for (int j = 0; j < c.packs; ++j) centres[j] = sums[j] = all[j] = P::of(0);
-        const auto by_groups = [&](auto group) {
-            ptrdiff_t i = 0;
-            for (; i + together <= rows; i += together) group(x + i * c.stride, Together());
-            for (; i < rows; ++i) group(x + i * c.stride, Alone());
-        };
-        by_groups([&](const T* from, auto some) {
-            c.each([&](int j, auto whole) {
-                P total = centres[j];
-                for (int k = 0; k < some.rows; ++k) total = total + c.load(from + k * c.stride, j, whole);
-                centres[j] = total;
-            });
+        const P share = P::of(T(1) / static_cast<T>(first_rows));
+        c.each([&](int j, auto whole) {
+            P total = P::of(0);
+            for (ptrdiff_t k = 0; k < first_rows; ++k) total = total + c.load(x + k * c.stride, j, whole);
+            centres[j] = total * share;
+            sums[j] = all[j] = P::of(0);
         });
-        const P share = P::of(T(1) / static_cast<T>(rows));
-        for (int j = 0; j < c.packs; ++j) centres[j] = centres[j] * share;
-        by_groups([&](const T* from, auto some) {
+        const auto add_rows = [&](ptrdiff_t i, auto some) {
             c.each([&](int j, auto whole) {
                 P total = sums[j], square = all[j];
                 const P centre = centres[j];
                 for (int k = 0; k < some.rows; ++k) {
-                    const P d = c.load(from + k * c.stride, j, whole) - centre;
+                    const P d = c.load(x + (i + k) * c.stride, j, whole) - centre;
                     total = total + d;
                     square = fma(d, d, square);
                 }
                 sums[j] = total;
                 all[j] = square;
             });
-        });
+        };
+        ptrdiff_t i = 0;
+        for (; i + together <= rows; i += together) add_rows(i, Together());
+        for (; i < rows; ++i) add_rows(i, Alone());
         for (int j = 0; j < c.packs; ++j) {
             centres[j].store(plain[0] + j * P::size);
             sums[j].store(plain[1] + j * P::size);
@@ -528,7 +552,7 @@ void moments_of_columns(const Columns<T>& c, const T* origins, double* means, do
         const double one = 1 / count, part = count / (before + count);
         for (ptrdiff_t i = 0; i < c.count; ++i) {
             const double sum = plain[1][i], mean = double(plain[0][i]) - origins[i] + sum * one;
-            const double square = plain[2][i] - sum * sum * one;
+            const double left = plain[2][i] - sum * sum * one, square = left < 0 ? 0 : left;
             if (start == 0) {
                 means[i] = mean;
                 squares[i] = square;
@@ -560,41 +584,18 @@ void moment_units(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// How many elements the part `i` of a channel has.
-double count_of_part(const ReductionWork& work, ptrdiff_t i) {
-    if (!are_columns(work.shape) && work.shape.inner >= run_length) {
-        const ptrdiff_t start = i % ceil_of(work.shape.inner, run_length) * run_length;
-        const ptrdiff_t left = work.shape.inner - start;
-        return static_cast<double>(left < run_length ? left : run_length);
-    }
-    const ptrdiff_t left = work.shape.outer - i * work.parts.length;
-    return static_cast<double>((left < work.parts.length ? left : work.parts.length) * work.shape.inner);
-}
-
 template <typename T>
 void end_moments(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    const ptrdiff_t step = state_step(work.shape);
-    for (ptrdiff_t channel = start; channel < end; ++channel) {
-        const ptrdiff_t at = first_state(work.shape, work.parts, channel);
-        if (work.parts.parts == 1) {
-            static_cast<T*>(work.out)[channel] = static_cast<T>(work.second[channel] / work.divisor);
-            if (work.other != nullptr)
-                static_cast<T*>(work.other)[channel] = static_cast<T>(
-                    work.first[channel] + static_cast<const T*>(work.x)[channel * work.shape.inner]);
-            continue;
-        }
-        const Moments found = by_halves<Moments>(
-            0, work.parts.parts,
-            [&](ptrdiff_t i) {
-                return Moments{count_of_part(work, i), work.first[at + i * step], work.second[at + i * step]};
-            },
-            join_moments);
-        static_cast<T*>(work.out)[channel] = static_cast<T>(found.squares / work.divisor);
-        if (work.other == nullptr) continue;
-        const double origin = static_cast<const T*>(work.x)[channel * work.shape.inner];
-        static_cast<T*>(work.other)[channel] = static_cast<T>(origin + found.mean);
-    }
+    join_states<Moments>(work, start, end, join_moments);
+    const double *const means = work.first, *const squares = work.second, divisor = work.divisor;
+    const ptrdiff_t step = joined_step(work), inner = work.shape.inner;
+    T* const out = static_cast<T*>(work.out);
+    for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(squares[i * step] / divisor);
+    if (work.other == nullptr) return;
+    const T* const origins = static_cast<const T*>(work.x);
+    T* const other = static_cast<T*>(work.other);
+    for (ptrdiff_t i = start; i < end; ++i) other[i] = static_cast<T>(means[i * step] + origins[i * inner]);
 }
 
 }  // namespace

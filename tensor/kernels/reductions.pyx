@@ -7,9 +7,8 @@ are in `reductions.cpp`, and how they see an array is told in `channels.h`.
 
 cimport numpy as cnp
 
-from tensor.kernels.axes cimport Axis, Kernel, kind_of, new_array, new_reduced, some_axes
+from tensor.kernels.axes cimport Axis, Kernel, kind_of, new_array, new_reduced, run_units, some_axes
 from tensor.kernels.simd cimport simd_level
-from tensor.kernels.threads cimport parallel_for
 
 cnp.import_array()
 
@@ -58,10 +57,6 @@ cdef enum:
     # Channels whose ends are a piece of work.
     ENDS = 1 << 12
 
-# Bytes from which on other threads may use the interpreter meanwhile: to let go of it takes some 50 ns.
-cdef Py_ssize_t _LONG = 1 << 15
-
-
 cdef int _run(Kernel kernel, Kernel end, ReductionWork* work, Py_ssize_t nbytes) except -1:
     """Let `kernel` do the units of `work`, and `end` the channels. The caller holds the arrays."""
     cdef double few[2 * FEW]
@@ -78,13 +73,8 @@ cdef int _run(Kernel kernel, Kernel end, ReductionWork* work, Py_ssize_t nbytes)
         count //= 2
         work.first = <double*>cnp.PyArray_DATA(states)
     work.second = work.first + count
-    if nbytes < _LONG:
-        kernel(work, 0, work.parts.units)
-        end(work, 0, work.shape.count)
-    else:
-        with nogil:  # only the arrays are touched, and `states`
-            parallel_for(work.parts.units, work.parts.grain, kernel, work)
-            parallel_for(work.shape.count, ENDS, end, work)
+    run_units(kernel, work, work.parts.units, work.parts.grain, nbytes)
+    run_units(end, work, work.shape.count, ENDS, nbytes)
     return 0
 
 

@@ -39,5 +39,77 @@ inline void each_pack(ptrdiff_t n, Function f) {
     if (i < n) f(i, n - i);
 }
 
+// f(0) joined with f(1), and so on up to `count`, by halves.
+template <typename State, typename Function, typename Join>
+State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
+    if (count == 1) return f(first);
+    const ptrdiff_t half = count / 2;
+    const State a = by_halves<State>(first, half, f, join);  // in the order of memory
+    return join(a, by_halves<State>(first + half, count - half, f, join));
+}
+
+// --- Mean and sum of squared deviations ------------------------------------------------------------------------
+
+// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979). Means are relative to the
+// first element of their channel, so that they lose nothing where elements lie far from 0.
+struct Moments {
+    double count, mean, squares;
+    static Moments load(const double* means, const double* squares, ptrdiff_t at, double count) {
+        return {count, means[at], squares[at]};
+    }
+    void store(double* means, double* all, ptrdiff_t at) const {
+        means[at] = mean;
+        all[at] = squares;
+    }
+};
+
+inline Moments join_moments(Moments a, Moments b) {
+    const double count = a.count + b.count, distance = b.mean - a.mean, share = b.count / count;
+    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+}
+
+// Of values whose deviations from `around` have the sum and the sum of squares that are given.
+inline Moments moments_around(double around, double sum, double squares, double count) {
+    const double distance = sum / count, left = squares - sum * distance;
+    return {count, around + distance, left < 0 ? 0 : left};
+}
+
+// Deviations are from the mean of the first elements, an eighth of a block: if that is off by d, the squares of these
+// alone are at least d * d times their number, so what is subtracted in the end is at most 8 times what stays.
+template <typename T>
+Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
+    using P = Pack<T>;
+    if (n > 0 && n <= P::size) {  // in 20 ns instead of 35
+        const T around = sum(P::load_up_to(x, n)) / static_cast<T>(n);
+        const P d = P::load_up_to(x, n, around) - P::of(around);
+        return moments_around(around - origin, sum(d), sum(d * d), static_cast<double>(n));
+    }
+    const ptrdiff_t first = n < block / 8 ? n : block / 8;
+    double total, totals[2];
+    add_up<1, T>(first, &total, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+        sums[0] = sums[0] + P::load_up_to(x + i, left);
+    });
+    const T around = static_cast<T>(total / static_cast<double>(first));
+    const P centre = P::of(around);
+    add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+        const P d = P::load_up_to(x + i, left, around) - centre;
+        sums[0] = sums[0] + d;
+        sums[1] = fma(d, d, sums[1]);
+    });
+    return moments_around(around - origin, totals[0], totals[1], static_cast<double>(n));
+}
+
+template <typename T>
+Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
+    if (n <= block) return moments_of_block(x, n, origin);
+    return by_halves<Moments>(
+        0, ceil_of(n, block),
+        [&](ptrdiff_t i) {
+            const ptrdiff_t start = i * block;
+            return moments_of_block(x + start, n - start < block ? n - start : block, origin);
+        },
+        join_moments);
+}
+
 }  // namespace
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

@@ -226,6 +226,32 @@ inline Pack<T> fma(Pack<T> a, Pack<T> b, Pack<T> c) {
     return c;
 }
 
+// Lanes in which a number was none.
+template <typename R>
+struct LanesWithNan {
+    BitsOf<R> lanes;
+    void note(R a, R b) { lanes |= (a != a) | (b != b); }
+    void note(LanesWithNan other) { lanes |= other.lanes; }
+    R in(R x) const { return lanes ? splat<R>(NAN) : x; }
+};
+
+#if defined(__AVX512F__) && !defined(_MSC_VER)
+template <>
+struct LanesWithNan<Lanes<float>::Register> {
+    __mmask16 lanes;
+    void note(__m512 a, __m512 b) { lanes |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+    void note(LanesWithNan other) { lanes |= other.lanes; }
+    __m512 in(__m512 x) const { return _mm512_mask_mov_ps(x, lanes, _mm512_set1_ps(NAN)); }
+};
+template <>
+struct LanesWithNan<Lanes<double>::Register> {
+    __mmask8 lanes;
+    void note(__m512d a, __m512d b) { lanes |= _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
+    void note(LanesWithNan other) { lanes |= other.lanes; }
+    __m512d in(__m512d x) const { return _mm512_mask_mov_pd(x, lanes, _mm512_set1_pd(NAN)); }
+};
+#endif
+
 // The lanes joined by halves: 0 with 8, 1 with 9 ..., then 0 with 4 ... `f` takes numbers, and registers too.
 template <typename T, typename Function>
 inline T join_numbers(const T* values, int count, Function f) {

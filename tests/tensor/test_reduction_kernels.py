@@ -23,6 +23,7 @@ SHAPES = [
     (300, 1500),
     (7, 300, 5),
     (2, 33, 1100),
+    (70, 2500),
     (64, 10),
 ]
 shapes = st.one_of(
@@ -97,6 +98,27 @@ def test_a_variance_far_from_0_loses_no_more_than_its_elements_have(
         )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(5000, 1), (1, 5000), (100, 40)], ids=str)
+def test_a_variance_stays_exact_where_the_first_elements_lie_far_from_the_others(
+    dtype: str, shape: tuple[int, int]
+) -> None:
+    values = numbers(shape, dtype, 1) / 100
+    values.reshape(-1)[:300] += 1e4
+    axis = int(shape[0] == 1)
+    found = tensor.var(tensor.tensor(values), axis=axis).numpy()
+    expected = values.astype(np.longdouble).var(axis=axis).astype(float)
+    np.testing.assert_allclose(found, expected, rtol=64 * np.finfo(dtype).eps)
+
+
+def test_a_variance_of_equal_elements_is_not_negative() -> None:
+    for shape in ((3000,), (300, 33)):
+        for value in (0.1, 1e-3, 7.7e4):
+            found = tensor.var(tensor.full(shape, value), axis=0).numpy()
+            assert (found >= 0).all()
+            assert (found <= (value * 1e-6) ** 2).all()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "int32", "uint8", "int64", "bool"])
 def test_other_dtypes_are_numpys_to_the_last_bit(dtype: str) -> None:
     values = numbers((300, 400), "float32", 2).astype(dtype)
@@ -109,7 +131,7 @@ def test_other_dtypes_are_numpys_to_the_last_bit(dtype: str) -> None:
 
 
 def test_not_a_number_is_found_by_whoever_meets_it() -> None:
-    for place in (0, 17, 4000, 4999):
+    for place in (0, 17, 33, 130, 4000, 4990, 4999):
         for shape in ((5000,), (50, 100)):
             values = np.zeros(shape, np.float32)
             values.reshape(-1)[place] = np.nan
