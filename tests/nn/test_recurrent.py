@@ -13,6 +13,7 @@ from nn.functional.recurrent import Recurrent, composed
 from nn.utils.rnn import PackedSequence, pack_sequence, unpack_sequence
 from scopes import new_dispose_scope
 from tensor import autograd, memory
+from tests.simd import printed_at_each_level
 
 KINDS = ["RNN", "RNN relu", "LSTM", "GRU"]
 Array = np.ndarray[Any, Any]
@@ -197,6 +198,25 @@ def test_parameters_start_within_the_root_of_the_hidden_size(kind: str) -> None:
     layer = layer_of(nn, kind, 40, 25)
     for x in layer.parameters():
         assert 0.15 < abs(x.detach().numpy()).max() <= 0.2
+
+
+AT_EACH_LEVEL = """
+import nn, tensor
+tensor.manual_seed(0)
+for layer in nn.RNN(3, 37), nn.RNN(3, 37, nonlinearity="relu"), nn.LSTM(3, 37), nn.GRU(3, 37):
+    x = tensor.randn(5, 2, 3, requires_grad=True)
+    output, _ = layer(x)
+    output.square().sum().backward()
+    for values in output, x.grad, layer.weight_hh_l0.grad:
+        print(*values.detach().reshape(-1).tolist())
+"""
+
+
+def test_each_instruction_set_computes_the_same() -> None:
+    printed = printed_at_each_level(AT_EACH_LEVEL)
+    numbers = {level: np.array(text.split(), float) for level, text in printed.items()}
+    for found in numbers.values():
+        np.testing.assert_allclose(found, numbers["baseline"], rtol=1e-4, atol=1e-5)
 
 
 # --- Without PyTorch ----------------------------------------------------------------------------------------
