@@ -49,6 +49,19 @@ def test_values_are_those_of_the_formula(shape: Any, columns: int, dtype: str, w
         np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize(("shape", "columns"), SIZES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64"])
+def test_a_product_with_a_transposed_matrix_is_numpys(
+    shape: tuple[int, ...], columns: int, dtype: str
+) -> None:
+    x, weight = (random(*shape) * 4).astype(dtype), (random(columns, shape[-1]) * 4).astype(dtype)
+    tolerance = {"int64": 0, "float64": 1e-11}.get(dtype, 1e-5 * max(10, shape[-1]))
+    for a, b in ((x, weight.T), (x, weight.T.copy()), (np.asfortranarray(x), weight.T), (x, weight[::-1].T)):
+        found = tensor.tensor(a) @ tensor.tensor(b.T).T
+        assert (found.shape, str(found.dtype)) == ((a @ b).shape, f"tensor.{dtype}")
+        np.testing.assert_allclose(found.numpy(), a @ b, rtol=tolerance, atol=tolerance)
+
+
 def test_each_instruction_set_gives_the_same() -> None:
     program = """
 import numpy as np
