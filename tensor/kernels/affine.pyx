@@ -238,7 +238,7 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
 
 
 def matrix_product(a, b):
-    """Return ``np.matmul(a, b)``, sooner where `b` is the transpose of a matrix in C order, as weights are."""
+    """Return ``np.matmul(a, b)``, sooner where `b` is the transpose of a matrix in C order: a weight."""
     cdef cnp.ndarray x, weight, out
     if type(a) is not cnp.ndarray or type(b) is not cnp.ndarray:
         return _matmul(a, b)
