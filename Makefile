@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 BENCH_FLAGS ?=
 TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
 
-PACKAGES := scopes tensor nn
+PACKAGES := scopes tensor nn disposescope
 MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
 COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h' -o -name '*.cpp')
 
@@ -59,6 +59,7 @@ dist: $(VENV)/.made $(COMPILER)
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip --disable-pip-version-check install dist/*.whl
 	.venv-dist/bin/python examples/scopes_tour.py
+	.venv-dist/bin/python -c "import disposescope"
 
 bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)

@@ -13,6 +13,7 @@ FAMILIES = {
     "reductions": "reductions",
     "products": "products",
     "training": "training",
+    "recurrent": "recurrent",
     "inference": "inference",
     "optimizers": "optimizers",
     "scopes": "lifetimes",

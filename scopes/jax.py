@@ -4,6 +4,9 @@ Importing it lets scopes own JAX's arrays: ``scope.attach(x)``. With ``owning()`
 themselves. The guide is docs/jax.md.
 """
 
+from scopes._clearing import clear_errors_of as _clear_errors_of
 from scopes.foreign.jax import disable, enable, owning
 
 __all__ = ["disable", "enable", "owning"]
+
+_clear_errors_of(globals(), __all__)

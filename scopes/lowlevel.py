@@ -5,6 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes._clearing import clear_errors_of
+from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
@@ -15,6 +16,7 @@ from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.tracking import note_created, note_ended, note_made_for, record_of
 
 __all__ = [
+    "Compound",
     "Listener",
     "Record",
     "callers",

@@ -4,6 +4,7 @@ Importing it lets scopes own PyTorch's tensors: ``scope.attach(x)``. With ``owni
 themselves. The guide is docs/pytorch.md.
 """
 
+from scopes._clearing import clear_errors_of as _clear_errors_of
 from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
 from scopes.foreign.torch.owning import disable, enable, owning
 from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
@@ -19,3 +20,5 @@ __all__ = [
     "owning",
     "still_held",
 ]
+
+_clear_errors_of(globals(), __all__)

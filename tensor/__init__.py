@@ -1,6 +1,7 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
     can_cast,
@@ -22,7 +23,7 @@ from tensor._dtypes import (
     uint32,
     uint64,
 )
-from tensor._errors import TensorDisposedError
+from tensor._errors import InvalidArgumentError, TensorDisposedError
 from tensor._tensor import Tensor
 from tensor.core.tensor import Handle
 from tensor.creation.external_memory import from_address, from_blob
@@ -43,10 +44,12 @@ from tensor.creation.from_data import (
 from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
 from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
+from tensor.io.checkpoints import load, save
 from tensor.io.dlpack import from_dlpack
 from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.safetensors import SafetensorsError
+from tensor.io.unpickling import CheckpointError
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
@@ -108,8 +111,11 @@ from tensor.tape.modes import (
 from tensor.tape.modes import is_recording as is_grad_enabled
 
 __all__ = [
+    "CheckpointError",
+    "Device",
     "Generator",
     "Handle",
+    "InvalidArgumentError",
     "OutOfMemoryError",
     "SafetensorsError",
     "Tensor",
@@ -171,6 +177,7 @@ __all__ = [
     "isdtype",
     "leaky_relu",
     "linspace",
+    "load",
     "load_file",
     "log_softmax",
     "logsumexp",
@@ -201,6 +208,7 @@ __all__ = [
     "reshape",
     "result_type",
     "roll",
+    "save",
     "save_file",
     "searchsorted",
     "set_grad_enabled",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from scopes.lowlevel import clear_frames_of
-from tensor._dtypes import Dtype
+from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
 from tensor.core.tensor import TensorCore, use_tensor_type
+from tensor.creation.legacy import legacy_tensor
+from tensor.creation.methods import Creating
 from tensor.io.conversion import Conversion
 from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop
@@ -19,9 +21,12 @@ from tensor.ops.expanding import Expanding
 from tensor.ops.indexing import Indexing
 from tensor.ops.joining import Joining
 from tensor.ops.linalg import LinearAlgebra
+from tensor.ops.matrices import Matrices
 from tensor.ops.methods import ElementwiseMethods
 from tensor.ops.moving import Moving
 from tensor.ops.operators import Operators
+from tensor.ops.order_statistics import OrderStatistics
+from tensor.ops.placement import Placement
 from tensor.ops.reducing import Reductions
 from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
@@ -36,6 +41,7 @@ clear_frames_of("numpy")  # its functions in Python, which we call
 class Tensor(
     Casts,
     Conversion,
+    Creating,
     ElementwiseMethods,
     Exchange,
     Expanding,
@@ -45,9 +51,12 @@ class Tensor(
     Joining,
     Layout,
     LinearAlgebra,
+    Matrices,
     Moving,
     Operators,
+    OrderStatistics,
     Pickling,
+    Placement,
     Printing,
     Reductions,
     Selecting,
@@ -59,7 +68,9 @@ class Tensor(
 ):
     """A multi-dimensional array whose lifetime a scope decides.
 
-    Make one with ``tensor.tensor(data)`` and the other functions of the namespace.
+    Make one with ``tensor.tensor(data)`` and the other functions of the namespace. Called as a class it does
+    what PyTorch's does: ``Tensor(2, 3)`` has these sizes and no values yet, ``Tensor([2, 3])`` these values;
+    both are float32.
 
     Examples
     --------
@@ -75,11 +86,9 @@ class Tensor(
 
     __slots__ = ()
 
-    def __new__(cls, *_args: Any, **_kwargs: Any) -> Tensor:
-        raise TypeError(
-            "Tensor is not called directly: write tensor.tensor(data), tensor.zeros(shape), "
-            "tensor.from_numpy(array)"
-        )
+    def __new__(cls, *given: Any) -> Tensor:
+        # As in PyTorch, whose programs say `torch.Tensor(2, 3)`.
+        return legacy_tensor(given, float32)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -5,22 +5,28 @@ Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowne
 them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
+from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.autograd.checkpointing import is_recomputing
+from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
+from tensor.autograd.nesting import map_nested
+from tensor.core.dims import sizes_of
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
+from tensor.creation.legacy import legacy_tensor
 from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
 from tensor.ops.affine import apply_affine, apply_affine_then_relu
+from tensor.ops.casts import dtype_asked
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
-from tensor.ops.messages import explain
+from tensor.ops.messages import Operand, explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
@@ -34,8 +40,10 @@ __all__ = [
     "Dtype",
     "DtypeLike",
     "HookTable",
+    "InvalidArgumentError",
     "Key",
     "Leaf",
+    "Operand",
     "RemovableHandle",
     "Step",
     "TensorCore",
@@ -48,18 +56,24 @@ __all__ = [
     "configure_threads",
     "default_generator",
     "define",
+    "dtype_asked",
     "explain",
     "is_inexact",
     "is_recomputing",
     "is_recording",
+    "legacy_tensor",
+    "map_nested",
     "numbers_of",
     "overwrite",
     "owner_of",
     "record",
+    "require_cpu",
     "require_supported",
     "run_kernel",
     "shown",
+    "sizes_of",
     "snapshot",
+    "take_values",
     "wrap",
     "wrap_recorded",
     "wrap_snapshot",

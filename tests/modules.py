@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("scopes", "tensor", "nn")
+PACKAGES = ("scopes", "tensor", "nn", "tensor.torch")
 # Folders that users don't import from: each shows a part of the architecture, and its `__init__` says which.
 INNER = {
     "nn.layers",
@@ -20,20 +20,52 @@ INNER = {
     "tensor.tape",
 }
 # Modules inside of folders that users import.
-IN_FOLDERS = {"nn.optim.lr_scheduler", "scopes.testing.plugin"}
+IN_FOLDERS = {
+    "nn.optim.lr_scheduler",
+    "scopes.testing.plugin",
+    "tensor.torch.accelerator",
+    "tensor.torch.autograd",
+    "tensor.torch.backends",
+    "tensor.torch.backends.cuda",
+    "tensor.torch.backends.cudnn",
+    "tensor.torch.backends.mps",
+    "tensor.torch.cuda",
+    "tensor.torch.distributions",
+    "tensor.torch.nn",
+    "tensor.torch.nn.functional",
+    "tensor.torch.nn.init",
+    "tensor.torch.nn.parameter",
+    "tensor.torch.nn.utils",
+    "tensor.torch.optim",
+    "tensor.torch.optim.lr_scheduler",
+    "tensor.torch.utils",
+    "tensor.torch.utils.checkpoint",
+    "tensor.torch.utils.data",
+}
 
 
 def modules_of(package: str) -> dict[str, Path]:
-    """Each module of `package`, compiled ones too, by its dotted name."""
+    """Each module of `package`, compiled ones too, by its dotted name; without packages inside it."""
     found = {}
-    for path in sorted(p for p in (ROOT / package).rglob("*.p*") if p.suffix in {".py", ".pxd", ".pyx"}):
+    folder = ROOT.joinpath(*package.split("."))
+    for path in sorted(p for p in folder.rglob("*.p*") if p.suffix in {".py", ".pxd", ".pyx"}):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if package_of(name) == package:
+            found[name] = path
     return found
+
+
+def package_of(module: str) -> str:
+    """Return the one of `PACKAGES` that `module` is in, else its first part: another library's name."""
+    own = [package for package in PACKAGES if f"{module}.".startswith(f"{package}.")]
+    return max(own, key=len, default=module.partition(".")[0])
 
 
 # Who works with another library's objects, and is imported where that is installed.
 HOSTED = {
+    "scopes.cupy": "cupy",
+    "scopes.foreign.cupy": "cupy",
     "scopes.jax": "jax",
     "scopes.foreign.jax": "jax",
     "scopes.torch": "torch",

@@ -40,6 +40,32 @@ def test_the_digits_are_learnt_and_nothing_is_left(capsys, epochs: int, accuracy
     assert "live_count: 0;" in printed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [(["--below", "300", "--epochs", "4"], 0.0), pytest.param([], 0.6, marks=pytest.mark.soak)],
+)
+def test_numbers_are_spelled_and_nothing_is_left(capsys, arguments: list[str], share: float):
+    result = load("characters").main(["--quiet", *arguments])
+    assert result.epochs[-1].loss < result.epochs[0].loss
+    assert result.share_of_numbers >= share
+    assert len({(epoch.live_tensors, epoch.bytes_live) for epoch in result.epochs}) == 1
+    assert {epoch.live_sequences for epoch in result.epochs} == {0}
+    assert result.left.live_count == 0
+    assert "live_count: 0;" in capsys.readouterr().out
+
+
+def test_numbers_in_words():
+    words = load("characters")
+    assert [words.spelled(n) for n in (0, 19, 40, 700, 9_999)] == [
+        "zero",
+        "nineteen",
+        "forty",
+        "seven hundred",
+        "nine thousand nine hundred ninety-nine",
+    ]
+    assert {c for n in range(10_000) for c in words.spelled(n)} | {words.END} == set(words.CHARACTERS)
+
+
 def test_a_missing_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(SystemExit, match=r"pip install 'disposescope\[examples\]'"):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.lowlevel import TensorCore, is_recording, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, is_recording, shown
 
 if TYPE_CHECKING:
+    from tensor import Tensor
     from tensor.lowlevel import Array
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -39,22 +40,24 @@ def is_wanted(x: object) -> bool:
     return getattr(x, "_node", None) is not None and is_recording()
 
 
-def check_reduction(name: str, reduction: str) -> None:
-    """Raise ValueError unless `reduction` is one that losses have."""
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction is one of {REDUCTIONS}, not {shown(reduction)}")
+def check_reduction(name: str, reduction: str, *more: str) -> None:
+    """Raise ValueError unless `reduction` is one that losses have, or one of `more`."""
+    if reduction not in (*REDUCTIONS, *more):
+        raise InvalidArgumentError(
+            f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
+        )
 
 
 def check_probability(name: str, p: float) -> None:
     """Raise ValueError unless `p` is from 0 to 1."""
     if not 0 <= p <= 1:
-        raise ValueError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
+        raise InvalidArgumentError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
     """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have one shape."""
     if a.shape != b.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what "
             "does not belong together. Bring them to one shape, for example with "
             f"{what}.reshape(input.shape)"
@@ -70,6 +73,20 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
     if values.size == 0:
         return np.asarray(np.nan, values.dtype), 0.0
     return np.asarray(values.mean(dtype=values.dtype)), 1.0 / values.size
+
+
+def floating_target(input: Tensor, target: Tensor) -> Tensor:
+    """Return a target of integers or booleans in the dtype of `input`, which it would widen."""
+    return target if target.dtype.kind == "f" else target.to(input.dtype)
+
+
+def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
+    """Return the sum or the mean of `losses`, or themselves; NaN is the mean of none."""
+    if reduction == "none":
+        return losses
+    if reduction == "sum" or losses.numel():
+        return losses.sum() if reduction == "sum" else losses.mean()
+    return losses.sum() / 0
 
 
 def scalar(x: Any, like: Array) -> Any:

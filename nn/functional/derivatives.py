@@ -58,6 +58,35 @@ define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
+# Sequences of several lengths: each packed element is one row of what it comes from.
+
+
+def _from_rows(xp: Any, g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
+    """Return zeros of `shape` with `g` in `rows` of its two first dimensions, which each is named once."""
+    flat = (shape[0] * shape[1], *shape[2:])
+    if xp.is_recorded:
+        return xp.reshape(xp.scatter_add(g, (rows,), flat), shape)
+    whole = xp.zeros(flat, g.dtype)
+    whole[rows] = g
+    return whole.reshape(shape)
+
+
+def _part(_xp: Any, g: Any, i: int, spans: tuple[tuple[int, int], ...], axis: int) -> Any:
+    """Return sequence `i` of a padded batch whose steps are along `axis`."""
+    along = slice(*spans[i])
+    return g[i, along] if axis else g[along, i]
+
+
+define("pack", each=lambda xp, g, i, places, ends: g[places[ends[i] : ends[i + 1]]])
+define("pack_padded", input=_from_rows)
+define("pad", each=_part)
+define("pad_packed", input=lambda xp, g, rows: _steps_joined(xp, g)[rows])
+
+
+def _steps_joined(xp: Any, x: Any) -> Any:
+    return xp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
 # Kernels give all gradients at once; those that are recorded are made of the formulas.
 

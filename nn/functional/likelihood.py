@@ -14,7 +14,7 @@ import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import mean_cross_entropy, run_kernel
-from tensor.lowlevel import Key, apply, record, shown, wrap_recorded
+from tensor.lowlevel import InvalidArgumentError, Key, apply, record, shown, wrap_recorded
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -32,7 +32,7 @@ class _Classes:
         count = x.shape[axis]
         expected = x.shape[:axis] + x.shape[axis + 1 :]
         if target.shape != expected:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
                 f"{target.shape}"
             )
@@ -87,7 +87,9 @@ def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
     array = array_of(name, "weight", weight)
     count = x.shape[1 if x.ndim > 1 else 0]
     if array.shape != (count,):
-        raise ValueError(f"{name}: weight has one value for each class, shape ({count},), not {array.shape}")
+        raise InvalidArgumentError(
+            f"{name}: weight has one value for each class, shape ({count},), not {array.shape}"
+        )
     counts: Array = array.astype(x.dtype, copy=False)
     return counts
 
@@ -142,11 +144,11 @@ def cross_entropy(
     name = "cross_entropy"
     check_reduction(name, reduction)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing is from 0 to 1, not {shown(label_smoothing)}")
+        raise InvalidArgumentError(f"{name}: label_smoothing is from 0 to 1, not {shown(label_smoothing)}")
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     if x.ndim == 0:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
     if y.dtype.kind == "f":
@@ -193,7 +195,7 @@ def _with_probabilities(
     name = "cross_entropy"
     x, y = array_of(name, "input", input), array_of(name, "target", target)
     if x.shape != y.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: probabilities have the input's shape {x.shape}, not {y.shape}; class indices "
             "are integers"
         )
@@ -250,7 +252,7 @@ def nll_loss(
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     if x.ndim == 0:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
     if y.dtype.kind not in "iu":

@@ -15,7 +15,7 @@ from nn.functional.checks import (
 )
 from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
-from tensor.lowlevel import record, shown, wrap_recorded
+from tensor.lowlevel import InvalidArgumentError, record, shown, wrap_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     1.5
     """
     if delta <= 0:
-        raise ValueError(f"huber_loss: delta must be above 0, not {shown(delta)}")
+        raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
     x, y = _pair("huber_loss", input, target, reduction)
 
     def values() -> Array:
@@ -126,7 +126,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     1.5
     """
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
+        raise InvalidArgumentError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
     if beta == 0:
         return l1_loss(input, target, reduction)
     x, y = _pair("smooth_l1_loss", input, target, reduction)
@@ -170,7 +170,7 @@ def binary_cross_entropy(
     name = "bce_loss"
     x, y = _pair(name, input, target, reduction)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
-        raise ValueError(
+        raise InvalidArgumentError(
             "binary_cross_entropy: input holds probabilities, from 0 to 1. For logits use "
             "binary_cross_entropy_with_logits"
         )
@@ -245,6 +245,6 @@ def _broadcast(name: str, what: str, x: Tensor | None, like: Array) -> Array | N
     try:
         return np.broadcast_to(array, like.shape)
     except ValueError:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: {what} of shape {array.shape} does not broadcast to the input's shape {like.shape}"
         ) from None

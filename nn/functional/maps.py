@@ -11,6 +11,7 @@ from nn.functional.derivatives import RULES
 from tensor import Generator
 from tensor.kernels import run_kernel
 from tensor.lowlevel import (
+    InvalidArgumentError,
     apply,
     apply_affine,
     apply_affine_then_relu,
@@ -96,7 +97,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f"embedding: input holds indices, integers, not {indices.dtype}: convert with input.long()"
         )
     if rows.ndim != 2:
-        raise ValueError(f"embedding: weight has shape (num_embeddings, embedding_dim), not {rows.shape}")
+        raise InvalidArgumentError(
+            f"embedding: weight has shape (num_embeddings, embedding_dim), not {rows.shape}"
+        )
     require_in_range("embedding: an index", indices, rows.shape[0])
     if padding_idx is not None:
         padding_idx = row_of(padding_idx, rows.shape[0])
@@ -119,7 +122,7 @@ def require_in_range(what: str, indices: Array, size: int) -> None:
 def row_of(index: int, size: int) -> int:
     """Return which of `size` rows the padding `index` names: it may count from the end."""
     if not -size <= index < size:
-        raise ValueError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
+        raise InvalidArgumentError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
     return index % size
 
 

@@ -17,7 +17,7 @@ from tensor.kernels import (
     normalize_rows,
     run_kernel,
 )
-from tensor.lowlevel import Array, Dtype, is_recomputing, record, wrap_recorded, writing
+from tensor.lowlevel import Array, Dtype, InvalidArgumentError, is_recomputing, record, wrap_recorded, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not sizes or x.shape[x.ndim - len(sizes) :] != sizes or x.ndim < len(sizes):
-        raise ValueError(f"{name}: input's last dimensions must be {sizes}, and its shape is {x.shape}")
+        raise InvalidArgumentError(
+            f"{name}: input's last dimensions must be {sizes}, and its shape is {x.shape}"
+        )
     return sizes
 
 
@@ -40,7 +42,7 @@ def _affine(
     for what, x in (("weight", weight), ("bias", bias)):
         array = None if x is None else array_of(name, what, x)
         if array is not None and array.shape != sizes:
-            raise ValueError(f"{name}: {what} must have shape {sizes}, not {array.shape}")
+            raise InvalidArgumentError(f"{name}: {what} must have shape {sizes}, not {array.shape}")
         arrays.append(array)
     return arrays[0], arrays[1], [1.0 if weight is None else weight, 0.0 if bias is None else bias]
 
@@ -181,7 +183,7 @@ def batch_norm(
     """
     x = floating_array_of("batch_norm", "input", input)
     if x.ndim < 2:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"batch_norm: input has shape (batch, channels) or (batch, channels, *), not {x.shape}"
         )
     channels = (x.shape[1],)
@@ -197,7 +199,7 @@ def batch_norm(
     if not are_given:
         count = x.size // channels[0] if x.size else 0
         if count < 2 and training:
-            raise ValueError(
+            raise InvalidArgumentError(
                 "batch_norm: in training each channel needs more than one value, and the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"
             )

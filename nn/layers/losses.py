@@ -8,14 +8,18 @@ from nn.module.module import Module
 from tensor import Tensor
 
 
-class _Loss(Module):
+class Loss(Module):
+    """Base of losses: the reduction, checked when the module is made."""
+
+    _more_reductions: tuple[str, ...] = ()
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        check_reduction(type(self).__name__, reduction)
+        check_reduction(type(self).__name__, reduction, *self._more_reductions)
         self.reduction = reduction
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(Loss):
     """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
 
     Parameters
@@ -57,7 +61,7 @@ class CrossEntropyLoss(_Loss):
         )
 
 
-class NLLLoss(_Loss):
+class NLLLoss(Loss):
     """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
 
     Parameters
@@ -90,7 +94,7 @@ class NLLLoss(_Loss):
         return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
-class MSELoss(_Loss):
+class MSELoss(Loss):
     """Squared difference; see ``functional.mse_loss``.
 
     Examples
@@ -105,7 +109,7 @@ class MSELoss(_Loss):
         return F.mse_loss(input, target, self.reduction)
 
 
-class L1Loss(_Loss):
+class L1Loss(Loss):
     """Absolute difference; see ``functional.l1_loss``.
 
     Examples
@@ -120,7 +124,7 @@ class L1Loss(_Loss):
         return F.l1_loss(input, target, self.reduction)
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(Loss):
     """Half a parabola below `beta`, a straight line beyond; see ``functional.smooth_l1_loss``.
 
     Examples
@@ -139,7 +143,7 @@ class SmoothL1Loss(_Loss):
         return F.smooth_l1_loss(input, target, self.reduction, self.beta)
 
 
-class HuberLoss(_Loss):
+class HuberLoss(Loss):
     """Half a parabola below `delta`, a straight line beyond; see ``functional.huber_loss``.
 
     Examples
@@ -158,7 +162,7 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, self.reduction, self.delta)
 
 
-class BCELoss(_Loss):
+class BCELoss(Loss):
     """Cross entropy of probabilities of the answer yes; see ``functional.binary_cross_entropy``.
 
     Parameters
@@ -186,7 +190,7 @@ class BCELoss(_Loss):
         return F.binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(Loss):
     """Cross entropy of the answer yes, from logits; see ``functional.binary_cross_entropy_with_logits``.
 
     Parameters

@@ -13,7 +13,7 @@ from nn.functional.maps import row_of
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
@@ -27,7 +27,7 @@ def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
 def require_size(name: str, what: str, size: int) -> None:
     """Raise ValueError unless `size` is a number of elements."""
     if type(size) is not int or size < 0:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: {what} is a number of elements, an integer of at least 0, not {shown(size)}"
         )
 
@@ -151,7 +151,7 @@ class Embedding(Module):
         if not isinstance(embeddings, TensorCore):
             raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
         if len(embeddings.shape) != 2:
-            raise ValueError(f"from_pretrained() takes shape (rows, size), not {embeddings.shape}")
+            raise InvalidArgumentError(f"from_pretrained() takes shape (rows, size), not {embeddings.shape}")
         rows, size = embeddings.shape
         table = cls(0, size, None)
         table.num_embeddings = rows

@@ -10,7 +10,7 @@ from nn import init
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import is_recomputing, writing
+from tensor.lowlevel import InvalidArgumentError, is_recomputing, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,7 +226,7 @@ class BatchNorm1d(Module):
         """Normalise, scale and shift; in training, take the batch into the running figures."""
         shape = input.shape
         if len(shape) not in (2, 3) or shape[1] != self.num_features:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"BatchNorm1d: input has shape (batch, {self.num_features}) or (batch, "
                 f"{self.num_features}, length), not {shape}"
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from nn.module.gradients import gradient_of
 from nn.module.traversal import Traversal
-from tensor import float16, float32, float64
+from tensor import Device, float16, float32, float64
 from tensor.lowlevel import (
     Dtype,
     DtypeLike,
@@ -14,28 +14,50 @@ from tensor.lowlevel import (
     as_dtype,
     become_leaf,
     clear_gradients,
+    dtype_asked,
     is_inexact,
     run_kernel,
     wrap_unowned,
 )
 
 if TYPE_CHECKING:
+    from tensor import Tensor
     from tensor.lowlevel import Array
 
 
 class Conversion(Traversal):
     """Methods that change all tensors of a module in place."""
 
-    def to(self, dtype: DtypeLike) -> Self:
+    def to(
+        self,
+        target: DtypeLike | Tensor | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        device: str | None = None,
+        non_blocking: bool = False,
+    ) -> Self:
         """Convert all floating and complex parameters and buffers, gradients too, and return this module.
 
         The tensors stay the objects that they are, in memory of their own; integer ones are left alone.
-        ``"cpu"`` is taken as well and changes nothing, so that PyTorch's loops run.
+
+        Parameters
+        ----------
+        target
+            A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"`` and changes
+            nothing.
+        dtype
+            The dtype, when `target` is a device or left out.
+        device
+            ``"cpu"``.
+        non_blocking
+            Changes nothing: there is no other device to wait for.
 
         Raises
         ------
         TypeError
-            If `dtype` is neither floating nor complex.
+            If the dtype is neither floating nor complex.
+        InvalidArgumentError
+            If another device than the CPU is asked for.
 
         Examples
         --------
@@ -43,9 +65,11 @@ class Conversion(Traversal):
         >>> nn.Linear(2, 2).to("float64").weight.dtype
         dtype('float64')
         """
-        if isinstance(dtype, str) and dtype == "cpu":
+        del non_blocking
+        asked = dtype_asked(target, dtype, device)
+        if asked is None:
             return self
-        wanted = as_dtype(dtype)
+        wanted = as_dtype(asked)
         if not is_inexact(wanted):
             raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
         held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
@@ -58,6 +82,22 @@ class Conversion(Traversal):
         for x, array, grad in zip(held, arrays, grads, strict=True):
             _replace(x, array, grad)
         return self
+
+    def cpu(self) -> Self:
+        """Return this module: all memory is the processor's."""
+        return self
+
+    def cuda(self, device: str | int | None = None) -> Self:
+        """Raise: there is no such device. Ask ``tensor.torch.cuda.is_available()`` before, which says False.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(1, 1).cuda()
+        Traceback (most recent call last):
+        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's. Use 'cpu'
+        """
+        return self.to(device=Device("cuda", device) if isinstance(device, int) else device or "cuda")
 
     def half(self) -> Self:
         """Convert all floating parameters and buffers to float16, and return this module."""

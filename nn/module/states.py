@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.module.traversal import Traversal
-from tensor.lowlevel import TensorCore, owner_of, require_supported, shown, writing_all
+from scopes import DisposeScope
+from tensor.lowlevel import (
+    InvalidArgumentError,
+    TensorCore,
+    is_inexact,
+    owner_of,
+    require_supported,
+    shown,
+    take_values,
+    wrap,
+    wrap_snapshot,
+    writing_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +72,9 @@ class States(Traversal):
         """
         return {prefix + name: x.detach() for name, x in self._state()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copy the values of `state_dict` into parameters and persistent buffers of the same names.
 
         All or nothing: when anything does not fit, the error names it and no value has changed.
@@ -72,6 +86,10 @@ class States(Traversal):
         strict
             Raise when a name is missing or unexpected. Otherwise names that fit are loaded, and the others
             returned.
+        assign
+            Take the values' memory and dtype instead of copying: it is shared, and copied by the first write
+            on either side. Parameters and buffers stay the objects that they are, so that ties between
+            modules and optimizers hold; what was an alias or a view of one keeps the old memory.
 
         Returns
         -------
@@ -101,15 +119,19 @@ class States(Traversal):
         unexpected = [name for name in state_dict if name not in own]
         label = type(self).__name__
         if strict and (missing or unexpected):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: "
                 f"{_listed(missing)}. Unexpected: {_listed(unexpected)}. Rename the keys, or pass "
                 "strict=False to load those that fit"
             )
         pairs = [(name, own[name], state_dict[name]) for name in own if name in state_dict]
         for name, target, value in pairs:
-            require_fit(f"{label}.load_state_dict: {name!r}", target, value)
-        copy_values([target for _, target, _ in pairs], [value for _, _, value in pairs])
+            require_fit(f"{label}.load_state_dict: {name!r}", target, value, assign=assign)
+        targets, values = [target for _, target, _ in pairs], [value for _, _, value in pairs]
+        if assign:
+            _assign_values(targets, values)
+        else:
+            copy_values(targets, values)
         return IncompatibleKeys(missing, unexpected)
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:
@@ -123,19 +145,27 @@ def _listed(names: list[str]) -> str:
     return f"[{', '.join(map(shown, names))}]"
 
 
-def require_fit(what: str, target: TensorCore, value: object) -> None:
-    """Raise unless `value` can be copied into `target`."""
+def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = False) -> None:
+    """Raise unless `value` can be copied into `target`, or take its place."""
     array = _array_of(what, value)
     target._raise_if_disposed()
     found = target._array
     if found is None:
         return
     if array.shape != found.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was loaded: "
             "build the module with the sizes of the saved one, or leave this name out and pass strict=False"
         )
-    if not np.can_cast(require_supported(array.dtype), found.dtype, "same_kind"):
+    given = require_supported(array.dtype)
+    if assign:
+        if target._node is not None and not is_inexact(given):
+            raise TypeError(
+                f"{what} requires grad, and is {given} in the state. Nothing was loaded: convert the value, "
+                "for example with x.float()"
+            )
+        return
+    if not np.can_cast(given, found.dtype, "same_kind"):
         raise TypeError(
             f"{what} is {found.dtype} here and {array.dtype} in the state, which would lose its kind. "
             "Nothing was loaded: convert the value, for example with x.float(), or the module with "
@@ -166,6 +196,16 @@ def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
             sources.append(source.copy() if crosses else source)
         # In one call of C, so that an interrupt comes before all of them or after.
         run(map(_write, arrays, repeat(...), sources))
+
+
+def _assign_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
+    """Give `targets` the memory of `values`; the shares are there before the first target changes."""
+    with DisposeScope("load_state_dict"):
+        givers = [
+            wrap_snapshot(value) if isinstance(value, TensorCore) else wrap(value.copy()) for value in values
+        ]
+        for target, giver in zip(targets, givers, strict=True):
+            take_values(target, giver)
 
 
 def _address(array: Array) -> tuple[int, tuple[int, ...]]:

@@ -1,12 +1,33 @@
 """Optimizers: PyTorch's ``torch.optim``."""
 
 from nn.optim import lr_scheduler
+from nn.optim.adadelta import Adadelta
+from nn.optim.adagrad import Adagrad
 from nn.optim.adam import Adam, AdamW
+from nn.optim.adamax import Adamax
+from nn.optim.lbfgs import LBFGS
+from nn.optim.lion import Lion
+from nn.optim.nadam import NAdam
 from nn.optim.optimizer import Optimizer
+from nn.optim.radam import RAdam
 from nn.optim.rmsprop import RMSprop
 from nn.optim.sgd import SGD
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lion",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "lr_scheduler",
+]
 
 _clear_errors_of(globals(), __all__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
-from nn.optim.options import Bound, require_within
+from nn.optim.options import SHARE, bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +55,7 @@ class Adam(Optimizer):
 
     # Whether the decay shrinks the parameter beside the step, not through the gradient (AdamW).
     _is_decoupled = False
+    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
     _counter = "step"
     _rule = "adam"
 
@@ -64,7 +65,7 @@ class Adam(Optimizer):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float = 0,
         amsgrad: bool = False,
         *,
         maximize: bool = False,
@@ -78,10 +79,6 @@ class Adam(Optimizer):
             "maximize": maximize,
         }
         super().__init__(params, defaults)
-
-    def _check_options(self, group: Group) -> None:
-        bounds = {"lr": Bound(), "eps": Bound(), "weight_decay": Bound(), "betas": Bound(0.0, 1.0)}
-        require_within(type(self).__name__, group, bounds)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         averages = ("exp_avg", "exp_avg_sq")

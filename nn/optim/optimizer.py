@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nn.optim.options import Bound, require_within
 from nn.optim.pieces import in_real_pieces
-from scopes import current_dispose_scope
+from nn.optim.state import keep_state, keeping_state
+from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Leaf, Step, TensorCore, clear_gradients, snapshot, wrap_snapshot, wrap_unowned
+from tensor.lowlevel import (
+    Leaf,
+    Step,
+    TensorCore,
+    clear_gradients,
+    map_nested,
+    snapshot,
+    wrap_snapshot,
+    wrap_unowned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,8 +38,13 @@ Group = dict[str, Any]
 class Optimizer:
     """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
 
+    Or define ``step`` itself, as for PyTorch, and keep what it remembers of ``parameter`` in
+    ``self.state[parameter]``.
+
     The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
-    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer.
+    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer. What a
+    ``step`` or an ``__init__`` of your own puts there leaves the scope of the call when it returns; a scope
+    that it opens itself has ended by then: move such state out of it.
 
     Parameters
     ----------
@@ -45,6 +61,8 @@ class Optimizer:
         What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
     """
 
+    # What options must be, by their names.
+    _bounds: Mapping[str, Bound] = {}
     # Under which name the state of each parameter counts its steps.
     _counter: str | None = None
     # The compiled rule that does what `_formula` does, one of those that `Step` names.
@@ -52,6 +70,19 @@ class Optimizer:
 
     param_groups: list[Group]
     state: defaultdict[Tensor, dict[str, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] == "nn":  # what these make, no scope owns from the start
+            return
+        for name in ("__init__", "step"):
+            if name in vars(cls):
+                setattr(cls, name, keeping_state(vars(cls)[name]))
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        # A copy, or what comes out of a pickle: its tensors are made in the scope of that moment.
+        vars(self).update(attributes)
+        keep_state(self)
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
@@ -173,7 +204,7 @@ class Optimizer:
                 self.state,
                 self._tensors(group),
                 self._counter,
-                self._new_state,
+                partial(self._new_state, group),
                 partial(self._numbers, group),
             )
         step.run(self._update_plainly)
@@ -205,6 +236,7 @@ class Optimizer:
 
     def _check_options(self, group: Group) -> None:
         """Raise a ``ValueError`` when an option is out of its range."""
+        require_within(type(self).__name__, group, self._bounds)
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters as numbers in the order in which they were given.
@@ -229,7 +261,7 @@ class Optimizer:
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {
             numbers[id(x)]: {
-                key: wrap_snapshot(value) if isinstance(value, TensorCore) else value
+                key: map_nested(value, _snapshot, f"{key!r} of the state: its values")
                 for key, value in held.items()
             }
             for x, held in self.state.items()
@@ -281,7 +313,7 @@ class Optimizer:
         before = self.state
         # In one call, so that an interrupt finds all of it old or all of it new.
         vars(self).update(state=state, param_groups=groups)
-        _dispose_tensors(before)
+        dispose(*before.values())
 
     def _loaded(
         self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
@@ -296,19 +328,18 @@ class Optimizer:
             x._raise_if_disposed()
             loaded: dict[str, Any] = {}
             for key, value in values.items():
-                if not isinstance(value, (TensorCore, np.ndarray)):
-                    loaded[key] = value
-                    continue
-                array = snapshot(value) if isinstance(value, TensorCore) and not value.is_invalid else value
-                if isinstance(array, TensorCore):
-                    array._raise_disposed()
-                if array.shape not in ((), x.shape):
-                    raise ValueError(
-                        f"{key!r} of parameter {number} has shape {array.shape} in the state, and the "
-                        f"parameter {x.shape}. Nothing was loaded"
-                    )
-                loaded[key] = wrap_unowned(run_kernel(np.array, array, order="C"))
+                name = f"{key!r} of parameter {number}"
+                self._raise_unless_fits(name, value, x)
+                loaded[key] = map_nested(value, _loaded, f"{name}: its values")
             yield number, loaded
+
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:
+        """Raise a ``ValueError`` unless `value` may be in the state of the parameter `x`."""
+        if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
+            raise ValueError(
+                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
+                "Nothing was loaded"
+            )
 
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
@@ -317,20 +348,28 @@ class Optimizer:
                 "step, or make a new one over model.parameters()"
             )
 
-    def _new_state(self, x: Tensor) -> Tensor:
-        """Return zeros of the shape of `x` that no scope owns."""
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses ask it
+        """Return the tensor `name` of the state of `x` before its first step: zeros of its shape."""
+        return self._filled_like(x, 0.0)
+
+    def _filled_like(self, x: Tensor, value: complex) -> Tensor:
+        """Return a tensor in the shape of `x` that no scope owns, filled with `value`."""
         array = x._array
         if array is None:
             x._raise_disposed()
-        zeros = empty(array.shape, array.dtype, array)
-        zeros.fill(0)
-        made = wrap_unowned(zeros)
+        filled = empty(array.shape, array.dtype, array)
+        filled.fill(value)
+        return self._unowned(filled)
+
+    def _unowned(self, array: Array) -> Tensor:
+        """Return the tensor over `array`, a part of the state, which no scope owns."""
+        made = wrap_unowned(array)
         note_made_for(self, made)
         return made
 
     def _drop_state(self) -> None:
         state, self.state = self.state, defaultdict(dict)
-        _dispose_tensors(state)
+        dispose(*state.values())
 
     def dispose(self) -> None:
         """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
@@ -356,12 +395,10 @@ class Optimizer:
     @property
     def nbytes(self) -> int:
         """The memory of the state, in bytes."""
-        return sum(
-            value._array.nbytes
-            for held in self.state.values()
-            for value in held.values()
-            if isinstance(value, TensorCore) and value._array is not None
-        )
+        held: list[object] = []
+        for values in self.state.values():
+            map_nested(values, held.append, "the state's values")
+        return sum(x._array.nbytes for x in held if isinstance(x, TensorCore) and x._array is not None)
 
     def __enter__(self) -> Self:
         self._raise_if_disposed()
@@ -380,8 +417,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _dispose_tensors(state: dict[Tensor, dict[str, Any]]) -> None:
-    for held in state.values():
-        for value in held.values():
-            if isinstance(value, TensorCore):
-                value.dispose()
+def _snapshot(value: Any) -> Any:
+    return wrap_snapshot(value) if isinstance(value, TensorCore) else value
+
+
+def _loaded(value: Any) -> Any:
+    """Return a copy that no scope owns, of a tensor or an array."""
+    if isinstance(value, TensorCore):
+        value = snapshot(value)
+    return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensor.lowlevel import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class Bound(NamedTuple):
-    """What an option must be: at least `low`, and below `high`."""
+    """What an option must be: at least `low`, and below `high`, or `high` itself where that is included."""
 
     low: float = 0.0
     high: float = float("inf")
+    includes_high: bool = False
+
+    def holds(self, value: object) -> bool:
+        """Tell whether `value` is a number within the bounds."""
+        if not isinstance(value, (int, float)):
+            return False
+        return self.low <= value < self.high or (self.includes_high and value == self.high)
 
 
-def require_within(name: str, group: dict[str, Any], bounds: dict[str, Bound]) -> None:
+# What stays of an average at each step.
+SHARE = Bound(0.0, 1.0)
+
+
+def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:
+    """Return what the options of these names must be."""
+    return {**dict.fromkeys(at_least_0, Bound()), **others}
+
+
+def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]) -> None:
     """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
     for option, bound in bounds.items():
         values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
         for value in values:
-            if not isinstance(value, (int, float)) or not bound.low <= value < bound.high:
-                above = "" if bound.high == float("inf") else f" and below {bound.high}"
+            if not bound.holds(value):
+                limit = "at most" if bound.includes_high else "below"
+                above = "" if bound.high == float("inf") else f" and {limit} {bound.high}"
                 raise ValueError(
                     f"{name}: {option} must be a number of at least {bound.low}{above}, not {shown(value)}"
                 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
-from nn.optim.options import Bound, require_within
+from nn.optim.options import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +54,8 @@ class RMSprop(Optimizer):
     0.0
     """
 
+    _bounds = bounds("lr", "alpha", "eps", "weight_decay", "momentum")
+    _counter = "step"
     _rule = "rmsprop"
 
     def __init__(
@@ -62,8 +64,8 @@ class RMSprop(Optimizer):
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
+        weight_decay: float = 0,
+        momentum: float = 0,
         centered: bool = False,
         *,
         maximize: bool = False,
@@ -78,16 +80,6 @@ class RMSprop(Optimizer):
             "maximize": maximize,
         }
         super().__init__(params, defaults)
-
-    def _check_options(self, group: Group) -> None:
-        bounds = {
-            "lr": Bound(),
-            "alpha": Bound(),
-            "eps": Bound(),
-            "weight_decay": Bound(),
-            "momentum": Bound(),
-        }
-        require_within("RMSprop", group, bounds)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         momentum = ("momentum_buffer",) if group["momentum"] else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nn.optim.optimizer import Group, Optimizer
-from nn.optim.options import Bound, require_within
+from nn.optim.options import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,15 +52,16 @@ class SGD(Optimizer):
     0.71
     """
 
+    _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"
 
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Group],
         lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -76,8 +77,7 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
-        bounds = {"lr": Bound(), "momentum": Bound(), "weight_decay": Bound()}
-        require_within("SGD", group, bounds)
+        super()._check_options(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 

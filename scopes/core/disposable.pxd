@@ -13,7 +13,7 @@ cdef struct Link:
     Members* owner
     # False before its object is registered: what a mistaken subclass never did.
     bint is_registered
-    # It was in a list that ended while its deallocation had begun.
+    # Outside of lists: it counts as disposed in a scope, as part of what was there, or in its deallocation.
     bint was_in
 
 

@@ -349,7 +349,7 @@ cdef void _count_disposed(Counters counters, bint was_in) noexcept:
 cdef int dispose_one(Disposable x) except -1:
     cdef Counters counters
     cdef MemberList scope
-    cdef bint was_in, by_its_end
+    cdef bint is_member, was_in, by_its_end
     with cython.critical_section(_step_lock):
         counters = x.counters
         if counters is None:
@@ -357,9 +357,10 @@ cdef int dispose_one(Disposable x) except -1:
                 _raise_unregistered(x)
             return 0
         scope = x.scope  # held to the end: its last reference may run Python code
-        was_in = x.link.owner is not NULL
-        by_its_end = was_in and not x.link.owner.is_open
-        if was_in:
+        is_member = x.link.owner is not NULL
+        was_in = x.link.was_in = is_member or x.link.was_in
+        by_its_end = was_in and scope is not None and not scope.members.is_open
+        if is_member:
             unlink(&x.link)
         if not by_its_end:
             x.scope = None

@@ -78,7 +78,13 @@ cdef class Foreign(Disposable):
             Py_DECREF(self)
 
     cdef object subject(self):
-        return None if self.reference is None else self.reference()
+        if self.reference is None:
+            return None
+        x = self.reference()
+        revive = self.adapter.revive
+        if x is not None and revive is not None:
+            revive(x)
+        return x
 
     cdef int release(self) except -1:
         cdef MemberList scope = self.scope
@@ -257,6 +263,14 @@ def keeps_of(x, seen):
 def library_of(x):
     """Return the name of the library that `x` is of, or None."""
     return None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x).library
+
+
+def revived(x):
+    """Return the foreign `x`, which a weak reference has returned, so that it may be used."""
+    revive = _adapter_of(x).revive
+    if revive is not None:
+        revive(x)
+    return x
 
 
 def device_of(x):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from scopes.core.errors import TensorDisposedError
 from scopes.core.foreign import how_it_ended
@@ -30,6 +30,8 @@ class Adapter:
     #: Calls ``adopt`` for all that is new, where the library does not tell of it; asked whenever a scope
     #: begins, ends, or is asked for its members. None: the library tells.
     harvest: ClassVar[Callable[[], None] | None] = None
+    #: Called with each object that a weak reference returned, where the library asks for that before a use.
+    revive: ClassVar[Callable[[Any], object] | None] = None
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Give back the memory of `x`, and let each later use of it raise ``disposed_error(x)``.
@@ -108,10 +110,17 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
         ) from None
 
 
-def raise_unsupported(name: str, version: str, why: object) -> None:
+def raise_unsupported(name: str, version: str, why: object) -> NoReturn:
     """Raise what says that this version can't be used."""
     raise NotSupportedError(
-        f"scopes.{name} can't work with {name} {version}: {why}. docs/pytorch.md and docs/jax.md list the "
-        "versions that it was tested with",
+        f"scopes.{name} can't work with {name} {version}: {why}. Install a version that it was tested with: "
+        f"pip install 'disposescope[{name}]'",
         name=name,
     )
+
+
+def check_version(name: str, version: str, oldest: tuple[int, int]) -> None:
+    """Raise an error if `version` is older than `oldest`."""
+    parts = version.split(".")[:2]
+    if tuple(int(part) for part in parts if part.isdigit()) < oldest:
+        raise_unsupported(name, version, f"it needs {oldest[0]}.{oldest[1]} or newer")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from scopes.core.containers import add_holder
-from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted
-from scopes.foreign.adapter import Adapter, import_library, raise_unsupported
+from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted, raise_if_disposed
+from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.tracking.sites import pass_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 jax = import_library("jax", "JAX", "jax")
+check_version("jax", jax.__version__, (0, 9))
 # Arrays with values: tracers are instances of jax.Array too, and are never touched.
 _Array = type(jax.numpy.zeros(()))
 
@@ -74,7 +76,7 @@ class JaxAdapter(Adapter):
                 self.earlier = {}
 
     def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds what it computes with
-        """Delete it; from then on JAX itself raises for its uses."""
+        """Delete it; from then on JAX raises for its uses."""
         if not x.is_deleted():
             x.delete()
         return x.shape, x.dtype
@@ -108,7 +110,29 @@ def _self_test() -> None:
     raise_unsupported("jax", jax.__version__, "a deleted array can be used")
 
 
+def _tell_errors() -> None:
+    """Let JAX raise our error for uses of what scopes disposed: it names shape, scope and lines.
+
+    JAX asks this method of an array before it uses the values. In a version that has none, its own error
+    comes.
+    """
+    check = getattr(_Array, "_check_if_deleted", None)
+    if check is None:
+        return
+
+    @functools.wraps(check)
+    def told(x: Any) -> None:
+        try:
+            check(x)
+        except RuntimeError:
+            raise_if_disposed(x)
+            raise
+
+    _Array._check_if_deleted = told
+
+
 _self_test()
+_tell_errors()
 add_adapter(ADAPTER)
 add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
 pass_over("jax")

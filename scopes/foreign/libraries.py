@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+_LIBRARIES = ("torch", "jax", "cupy")
+
+
+def loaded() -> list[str]:
+    """Return the names of those that the program has imported."""
+    return [name for name in _LIBRARIES if name in sys.modules]
+
+
+def owning(library: str) -> AbstractContextManager[Any]:
+    """Import the adapter for `library`, and return the block in which scopes own its new tensors.
+
+    Raises
+    ------
+    ImportError
+        If the library is not installed, or its version is not supported.
+    """
+    return import_module(f"scopes.{library}").owning()  # type: ignore[no-any-return]
 
 
 def enable(library: str) -> None:

@@ -99,6 +99,22 @@ def hold_memory(record not None, dict records not None):
         place.charge(record.nbytes)
 
 
+def give_memory(record not None, buffer, nbytes, dict records not None):
+    """Count memory that nobody has had before as that of `record`, which had none. One step."""
+    cdef Place place = record.place
+    if record.ended is not None or record.nbytes:
+        return
+    if records.get(record.buffer) is record:
+        del records[record.buffer]
+    record.buffer = buffer
+    record.nbytes = nbytes
+    records[buffer] = record
+    place.charge(nbytes)
+    place = record.foreign
+    if place is not None:
+        place.charge(nbytes)
+
+
 def end_once(record not None, how, where, dict records not None):
     """Note how and where `record` ended, let go of its memory, and say so; not a second time. One step."""
     if record.ended is not None:

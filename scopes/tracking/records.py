@@ -7,8 +7,16 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from scopes.core.foreign import footprint_of, library_of
-from scopes.tracking.paths import Number, Place, end_once, hold_memory, let_go_of_memory, place_of
+from scopes.core.foreign import footprint_of, library_of, revived
+from scopes.tracking.paths import (
+    Number,
+    Place,
+    end_once,
+    give_memory,
+    hold_memory,
+    let_go_of_memory,
+    place_of,
+)
 from scopes.tracking.sites import Site, site_here
 
 if TYPE_CHECKING:
@@ -65,6 +73,11 @@ class Record(ref[Any]):
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
+
+    def __call__(self) -> Any:
+        """Return the disposable, or None when it has gone."""
+        x = super().__call__()
+        return x if x is None or self.foreign is None else revived(x)
 
     @property
     def scope(self) -> tuple[str, ...]:
@@ -192,6 +205,12 @@ class Tracker:
             return  # another thread was quicker
         for listener in self.listeners:
             listener.ended(record, how)
+
+    def given_memory(self, x: Any, buffer: int, nbytes: int) -> None:
+        """Note the memory of `x`, which had none when it was created."""
+        record = self.records.get(id(x))
+        if record is not None and record() is x:
+            give_memory(record, buffer, nbytes, self._buffers)
 
     def _gone(self, record: Record) -> None:
         key = record.key

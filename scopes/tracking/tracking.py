@@ -50,6 +50,13 @@ def note_ended(x: object, how: str) -> None:
         tracker.ended(x, how)
 
 
+def note_memory(x: object, buffer: int, nbytes: int) -> None:
+    """Say what the memory of `x` is, which had none when it was created, if tracking is on."""
+    tracker = current.tracker
+    if tracker is not None:
+        tracker.given_memory(x, buffer, nbytes)
+
+
 def note_made_for(owner: object, x: object) -> None:
     """Put the new `x` to the line that created `owner`: an optimizer's state is the optimizer's."""
     of_owner, record = record_of(owner), record_of(x)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
+from tensor.autograd.nesting import map_nested
 from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.random import default_generator
@@ -272,24 +273,8 @@ def _computed(leaf: Leaf) -> Node:
     return node
 
 
-_DEEPEST = 100
-
-
-def _mapped(x: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
-    """Return `x` with all in its lists, tuples and dicts changed."""
-    kind = type(x)
-    is_named = isinstance(x, tuple) and hasattr(x, "_fields")
-    if not (is_named or kind is list or kind is tuple or kind is dict):
-        return change(x)
-    if depth > _DEEPEST:
-        raise ValueError(
-            f"checkpoint: its arguments are nested more than {_DEEPEST} levels deep, or contain themselves: "
-            "pass tensors, or lists, tuples and dicts of them"
-        )
-    if kind is dict:
-        return {key: _mapped(item, change, depth + 1) for key, item in x.items()}
-    parts = [_mapped(item, change, depth + 1) for item in x]
-    return kind(*parts) if is_named else kind(parts)
+# For errors.
+_ARGUMENTS = "checkpoint: its arguments"
 
 
 def _kept(x: Any) -> Any:
@@ -304,7 +289,7 @@ def _kept(x: Any) -> Any:
             known[id(item)] = _Kept(item, (others[0].storage or others[0]) if others else None)
         return known[id(item)]
 
-    return _mapped(x, keep)
+    return map_nested(x, keep, _ARGUMENTS)
 
 
 def _given(x: Any) -> Any:
@@ -318,10 +303,10 @@ def _given(x: Any) -> Any:
             made[item] = item.tensor(None if item.storage is None else made.get(item.storage))
         return made[item]
 
-    return _mapped(x, give)
+    return map_nested(x, give, _ARGUMENTS)
 
 
 def _all_kept(x: Any) -> list[_Kept]:
     found: dict[_Kept, None] = {}
-    _mapped(x, lambda item: found.setdefault(item) if isinstance(item, _Kept) else None)
+    map_nested(x, lambda item: found.setdefault(item) if isinstance(item, _Kept) else None, _ARGUMENTS)
     return list(found)

@@ -132,7 +132,11 @@ class Gradients(Hooks):
         self._grad = grad
 
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Iterable[Tensor] | None = None,
     ) -> None:
         """Add to the ``grad`` of each leaf the derivative of this tensor by that leaf.
 
@@ -147,6 +151,8 @@ class Gradients(Hooks):
             what `create_graph` is.
         create_graph
             Record backward itself: the gradients can be derived again.
+        inputs
+            The leaves that shall have gradients, and no others. None: all.
 
         Raises
         ------
@@ -163,14 +169,72 @@ class Gradients(Hooks):
         [2.0, 4.0]
         """
         try:
-            if create_graph:
+            if inputs is not None:
+                _add_gradients([self], [gradient], retain_graph, create_graph, inputs)
+            elif create_graph:
                 backward_from([self], [gradient], retain_graph, create_graph)
             else:  # what that does, in 0.4 us less
                 Backward(bool(retain_graph)).run([root_of(self, gradient)])
         except BaseException as error:
             clear_library_frames(error)
-            del self, gradient  # a stored error holds no graph
+            del self, gradient, inputs  # a stored error holds no graph
             raise
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without gradient history; assigned to, the values of another tensor.
+
+        A tensor assigned shares its memory with this one until one of them is written to. A leaf stays a
+        leaf, and keeps its gradient where shape and dtype stay.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.tensor([1.0, 2.0], requires_grad=True)
+        >>> _ = x.data.mul_(2)
+        >>> x.tolist()
+        [2.0, 4.0]
+        >>> x.data = tensor.zeros((3,))
+        >>> x.tolist(), x.requires_grad
+        ([0.0, 0.0, 0.0], True)
+        """
+        this: Any = self
+        shared: Tensor = this.detach()
+        return shared
+
+    @data.setter
+    def data(self, values: Tensor) -> None:
+        if not isinstance(values, TensorCore):
+            raise TypeError(
+                f"x.data takes a tensor, not {type(values).__name__}: write tensor.tensor(values)"
+            )
+        values._raise_if_disposed()
+        self._raise_if_disposed()
+        take_values(self, values)
+
+
+def take_values(x: TensorCore, values: TensorCore) -> None:
+    """Give `x` the values of another tensor, shared until a write; a leaf stays one.
+
+    Its gradient stays where shape and dtype do.
+    """
+    before, given = x._live_array(), values._live_array()
+    is_leaf = x._node is not None
+    if is_leaf and not isinstance(x._node, Leaf):
+        raise RuntimeError(
+            "x.data is assigned to leaves, and this tensor was computed from others: its history would be "
+            "untrue. Write to x.detach()"
+        )
+    if is_leaf and not is_inexact(given.dtype):
+        raise RuntimeError(
+            f"a tensor that requires grad can't take values of {given.dtype}: only floating and complex ones "
+            "carry gradients"
+        )
+    grad = x._grad if given.shape == before.shape and given.dtype == before.dtype else None
+    x._take_values_of(values)
+    if is_leaf:
+        become_leaf(x)
+        x._grad = grad
 
 
 def backward_from(
@@ -181,6 +245,39 @@ def backward_from(
 ) -> None:
     """Let the gradients of `outputs` gather in the leaves."""
     walk(retain_graph, create_graph).run(roots_of(outputs, gradients, create_graph))
+
+
+def _add_gradients(
+    outputs: Sequence[TensorCore],
+    gradients: Sequence[TensorCore | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: object,
+) -> None:
+    """Add the derivatives of `outputs` to the gradients of the leaves `inputs`, and to no others."""
+    leaves = _tensors("inputs", inputs)
+    for i, x in enumerate(leaves):
+        if not isinstance(x._node, Leaf):
+            raise RuntimeError(
+                f"backward: inputs[{i}] is no leaf that requires grad, and gathers no gradient"
+            )
+    found = _derivatives(
+        list(outputs),
+        leaves,
+        list(gradients),
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+    sums: list[Any] = []
+    with GradMode(create_graph):
+        for x, g in zip(leaves, found, strict=True):
+            before: Any = x._grad
+            sums.append(g if before is None or g is None else before + g)
+    for x, total in zip(leaves, sums, strict=True):
+        if total is not None:
+            as_any: Any = x
+            as_any.grad = total
 
 
 def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] | None = None) -> Backward:
@@ -355,8 +452,9 @@ def backward(
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    inputs: Tensor | Iterable[Tensor] | None = None,
 ) -> None:
-    """Add to the ``grad`` of each leaf the derivative of the sum of `tensors` by it, in one walk.
+    """Add to the ``grad`` of each leaf (or of `inputs`) the derivative of the sum of `tensors`, in one walk.
 
     Examples
     --------
@@ -369,11 +467,15 @@ def backward(
     """
     try:
         given = _tensors("tensors", tensors)
-        backward_from(given, _gradients_for(given, grad_tensors), retain_graph, create_graph)
+        gradients = _gradients_for(given, grad_tensors)
+        if inputs is None:
+            backward_from(given, gradients, retain_graph, create_graph)
+        else:
+            _add_gradients(given, gradients, retain_graph, create_graph, inputs)
     except BaseException as error:
         clear_library_frames(error)
-        given = []
-        del tensors, grad_tensors  # a stored error holds no graph
+        given, gradients = [], []
+        del tensors, grad_tensors, inputs  # a stored error holds no graph
         raise
 
 

@@ -7,7 +7,7 @@ from math import prod
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
         return (dim_of(op, dims, ndim),)
     places = tuple([dim_of(op, dim, ndim) for dim in dims])
     if len(set(places)) != len(places):
-        raise ValueError(f"{op}: {dims} names a dimension twice")
+        raise InvalidArgumentError(f"{op}: {dims} names a dimension twice")
     return places
 
 
@@ -65,19 +65,19 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
     """Return `sizes` with their one -1 replaced, so that they hold the `count` elements of `shape`."""
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1 or any(n < -1 for n in sizes):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: sizes are at least 0, and one of them may be -1 (to be computed), not {sizes}"
         )
     known = prod(n for n in sizes if n != -1)
     if unknown:
         if known == 0 or count % known:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{op}: shape {shape} has {count} elements, which {sizes} can't hold whatever -1 stands for: "
                 f"the other sizes multiply to {known}"
             )
         return tuple(count // known if n == -1 else n for n in sizes)
     if known != count:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: shape {shape} has {count} elements and {sizes} would have {known}: give sizes with the "
             "same product, or -1 for the one to be computed"
         )
@@ -108,13 +108,13 @@ def expanded(
     """Return larger `sizes`, in which -1 keeps one, and the strides by which an array takes them."""
     added = len(sizes) - len(shape)
     if -1 in sizes[: max(added, 0)]:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"expand: {sizes} adds dimension {sizes.index(-1)} to shape {shape}, so -1 has no size to keep"
         )
     whole = tuple([shape[i - added] if n == -1 else n for i, n in enumerate(sizes)])
     fits = added >= 0 and all(n in (1, size) for n, size in zip(shape, whole[added:], strict=True))
     if not fits or min(whole, default=0) < 0:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"shape {shape} does not broadcast to {whole}: from the last dimension backward, its sizes must "
             "be those or 1, and it can't have more of them"
         )

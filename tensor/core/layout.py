@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from tensor._devices import CPU, Device
 from tensor._dtypes import Array
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
@@ -83,10 +84,10 @@ class Layout(TensorCore):
         return self._whole().nbytes
 
     @property
-    def device(self) -> str:
-        """Where the memory is: ``"cpu"``."""
+    def device(self) -> Device:
+        """Where the memory is: ``"cpu"``, with PyTorch's ``device.type``."""
         self._raise_if_disposed()
-        return "cpu"
+        return CPU
 
     def data_ptr(self) -> int:
         """Return the address of the first element; a write may move it.

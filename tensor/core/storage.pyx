@@ -462,11 +462,11 @@ def members_of(Buffer buffer not None) -> list[StorageReference]:
 
 def relatives(StorageReference x not None) -> list[StorageReference]:
     """Return the others on the storage of `x` that share its gradient history."""
-    return [
-        each
-        for each in on_same_storage(x)
-        if each is not x and (<StorageReference>each).history_group == x.history_group
-    ]
+    found = []
+    for each in on_same_storage(x):
+        if each is not x and (<StorageReference>each).history_group == x.history_group:
+            found.append(each)
+    return found
 
 
 def history_group_of(StorageReference x not None) -> int:

@@ -98,6 +98,15 @@ cdef class TensorCore(StorageReference):
         lay(self, array, buffer)
         self.forget_history()
 
+    def _take_values_of(self, TensorCore giver not None) -> None:
+        """Exchange the memory for a share of that of `giver`, copied by the first write; without history."""
+        cdef Share share = take_snapshot_to_write(giver)
+        if is_empty(self):
+            self._raise_disposed()
+        self.let_go_of_memory()
+        lay(self, share.array, share.buffer)
+        self.forget_history()
+
     def _raise_if_disposed(self) -> None:
         if is_empty(self):
             self._raise_disposed()

@@ -19,7 +19,7 @@ from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tensor._tensor import Tensor
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # Copied at a time, where an array's elements lie apart.
 _PIECE_BYTES = 1 << 20
 
-_PathLike = str | os.PathLike[str]
+PathLike = str | os.PathLike[str]
 
 
-def load_file(path: _PathLike) -> dict[str, Tensor]:
+def load_file(path: PathLike) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name, over the mapped file: nothing is copied or read yet.
 
     The tensors belong to the current scope. The file stays mapped until the last tensor (and NumPy array)
@@ -66,27 +66,28 @@ def load_file(path: _PathLike) -> dict[str, Tensor]:
     (['bias', 'weight'], [5.0, 0.0], [0.0, 0.0])
     >>> folder.cleanup()
     """
-    place = _as_path(path)
+    place = as_path(path)
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        entries = read_header(file, size, place)
-        sizes = [entry.end - entry.begin for entry in entries.values()]
-        if not any(sizes):
-            return {name: _empty(entry) for name, entry in entries.items()}
-        # Read-only: a private writable mapping would be charged against the machine's memory at once.
-        mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    return {name: _mapped(mapping, entry) for name, entry in entries.items()}
+        entries, _ = read_header(file, size, str(place))
+        if not any(entry.end > entry.begin for entry in entries.values()):
+            return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
+        mapping = map_file(file)
+    return {name: tensor_over(mapping, entry) for name, entry in entries.items()}
 
 
-def _empty(entry: Entry) -> Tensor:
-    return wrap(np.empty(entry.shape, entry.dtype))
+def map_file(file: BinaryIO) -> mmap.mmap:
+    """Return the bytes of an open file, which has some, as memory."""
+    # Read-only: a private writable mapping would be charged against the machine's memory at once.
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _mapped(mapping: mmap.mmap, entry: Entry) -> Tensor:
+def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
+    """Return the tensor of a safetensors file that lies in `memory`, without a copy."""
     nbytes = entry.end - entry.begin
     dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
     # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
-    array = np.frombuffer(mapping, dtype, nbytes // dtype.itemsize, entry.begin)
+    array = np.frombuffer(memory, dtype, nbytes // dtype.itemsize, entry.begin)
     if dtype is not entry.dtype:
         return wrap(array.astype(entry.dtype).reshape(entry.shape))
     # Nobody writes here, so clones and the tape may share the values without a copy.
@@ -96,7 +97,7 @@ def _mapped(mapping: mmap.mmap, entry: Entry) -> Tensor:
 
 def save_file(
     tensors: Mapping[str, Tensor | np.ndarray[Any, Any]],
-    path: _PathLike,
+    path: PathLike,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write `tensors` to a safetensors file at `path`, whole or not at all.
@@ -141,15 +142,18 @@ def save_file(
     arrays = _arrays(tensors)
     _require_texts(metadata)
     head, order = compose(arrays, metadata)
-    target = _as_path(path).resolve()
+    replace_file(path, head, [arrays[name] for name in order])
+
+
+def replace_file(path: PathLike, head: bytes, arrays: Sequence[Array]) -> None:
+    """Put a new file in the place of `path` once it is whole on the disk: `head`, then the `arrays`."""
+    target = as_path(path).resolve()
     partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
     try:
         with partial.open("xb") as file:
             if target.exists():
                 partial.chmod(S_IMODE(target.stat().st_mode))
-            file.write(head)
-            for name in order:
-                _write(file, arrays[name])
+            write_to(file, head, arrays)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -158,15 +162,22 @@ def save_file(
         partial.unlink(missing_ok=True)
 
 
-def _as_path(path: _PathLike) -> Path:
-    from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
-
-    return Path(path)
+def write_to(file: BinaryIO, head: bytes, arrays: Sequence[Array]) -> None:
+    """Write `head` and then the bytes of the `arrays`."""
+    file.write(head)
+    for array in arrays:
+        _write(file, array)
 
 
 def _write(file: BinaryIO, array: Array) -> None:
     for chunk in _chunks(array):
         file.write(chunk.view(np.uint8).data)
+
+
+def as_path(path: PathLike) -> Path:
+    from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
+
+    return Path(path)
 
 
 def _chunks(array: Array) -> Iterator[Array]:
@@ -200,30 +211,30 @@ def _arrays(tensors: object) -> dict[str, Array]:
                 f"save_file: the format keeps the name {METADATA!r} for itself: choose another, or pass "
                 "texts as metadata="
             )
-        arrays[name] = _array(name, x)
+        arrays[name] = array_to_write("save_file", name, x)
     return arrays
 
 
-def _array(name: str, x: object) -> Array:
+def array_to_write(function: str, name: str, x: object) -> Array:
+    """Return the array of `x`, which the format has a dtype for; errors speak of the user's `function`."""
     if isinstance(x, TensorCore):
-        array = _values(x)
+        array = values_of(x)
     elif isinstance(x, np.ndarray):
         array = x
     else:
         raise TypeError(
-            f"save_file: {shown(name)} is {type(x).__name__}, and files hold tensors and arrays. Write "
-            "tensor.tensor(data) for numbers and lists, and one name per tensor ('layer.weight') for nested "
-            "dicts"
+            f"{function}: {shown(name)} is {type(x).__name__}, and files hold tensors and arrays. Write "
+            "tensor.tensor(data) for numbers and lists; tensor.save(obj, path) takes nested dicts and lists"
         )
     if array.dtype.newbyteorder("=") not in NAMES:
         cure = "Convert it first, for example with x.to(tensor.float32)"
         if array.dtype.kind == "c":
-            cure = "Convert it with x.to(tensor.complex64), or save real and imaginary part by two names"
-        raise TypeError(f"save_file: {shown(name)} is of {array.dtype}, which the format has not. {cure}")
+            cure = "Convert it with x.to(tensor.complex64), or write tensor.save(obj, path)"
+        raise TypeError(f"{function}: {shown(name)} is of {array.dtype}, which the format has not. {cure}")
     return array
 
 
-def _values(x: TensorCore) -> Array:
+def values_of(x: TensorCore) -> Array:
     """Return an array that who writes to `x` meanwhile, in another thread, does not change."""
     array = x._array
     if array is None:

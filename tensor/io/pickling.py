@@ -10,7 +10,6 @@ pickle it may call any function: load only what you trust, or use `save_file`.
 from __future__ import annotations
 
 import sys
-from math import prod
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary, ref
@@ -21,6 +20,7 @@ from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.core.storage import on_same_storage, snapshot, snapshot_block
 from tensor.core.tensor import TensorCore, view_of, wrap, wrap_snapshot, wrap_snapshot_unowned
+from tensor.io.spans import is_within
 from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 
@@ -137,13 +137,7 @@ def _rebuilt_view(
         raise _broken(f"dtype {shown(dtype)}, offset {shown(offset)}")
     require_supported(dtype)
     sizes, steps = _integers(shape), _integers(strides)
-    if len(sizes) != len(steps) or min(sizes, default=0) < 0:
-        raise _broken(f"shape {shown(shape)}, strides {shown(strides)}")
-    # Python's integers, which don't overflow, and before NumPy sees any of them.
-    spans = [(n - 1) * step for n, step in zip(sizes, steps, strict=True)] if 0 not in sizes else []
-    first = offset + sum([span for span in spans if span < 0])
-    end = offset + sum([span for span in spans if span > 0]) + (0 if 0 in sizes else dtype.itemsize)
-    if first < 0 or end > memory.nbytes or prod([n for n in sizes if n]) > sys.maxsize:
+    if not is_within(memory.nbytes, dtype.itemsize, sizes, steps, offset):
         raise _broken(f"shape {sizes}, strides {steps} from byte {offset} of {memory.nbytes}")
     array: Array = np.ndarray(sizes, dtype, memory, offset, steps)
     _require_flag(array, requires_grad)

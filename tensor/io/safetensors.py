@@ -18,7 +18,6 @@ from tensor._dtypes import Dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from tensor._dtypes import Array
 
@@ -118,20 +117,30 @@ def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> 
     return len(encoded).to_bytes(LENGTH_BYTES, "little") + encoded, names
 
 
-def read_header(file: BinaryIO, size: int, path: Path) -> dict[str, Entry]:
-    """Return the tensors of a `file` of `size` bytes by name; nothing behind the header is read."""
+class Header(NamedTuple):
+    """What stands before the tensors of a file: where each of them is, and texts by name."""
+
+    entries: dict[str, Entry]
+    metadata: dict[str, str]
+
+
+def read_header(file: BinaryIO, size: int, label: str) -> Header:
+    """Return the header of a `file` of `size` bytes, which errors call `label`; nothing behind it is read."""
     try:
-        return _entries_of(file, size)
+        return _header_of(file, size)
     except SafetensorsError as error:
-        raise SafetensorsError(f"{path}: no valid safetensors file: {error}") from None
+        raise SafetensorsError(f"{label}: no valid safetensors file: {error}") from None
 
 
-def _entries_of(file: BinaryIO, size: int) -> dict[str, Entry]:
+def _header_of(file: BinaryIO, size: int) -> Header:
     import json
 
     if size < LENGTH_BYTES:
         _fail(f"expected at least {LENGTH_BYTES} bytes (the header's length), found {size} in the whole file")
-    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    first = file.read(LENGTH_BYTES)
+    if first.startswith(b"PK\x03\x04"):
+        _fail("it is a zip archive, such as torch.save makes: write tensor.load(path), which reads these too")
+    length = int.from_bytes(first, "little")
     if length > MAX_HEADER_BYTES:
         _fail(f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}")
     if length > size - LENGTH_BYTES:
@@ -164,12 +173,11 @@ def _has_each_key_once(header: dict[str, object], raw: bytes) -> bool:
     return raw.count(b":") == (1 + len(_FIELDS)) * len(header) + more
 
 
-def _checked(header: dict[str, object], start: int, size: int) -> dict[str, Entry]:
-    if METADATA in header:
-        _check_metadata(header.pop(METADATA))
+def _checked(header: dict[str, object], start: int, size: int) -> Header:
+    metadata = _metadata_of(header.pop(METADATA)) if METADATA in header else {}
     entries = {name: _entry(name, value, start, size) for name, value in header.items()}
     _check_layout(entries, start, size)
-    return entries
+    return Header(entries, metadata)
 
 
 def _fail(what: str) -> NoReturn:
@@ -213,12 +221,13 @@ def _constant(name: str) -> NoReturn:
     _fail(f"expected JSON in the header, found {name}")
 
 
-def _check_metadata(value: object) -> None:
+def _metadata_of(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         _fail(f"expected an object of texts as {METADATA}, found {_shown(value)}")
     for key, text in value.items():
         if not isinstance(text, str) or not _has_utf8(key + text):
             _fail(f"expected a text as {METADATA}[{_shown(key)}], found {_shown(text)}")
+    return value
 
 
 def _entry(name: str, value: object, start: int, size: int) -> Entry:

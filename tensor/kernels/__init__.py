@@ -7,6 +7,7 @@ derivatives see it.
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
 from tensor.kernels.context import in_kernels, run_kernel
+from tensor.kernels.convolution import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.kernels.namespace import xp
 from tensor.kernels.normalization import (
     as_one_dtype,
@@ -18,16 +19,21 @@ from tensor.kernels.normalization import (
     normalize_rows,
     normalize_rows_backward,
 )
+from tensor.kernels.recurrent import recurrent_backward, recurrent_forward
 from tensor.kernels.softmax import mean_cross_entropy
 from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "Geometry",
     "affine_by_bias",
     "affine_by_input",
     "affine_by_weight",
     "as_one_dtype",
     "blend",
+    "convolve",
+    "convolve_for_weight",
+    "convolve_transposed",
     "copy",
     "empty",
     "in_kernels",
@@ -38,6 +44,8 @@ __all__ = [
     "normalize_channels_backward",
     "normalize_rows",
     "normalize_rows_backward",
+    "recurrent_backward",
+    "recurrent_forward",
     "relu_of",
     "run_kernel",
     "sigmoid",

@@ -5,8 +5,6 @@ from tensor.kernels.simd cimport simd_level
 
 import numpy as np
 
-from tensor.kernels.pooled_ufuncs import PooledUfunc
-
 cdef extern from "tensor/kernels/arithmetic.h" namespace "disposescope::kernels" nogil:
     struct Arithmetic:
         BinaryLoops add, subtract, multiply, divide, maximum, minimum
@@ -24,16 +22,16 @@ def _relu(x, out=None):
     return np.maximum(x, 0, out=out)
 
 
-add = binary_kernel(_loops.add, PooledUfunc(np.add), True)
-subtract = binary_kernel(_loops.subtract, PooledUfunc(np.subtract), False)
-multiply = binary_kernel(_loops.multiply, PooledUfunc(np.multiply), True)
-divide = binary_kernel(_loops.divide, PooledUfunc(np.divide), False)
-maximum = binary_kernel(_loops.maximum, PooledUfunc(np.maximum), False)
-minimum = binary_kernel(_loops.minimum, PooledUfunc(np.minimum), False)
-negative = unary_kernel(_loops.negative, CHEAP, PooledUfunc(np.negative))
-absolute = unary_kernel(_loops.absolute, CHEAP, PooledUfunc(np.absolute))
-square = unary_kernel(_loops.square, CHEAP, PooledUfunc(np.square))
-sqrt = unary_kernel(_loops.sqrt, CHEAP, PooledUfunc(np.sqrt))
-reciprocal = unary_kernel(_loops.reciprocal, CHEAP, PooledUfunc(np.reciprocal))
+add = binary_kernel(_loops.add, np.add, True)
+subtract = binary_kernel(_loops.subtract, np.subtract, False)
+multiply = binary_kernel(_loops.multiply, np.multiply, True)
+divide = binary_kernel(_loops.divide, np.divide, False)
+maximum = binary_kernel(_loops.maximum, np.maximum, False)
+minimum = binary_kernel(_loops.minimum, np.minimum, False)
+negative = unary_kernel(_loops.negative, CHEAP, np.negative)
+absolute = unary_kernel(_loops.absolute, CHEAP, np.absolute)
+square = unary_kernel(_loops.square, CHEAP, np.square)
+sqrt = unary_kernel(_loops.sqrt, CHEAP, np.sqrt)
+reciprocal = unary_kernel(_loops.reciprocal, CHEAP, np.reciprocal)
 reciprocal_root = unary_kernel(_loops.reciprocal_root, CHEAP, _reciprocal_root)
 relu = unary_kernel(_loops.relu, CHEAP, _relu)

@@ -30,7 +30,14 @@ static void choose(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
     else choose_in_order<T, false, false>(condition, a, b, out, size);
 }
 
+struct KeepNonzero {
+    template <typename T>
+    static inline T of(T x, T by) { return by != T(0) ? x : T(0); }
+};
+
 const Choices choices_kernels = {
-    {choose<std::uint8_t>, choose<std::uint16_t>, choose<std::uint32_t>, choose<std::uint64_t>}};
+    {choose<std::uint8_t>, choose<std::uint16_t>, choose<std::uint32_t>, choose<std::uint64_t>},
+    binary_loops<KeepNonzero>,
+};
 
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

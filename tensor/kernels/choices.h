@@ -19,6 +19,8 @@ struct Choice {
 struct Choices {
     // Of elements of 1, 2, 4 and 8 bytes.
     Loop choose[4];
+    // Of floats and doubles: the first where the second is not 0, else 0.
+    BinaryLoops keep_nonzero;
 };
 
 DISPOSESCOPE_KERNELS(Choices, choices)

@@ -2,11 +2,13 @@
 
 cimport numpy as cnp
 
-from tensor.kernels.elementwise cimport CHEAP, Loop
+from tensor.kernels.elementwise cimport CHEAP, BinaryLoops, Loop, binary_kernel
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
 import numpy as np
+
+from tensor.kernels import masks
 
 cnp.import_array()
 
@@ -20,9 +22,12 @@ cdef extern from "tensor/kernels/choices.h" namespace "disposescope::kernels" no
         Py_ssize_t step_of_b
     struct Choices:
         Loop choose[4]
+        BinaryLoops keep_nonzero
     const Choices* choices_kernels_of(int level)
 
 cdef const Choices* _loops = choices_kernels_of(simd_level)
+
+keep_nonzero = binary_kernel(_loops.keep_nonzero, masks.keep_nonzero, False)
 
 
 cdef int _place(Py_ssize_t itemsize) noexcept:

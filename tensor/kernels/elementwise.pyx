@@ -88,6 +88,13 @@ cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
     return loops.of_floats if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT else loops.of_doubles
 
 
+cdef inline void _fill(cnp.ndarray out, Loops loops, Operands* operands, Py_ssize_t bytes_in_piece) noexcept:
+    operands.out = cnp.PyArray_DATA(out)
+    run_loop(
+        _loop_for(loops, out), operands, cnp.PyArray_SIZE(out), bytes_in_piece // cnp.PyArray_ITEMSIZE(out)
+    )
+
+
 cdef bint _is_one_value(cnp.ndarray x) noexcept:
     """Whether all elements are in one place: a scalar, or one that was expanded, as gradients of sums are."""
     cdef int i
@@ -134,13 +141,7 @@ cdef class UnaryKernel:
         elif not may_write(out, <cnp.ndarray> x, None):
             return None
         operands.a = cnp.PyArray_DATA(<cnp.ndarray> x)
-        operands.out = cnp.PyArray_DATA(out)
-        run_loop(
-            _loop_for(self._loops, out),
-            &operands,
-            cnp.PyArray_SIZE(out),
-            self._bytes_in_piece // cnp.PyArray_ITEMSIZE(out),
-        )
+        _fill(out, self._loops, &operands, self._bytes_in_piece)
         return out
 
     def __call__(self, x, out=None):
@@ -250,14 +251,8 @@ cdef class SlopeKernel:
             return None
         operands.a = cnp.PyArray_DATA(<cnp.ndarray> g)
         operands.b = cnp.PyArray_DATA(<cnp.ndarray> x)
-        operands.out = cnp.PyArray_DATA(out)
         operands.number = number
-        run_loop(
-            _loop_for(self._loops, out),
-            &operands,
-            cnp.PyArray_SIZE(out),
-            self._bytes_in_piece // cnp.PyArray_ITEMSIZE(out),
-        )
+        _fill(out, self._loops, &operands, self._bytes_in_piece)
         return out
 
     def __call__(self, g, x, double number=0.0):

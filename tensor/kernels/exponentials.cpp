@@ -6,36 +6,12 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 struct Exp {
     template <typename T>
-    static inline T of(T x) {
-        return exponential_of(at_least(at_most(x, Float<T>::exp_most), Float<T>::exp_least)).whole();
-    }
+    static inline T of(T x) { return exp(x); }
 };
 
 struct Log {
     template <typename T>
-    static inline T of(T x) {
-        using Bits = typename Float<T>::Bits;
-        constexpr int digits = Float<T>::digits;
-        constexpr Bits fraction = (Bits{1} << digits) - 1;
-        constexpr Bits sign = ~(~Bits{0} >> 1);
-        const bool is_tiny = x < Float<T>::smallest_normal;
-        const T scaled = is_tiny ? x * T(Bits{1} << digits) : x;
-        // x = m * 2**k with m from sqrt(1/2) to sqrt(2).
-        const Bits root = bits_as<Bits>(T(0.70710678118654752440));
-        const Bits lifted = bits_as<Bits>(scaled) - root + sign;  // the sign's place keeps k positive
-        const T k = bits_as<T>((lifted >> digits) | bits_as<Bits>(T(Bits{1} << digits)))
-            - (T(Bits{1} << digits) + T(2) * (Float<T>::bias + T(1)) + (is_tiny ? T(digits) : T(0)));
-        const T f = bits_as<T>((lifted & fraction) + root) - T(1);
-        const T s = f / (T(2) + f);
-        const T z = s * s;
-        const T half = T(0.5) * f * f;
-        // log(1 + f) = f - (f*f/2 - s * (f*f/2 + z * tail)), as in fdlibm.
-        const T correction = fused(s, fused(z, tail_of_logarithm(z), half), k * Float<T>::ln2_low);
-        const T y = fused(k, Float<T>::ln2_high, f - (half - correction));
-        const T infinity = bits_as<T>(static_cast<Bits>(~fraction & ~sign));
-        const T at_zero = x == T(0) ? -infinity : infinity - infinity;
-        return x > T(0) ? (x < infinity ? y : x) : (x == x ? at_zero : x);
-    }
+    static inline T of(T x) { return log(x); }
 };
 
 // (tanh(x) / x - 1) / z for z = x*x <= 0.56**2
@@ -61,26 +37,13 @@ struct Tanh {
     }
 };
 
-// The logistic function of `x`, which is at least `least` or as good as that, times `factor`.
+// exp(-|x|) for `x` beyond whose bound the power is as good as 0.
 template <typename T>
-static inline T gated(T factor, T x, T least) {
-    constexpr T lift = Float<T>::two_to_lift;
-    const Exponential<T> power = exponential_of(at_least(-magnitude(x), least));
-    const T lifted = power.lifted();
-    const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
-    const T below = T(1) + e;
-    // By how much too small 1 / below is, about: the rounding of the sum, by 1 / below, to within a tenth.
-    const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
-    const bool is_negative = x < T(0);
-    const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
-    // Bounded, since infinity times the correction would be subtracted from itself.
-    const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
-    return whole * (is_negative ? T(1) / lift : T(1));
-}
+static inline Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
 
 struct Sigmoid {
     template <typename T>
-    static inline T of(T x) { return gated(T(1), x, Float<T>::exp_least); }
+    static inline T of(T x) { return gated(T(1), falling_power(x, Float<T>::exp_least), x < T(0)); }
 };
 
 struct Silu {
@@ -88,14 +51,15 @@ struct Silu {
     static inline T of(T x) {
         // Where the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, T(2) * Float<T>::exp_least);
-        return with_sign_of(gated(factor, x, Float<T>::exp_least - T(8)), x);  // that of -0 too
+        const Exponential<T> power = falling_power(x, Float<T>::exp_least - T(8));
+        return with_sign_of(gated(factor, power, x < T(0)), x);  // that of -0 too
     }
 };
 
 struct Softplus {
     template <typename T>
     static inline T of(T x) {
-        const Exponential<T> e = exponential_of(at_least(-magnitude(x), Float<T>::exp_least));
+        const Exponential<T> e = falling_power(x, Float<T>::exp_least);
         return log1p_of(e.whole(), e.rest()) + (x < T(0) ? T(0) : x);
     }
 };

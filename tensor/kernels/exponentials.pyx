@@ -9,8 +9,6 @@ from tensor.kernels.simd cimport simd_level
 
 import numpy as np
 
-from tensor.kernels.pooled_ufuncs import PooledUfunc
-
 cdef extern from "tensor/kernels/exponentials.h" namespace "disposescope::kernels" nogil:
     struct Exponentials:
         Loops exp, log, tanh, sigmoid, silu, softplus, logsigmoid
@@ -19,9 +17,9 @@ cdef extern from "tensor/kernels/exponentials.h" namespace "disposescope::kernel
 
 cdef const Exponentials* _loops = exponentials_kernels_of(simd_level)
 
-exp = unary_kernel(_loops.exp, DEAR, PooledUfunc(np.exp))
-log = unary_kernel(_loops.log, DEAR, PooledUfunc(np.log))
-tanh = unary_kernel(_loops.tanh, DEAR, PooledUfunc(np.tanh))
+exp = unary_kernel(_loops.exp, DEAR, np.exp)
+log = unary_kernel(_loops.log, DEAR, np.log)
+tanh = unary_kernel(_loops.tanh, DEAR, np.tanh)
 # Whoever calls these makes the array fit first: NumPy has no such functions.
 sigmoid = unary_kernel(_loops.sigmoid, DEAR, None)
 silu = unary_kernel(_loops.silu, DEAR, None)

@@ -5,7 +5,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 // Phi(-t) * exp(t*t / 2) * (t + k) by q = (t - k) / (t + k), Phi being the normal distribution's function: from
-// t = 0 to where Phi(-t) is 0.
+// t = 0 to where Phi(-t) is 0. `body` is the polynomial in q but for its last two steps, `linear` and `constant`.
 template <typename T>
 struct Normal;
 
@@ -15,9 +15,11 @@ struct Normal<float> {
     static constexpr float erf_most = 4.0f;  // beyond, erf is 1
     static inline float body(float q) {
         return polynomial(
-            q, -0.000132433765f, 0.000178369897f, 0.00156958855f, -0.00351207703f, -0.00752500258f,
-            0.0604037642f, -0.186523482f, 0.387136906f, -0.607896566f, 0.755285144f);
+            q, -0.000129826876f, 0.000179103357f, 0.00156323693f, -0.00351538882f, -0.00752194738f,
+            0.0604053997f, -0.186523974f, 0.387136668f);
     }
+    static constexpr float linear = -0.607896566f, constant = 0.755285144f;
+    static constexpr float root = 1.41421354f, root_rest = 2.42032340e-08f;  // of 2
     // erf(x) / x - 1 for z = x*x <= 1
     static inline float near_erf(float z) {
         return polynomial(
@@ -32,13 +34,15 @@ struct Normal<double> {
     static constexpr double erf_most = 6.0;
     static inline double body(double q) {
         return polynomial(
-            q, 7.0070341422040231e-10, 4.7423701765096415e-09, 7.980174768985755e-12, -4.3006530176358545e-08,
-            9.9011749889900556e-09, 3.1033080850135083e-07, -4.3117747348831007e-07, -1.7996984376238284e-06,
-            6.7971040380390568e-06, 1.0755906288183814e-06, -6.4752223924322626e-05, 0.00018136042072542703,
-            3.2870063621100848e-05, -0.0021316052108519205, 0.010029820634972373, -0.030985315507525393,
-            0.07517191566935684, -0.15268023206449685, 0.26797424584163981, -0.41390358577559033,
-            0.56896889181478394, -0.70100902959086553, 0.77735177189336224);
+            q, 8.8777076331223218e-10, 5.2445790447415274e-09, -1.5808392129959535e-10, -4.4466802017761513e-08,
+            9.4183295051026898e-09, 3.1214273226827434e-07, -4.3011290237380461e-07, -1.8009492443877097e-06,
+            6.7961585832638936e-06, 1.076115654819296e-06, -6.4751749071592681e-05, 0.0001813602831643732,
+            3.2869917245369021e-05, -0.0021316051886188223, 0.010029820662987179, -0.030985315509639563,
+            0.075171915666135611, -0.1526802320643891, 0.26797424584184426, -0.41390358577559283,
+            0.56896889181477794);
     }
+    static constexpr double linear = -0.70100902959086553, constant = 0.77735177189336224;
+    static constexpr double root = 1.4142135623730951, root_rest = -9.6672933134529135e-17;
     static inline double near_erf(double z) {
         return polynomial(
             z, 5.9452576939415425e-11, -1.1365663136628493e-09, 1.4657878989888879e-08, -1.6350025076223882e-07,
@@ -48,30 +52,50 @@ struct Normal<double> {
     }
 };
 
-// Phi(-t) = rest * exponential of t >= 0. The square is exact, since its error would be magnified.
+// Phi(-t) = rest * exponential of t >= 0. The square is exact, since its error would be magnified; the rest is so to
+// a tenth of its last digit.
 template <typename T>
 struct Tail {
-    T rest;
+    Sum<T> rest;
     Exponential<T> exponential;
+
+    // The rest times `factor`, times 1 and the exponential's tail: what the power of two is left out of.
+    T times(T factor) const {
+        const Sum<T> product = product_of(factor, rest.high);
+        return exponential.times({product.high, fused(factor, rest.low, product.low)});
+    }
 };
 
+// Of t + t_rest.
 template <typename T>
-static inline T rest_of_tail(T t) {
-    const T inverse = T(1) / (t + Normal<T>::k);
-    return Normal<T>::body((t - Normal<T>::k) * inverse) * inverse;
+static inline Sum<T> rest_of_tail(T t, T t_rest) {
+    const Sum<T> below = sum_of(t, Normal<T>::k);
+    const T inverse = T(1) / below.high;
+    // By how much the number whose sum with k has just this inverse is larger than t + t_rest.
+    const T beyond = below.high * difference(T(1), below.high, inverse) - below.low - t_rest;
+    const T q = difference(T(1), T(2) * Normal<T>::k, inverse);
+    const Sum<T> sum = exact_step(q, Normal<T>::body(q), Normal<T>::linear);
+    const Sum<T> whole = exact_step(q, sum.high, Normal<T>::constant);
+    const T whole_rest = fused(q, sum.low, whole.low);
+    const T high = whole.high * inverse;
+    // The derivative by t is t * rest - 1 / sqrt(2 pi).
+    const T slope = fused(t, high, T(-0.39894228040143267794));
+    return {high, fused(whole_rest, inverse, -difference(high, whole.high, inverse)) - beyond * slope};
 }
 
 template <typename T>
 static inline Tail<T> tail_of(T t) {
     const Sum<T> square = product_of(t, t);
-    return {rest_of_tail(t), exponential_of(T(-0.5) * square.high, T(-0.5) * square.low)};
+    return {rest_of_tail(t, T(0)), exponential_of(T(-0.5) * square.high, T(-0.5) * square.low)};
 }
 
 // erfc(t) = 2 * rest * exponential of t >= 0
 template <typename T>
 static inline Tail<T> tail_of_erfc(T t) {
     const Sum<T> square = product_of(t, t);
-    return {rest_of_tail(t * T(1.4142135623730950488)), exponential_of(-square.high, -square.low)};
+    const Sum<T> scaled = product_of(t, Normal<T>::root);
+    const T scaled_rest = fused(t, Normal<T>::root_rest, scaled.low);
+    return {rest_of_tail(scaled.high, scaled_rest), exponential_of(-square.high, -square.low)};
 }
 
 struct Erf {
@@ -79,7 +103,8 @@ struct Erf {
     static inline T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::erf_most);
         const Tail<T> tail = tail_of_erfc(a);
-        const T twice = tail.rest + tail.rest;
+        // Subtracted from 1 it need not be more exact.
+        const T twice = T(2) * tail.rest.high;
         const T far = T(1) - fused(twice, tail.exponential.tail, twice) * tail.exponential.scale();
         const T near = fused(x, Normal<T>::near_erf(x * x), x);
         return a < T(1) ? near : with_sign_of(far, x);
@@ -91,25 +116,20 @@ struct Erfc {
     static inline T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::most * T(0.71));
         const Tail<T> tail = tail_of_erfc(a);
-        const T twice = tail.rest + tail.rest;
-        const T far = fused(twice, tail.exponential.tail, twice) * tail.exponential.half()
-            * tail.exponential.other_half();
+        const T far = scaled(tail.times(T(2)), tail.exponential.exponent);
         const T near = fused(-x, Normal<T>::near_erf(x * x), T(1) - x);
         return a < T(0.25) ? near : (x < T(0) ? T(2) - far : far);
     }
 };
 
+// x where it is positive, less |x| Phi(-|x|)
 struct Gelu {
     template <typename T>
     static inline T of(T x) {
-        const Tail<T> tail = tail_of(at_most(magnitude(x), Normal<T>::most));
-        const Exponential<T>& e = tail.exponential;
-        // Below these bounds the result is -0, which an infinite factor would make nan.
-        const T factor = at_least(x, -Normal<T>::most) * tail.rest;
-        const bool is_negative = x < T(0);
-        const T a = is_negative ? factor : tail.rest;
-        const T small = fused(a, e.tail, a) * e.lifted() * (T(1) / Float<T>::two_to_lift);
-        return is_negative ? small : x * (T(1) - small);
+        const T t = at_most(magnitude(x), Normal<T>::most);
+        const Tail<T> tail = tail_of(t);
+        const T less = tail.times(t) * tail.exponential.lifted() * (T(1) / Float<T>::two_to_lift);
+        return x < T(0) ? -less : x - less;
     }
 };
 
@@ -147,13 +167,9 @@ struct GeluByTanh {
     template <typename T>
     static inline T of(T x) {
         const Sum<T> v = cubic_of(at_most(magnitude(x), Cubic<T>::most));
-        const Exponential<T> power = exponential_of(-v.high, -v.low);
-        const T lifted = power.lifted();
-        const T e = fused(lifted, power.tail, lifted) * (T(1) / Float<T>::two_to_lift);
-        const bool is_negative = x < T(0);
+        // Where the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, -Cubic<T>::most);
-        const T above = is_negative ? fused(factor, power.tail, factor) * lifted : factor;
-        return above / (T(1) + e) * (is_negative ? T(1) / Float<T>::two_to_lift : T(1));
+        return with_sign_of(gated(factor, exponential_of(-v.high, -v.low), x < T(0)), x);  // that of -0 too
     }
 };
 
@@ -174,7 +190,7 @@ struct GeluSlope {
         const T a = at_most(magnitude(x), Normal<T>::most);
         const Tail<T> tail = tail_of(a);
         const T e = tail.exponential.whole();
-        const T small = tail.rest * e;
+        const T small = tail.rest.high * e;
         const T density = T(0.39894228040143267794) * e;
         return g * (x < T(0) ? fused(-a, density, small) : fused(a, density, T(1) - small));
     }

@@ -1,7 +1,6 @@
 """The error function, and activations by the normal distribution: float32 and float64.
 
-erf is within 1.3 ulp, gelu by tanh within 2.5. erfc and gelu, which is x times it, keep their digits where
-they are small: 8 ulp at most. gelu(-inf) is -0.
+Errors are at most 2 ulp (docs/accuracy.md), also where erfc and gelu are small. gelu(-inf) is -0.
 """
 
 from tensor.kernels.elementwise cimport DEAR, Loops, slope_kernel, unary_kernel

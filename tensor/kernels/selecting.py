@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import masks
-from tensor.kernels.choices import choose
-from tensor.kernels.pooled_ufuncs import PooledUfunc
+from tensor.kernels.choices import choose, keep_nonzero
 
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
 # Elements from which on the compiled kernel pays.
 _FEW = 1 << 12
-
-_keep_true = PooledUfunc(masks.keep_true)
-_keep_nonzero = PooledUfunc(masks.keep_nonzero)
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
@@ -36,15 +32,16 @@ _FLOATING = "efdFD"
 def keep_where(x: Any, mask: Any) -> Any:
     """Return `x` where `mask` is true, else 0, also where `x` is infinite or nan there."""
     if type(x) is np.ndarray and type(mask) is np.ndarray and x.dtype.char in _FLOATING:
-        return np.asarray(_keep_true(x, mask))
+        found = choose(mask, x, np.zeros((), x.dtype)) if x.size >= _FEW else None
+        return np.asarray(masks.keep_true(x, mask)) if found is None else found
     return where(mask, x, 0)
 
 
 def where_nonzero(x: Any, by: Any) -> Any:
     """Return ``keep_where(x, by != 0)``, in one pass."""
-    return np.asarray(_keep_nonzero(x, by)) if x.dtype == by.dtype else keep_where(x, by != 0)
+    return np.asarray(keep_nonzero(x, by)) if x.dtype == by.dtype else keep_where(x, by != 0)
 
 
 def overwrite_where_nonzero(x: Array, by: Any) -> Any:
     """Return what `where_nonzero` does, in the memory of `x`."""
-    return np.asarray(_keep_nonzero(x, by, out=x)) if x.dtype == by.dtype else keep_where(x, by != 0)
+    return np.asarray(keep_nonzero(x, by, out=x)) if x.dtype == by.dtype else keep_where(x, by != 0)

@@ -1,42 +1,42 @@
-// Parts of which functions of floats are made, without branches, so that compilers vectorise loops over them.
+// Parts of which functions of floats are made, without branches, and exp and log.
 //
-// For kernels' C++ files alone (simd.h). Polynomials are minimax (Remez) on the interval that each names; what they
-// leave is far below half a unit of the last place. Products are fused with additions where the instruction set
-// can, and by name only: so a number's result does not depend on its place in an array.
+// For kernels' C++ files alone (simd.h): in loops over single numbers, which compilers vectorise; those of `R` also take
+// registers of vectors.h. Polynomials are minimax (Remez) on the interval that each names; what they leave is far
+// below half a unit of the last place. Products are fused with additions where the instruction set can, and by
+// name only: so a number's result does not depend on its place in an array.
 
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
+#include "tensor/kernels/vectors.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+namespace {
 
 #if defined(__FMA__) || (defined(__aarch64__) && defined(__GNUC__))
 #define DISPOSESCOPE_FUSED 1
-static inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-static inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else
 #define DISPOSESCOPE_FUSED 0
-template <typename T>
-static inline T fused(T a, T b, T c) { return a * b + c; }
 #endif
+template <typename R>
+inline R fused(R a, R b, R c) { return fma(a, b, c); }
 
-// The leading coefficient comes first.
-template <typename T>
-static inline T polynomial(T, T sum) { return sum; }
+template <typename R>
+using ElementOf = typename Of<R>::Element;
 
-template <typename T, typename... Rest>
-static inline T polynomial(T x, T sum, T next, Rest... rest) {
-    return polynomial(x, fused(sum, x, next), rest...);
+template <typename R>
+inline R horner(R, R sum) { return sum; }
+
+template <typename R, typename... Rest>
+inline R horner(R x, R sum, ElementOf<R> next, Rest... rest) {
+    return horner(x, fused(sum, x, splat<R>(next)), rest...);
 }
 
-template <typename To, typename From>
-static inline To bits_as(From x) {
-    static_assert(sizeof(To) == sizeof(From));
-    To y;
-    std::memcpy(&y, &x, sizeof y);
-    return y;
+// The leading coefficient comes first.
+template <typename R, typename... Rest>
+inline R polynomial(R x, ElementOf<R> leading, Rest... rest) {
+    return horner(x, splat<R>(leading), rest...);
 }
 
 template <typename T>
@@ -44,7 +44,6 @@ struct Float;
 
 template <>
 struct Float<float> {
-    using Bits = std::uint32_t;
     static constexpr int digits = 23;
     static constexpr float to_integer = 0x1.8p23f;  // added, it leaves no place for a fraction
     static constexpr float log2_e = 1.44269504f;
@@ -62,7 +61,6 @@ struct Float<float> {
 
 template <>
 struct Float<double> {
-    using Bits = std::uint64_t;
     static constexpr int digits = 52;
     static constexpr double to_integer = 0x1.8p52;
     static constexpr double log2_e = 1.4426950408889634;
@@ -79,37 +77,52 @@ struct Float<double> {
 };
 
 template <typename T>
-static inline T magnitude(T x) {
-    using Bits = typename Float<T>::Bits;
-    return bits_as<T>(static_cast<Bits>(bits_as<Bits>(x) & (~Bits{0} >> 1)));
+inline T magnitude(T x) {
+    using Bits = UnsignedOf<T>;
+    return as<T>(static_cast<Bits>(as<Bits>(x) & (~Bits{0} >> 1)));
 }
 
 template <typename T>
-static inline T with_sign_of(T x, T sign) {
-    using Bits = typename Float<T>::Bits;
+inline T with_sign_of(T x, T sign) {
+    using Bits = UnsignedOf<T>;
     constexpr Bits rest = ~Bits{0} >> 1;
-    return bits_as<T>(static_cast<Bits>((bits_as<Bits>(x) & rest) | (bits_as<Bits>(sign) & ~rest)));
+    return as<T>(static_cast<Bits>((as<Bits>(x) & rest) | (as<Bits>(sign) & ~rest)));
 }
 
 // Not a number stays that, since every comparison with it is false.
-template <typename T>
-static inline T at_most(T x, T bound) { return x > bound ? bound : x; }
+template <typename R>
+inline R at_most(R x, R bound) { return x > bound ? bound : x; }
 
-template <typename T>
-static inline T at_least(T x, T bound) { return x < bound ? bound : x; }
+template <typename R>
+inline R at_least(R x, R bound) { return x < bound ? bound : x; }
 
 // To the nearest integer, in the range of exponents.
-template <typename T>
-static inline T rounded(T x) { return (x + Float<T>::to_integer) - Float<T>::to_integer; }
+template <typename R>
+inline R rounded(R x) {
+    const R to_integer = splat<R>(Float<ElementOf<R>>::to_integer);
+    return (x + to_integer) - to_integer;
+}
 
 // 2**n for an integer n whose power is a normal number.
-template <typename T>
-static inline T power_of_two(T n) {
-    using Bits = typename Float<T>::Bits;
+template <typename R>
+inline R power_of_two(R n) {
+    using F = Float<ElementOf<R>>;
+    using Bits = UnsignedOf<R>;
     // The last bits of the sum are the exponent as it is stored; those before them fall out of the shift.
-    return bits_as<T>(
-        static_cast<Bits>(bits_as<Bits>(n + (Float<T>::to_integer + Float<T>::bias)) << Float<T>::digits));
+    return as<R>(static_cast<Bits>(as<Bits>(n + splat<R>(F::to_integer + F::bias)) << F::digits));
 }
+
+// x * 2**n, in two steps, since 2**n alone may be too large or too small.
+template <typename R>
+inline R scaled(R x, R n) {
+    const R half = rounded(n * splat<R>(ElementOf<R>(0.5)));
+    return x * power_of_two(half) * power_of_two(n - half);
+}
+
+#if defined(__AVX512F__) && !defined(_MSC_VER)
+inline __m512 scaled(__m512 x, __m512 n) { return _mm512_maskz_scalef_ps(0xffff, x, n); }
+inline __m512d scaled(__m512d x, __m512d n) { return _mm512_maskz_scalef_pd(0xff, x, n); }
+#endif
 
 // a * b as the unevaluated sum of two numbers, exactly: by a fused product, or Dekker's way.
 template <typename T>
@@ -118,7 +131,7 @@ struct Sum {
 };
 
 template <typename T>
-static inline Sum<T> product_of(T a, T b) {
+inline Sum<T> product_of(T a, T b) {
     const T p = a * b;
 #if DISPOSESCOPE_FUSED
     return {p, fused(a, b, -p)};
@@ -135,14 +148,14 @@ static inline Sum<T> product_of(T a, T b) {
 }
 
 template <typename T>
-static inline Sum<T> sum_of(T a, T b) {  // Knuth
+inline Sum<T> sum_of(T a, T b) {  // Knuth
     const T s = a + b, t = s - a;
     return {s, (a - (s - t)) + (b - t)};
 }
 
 // a - b * c with one rounding, or next to none: small where b * c is close to `a`.
 template <typename T>
-static inline T difference(T a, T b, T c) {
+inline T difference(T a, T b, T c) {
 #if DISPOSESCOPE_FUSED
     return fused(-b, c, a);
 #else
@@ -151,67 +164,157 @@ static inline T difference(T a, T b, T c) {
 #endif
 }
 
-// exp(x) as (1 + tail) * 2**exponent, `tail` with its full relative precision.
+// x * sum + next, a step of a polynomial, where `next` is at least a third of the result.
 template <typename T>
-struct Exponential {
-    T tail, exponent;
+inline Sum<T> exact_step(T x, T sum, T next) {
+    const T high = fused(x, sum, next);
+    return {high, -difference(high - next, x, sum)};
+}
 
-    T whole() const { return (T(1) + tail) * half() * other_half(); }
+// exp(x) as (1 + tail) * 2**exponent, `tail` with its full relative precision: that of r + r*r * curve + r_rest.
+template <typename R>
+struct Exponential {
+    R r, r_rest, curve, tail, exponent;
+
+    R whole() const { return scaled(one() + tail, exponent); }
     // What `whole` has lost by rounding.
-    T rest() const { return ((T(1) - (T(1) + tail)) + tail) * half() * other_half(); }
-    // In two steps, since 2**exponent alone may be too large or too small: for the last operations.
-    T half() const { return power_of_two(first()); }
-    T other_half() const { return power_of_two(exponent - first()); }
+    R rest() const { return scaled((one() - (one() + tail)) + tail, exponent); }
+    // factor * (1 + tail), within 1.1 units of the last place.
+    R times(Sum<R> factor) const {
+        const R bend = fused(r * r, curve, r_rest);
+        const R low = fused(factor.high, bend, fused(factor.low, r, factor.low));
+        return factor.high + fused(factor.high, r, low);
+    }
     // The power, times 2**lift.
-    T lifted() const { return power_of_two(exponent + Float<T>::lift); }
+    R lifted() const { return power_of_two(exponent + splat<R>(Float<ElementOf<R>>::lift)); }
     // For exponents that are known to be of normal numbers.
-    T scale() const { return power_of_two(exponent); }
+    R scale() const { return power_of_two(exponent); }
 
    private:
-    T first() const { return rounded(exponent * T(0.5)); }
+    static R one() { return splat<R>(ElementOf<R>(1)); }
 };
 
 // q(r) of expm1(r) = r + r*r * q(r) for |r| <= log(2) / 2
-static inline float tail_of_expm1(float r) {
+template <typename R>
+inline R tail_of_expm1(R r, float) {
     return polynomial(r, 0.00139465381f, 0.00836664531f, 0.0416662805f, 0.16666542f, 0.5f);
 }
-static inline double tail_of_expm1(double r) {
+template <typename R>
+inline R tail_of_expm1(R r, double) {
     return polynomial(
-        r, 2.0924563681140205e-09, 2.5109147519186371e-08, 2.7557242356578564e-07, 2.7557243911310489e-06,
-        2.4801587361051451e-05, 0.00019841269886401451, 0.0013888888888866568, 0.0083333333333215319,
-        0.041666666666666699, 0.16666666666666677, 0.5);
+        r, 2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06, 2.4801521057868204e-05,
+        0.00019841269863171557, 0.0013888888917367081, 0.008333333333330039, 0.041666666666623824,
+        0.16666666666666669, 0.50000000000000011);
 }
 
-// Of x + low, where `low` is at most the last digit of `x`, which is within the bounds of exp.
+// How many times log(2) is in `x`.
+template <typename R>
+inline R periods_of(R x) {
+    using F = Float<ElementOf<R>>;
+    const R to_integer = splat<R>(F::to_integer);
+    return fused(x, splat<R>(F::log2_e), to_integer) - to_integer;
+}
+
+// Of `x` within the bounds of exp.
+template <typename R>
+inline Exponential<R> exponential_of(R x) {
+    using T = ElementOf<R>;
+    const R n = periods_of(x);
+    const R high = fused(n, splat<R>(-Float<T>::ln2_high), x);
+    const R r = fused(n, splat<R>(-Float<T>::ln2_low), high);
+    const R curve = tail_of_expm1(r, T());
+    return {r, fused(n, splat<R>(-Float<T>::ln2_low), high - r), curve, fused(r * r, curve, r), n};
+}
+
+// Of x + low, where `low` is at most the last digit of `x`.
+template <typename R>
+inline Exponential<R> exponential_of(R x, R low) {
+    using T = ElementOf<R>;
+    const R n = periods_of(x);
+    const R high = fused(n, splat<R>(-Float<T>::ln2_high), x);
+    const R rest = fused(n, splat<R>(-Float<T>::ln2_low), low);
+    const R r = high + rest;
+    const R curve = tail_of_expm1(r, T());
+    return {r, (high - r) + rest, curve, fused(r * r, curve, r), n};
+}
+
+template <typename R>
+inline R exp(R x) {
+    using F = Float<ElementOf<R>>;
+    return exponential_of(at_least(at_most(x, splat<R>(F::exp_most)), splat<R>(F::exp_least))).whole();
+}
+
+// `factor` times the logistic function of a number whose magnitude has `power` as exp(-magnitude).
 template <typename T>
-static inline Exponential<T> exponential_of(T x, T low = T(0)) {
-    const T n = rounded(x * Float<T>::log2_e);
-    const T r = fused(n, -Float<T>::ln2_high, x) + fused(n, -Float<T>::ln2_low, low);
-    return {fused(r * r, tail_of_expm1(r), r), n};
+inline T gated(T factor, Exponential<T> power, bool is_negative) {
+    constexpr T lift = Float<T>::two_to_lift;
+    const T lifted = power.lifted();
+    const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
+    const T below = T(1) + e;
+    // By how much too small 1 / below is, about: the rounding of the sum, by 1 / below, to within a tenth.
+    const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
+    const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
+    // Bounded, since infinity times the correction would be subtracted from itself.
+    const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
+    return whole * (is_negative ? T(1) / lift : T(1));
 }
 
 // (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, which is that of a logarithm
-static inline float tail_of_atanh(float z) {
+inline float tail_of_atanh(float z) {
     return polynomial(z, 0.243009448f, 0.214276582f, 0.286168844f, 0.39998877f, 0.666666746f);
 }
-static inline double tail_of_atanh(double z) {
+inline double tail_of_atanh(double z) {
     return polynomial(
         z, 0.16467655491919445, 0.069942356185245261, 0.10972569407498337, 0.11715950354251814,
         0.13336805840505275, 0.15384451931359613, 0.18181823202932104, 0.22222222125470789, 0.28571428572510016,
         0.39999999999993979, 0.66666666666666674);
 }
-static inline float tail_of_logarithm(float z) {
+template <typename R>
+inline R tail_of_logarithm(R z, float) {
     return polynomial(z, 0.236106426f, 0.285358846f, 0.400003552f, 0.666666627f);
 }
-static inline double tail_of_logarithm(double z) {
+template <typename R>
+inline R tail_of_logarithm(R z, double) {
     return polynomial(
         z, 0.14827308027861885, 0.15311057416268986, 0.18183675381650791, 0.22222196560103485,
         0.28571428760686013, 0.39999999999338964, 0.66666666666667451);
 }
 
+template <typename R>
+inline R log(R x) {
+    using T = ElementOf<R>;
+    using F = Float<T>;
+    using Bits = UnsignedOf<R>;
+    using Bit = UnsignedOf<T>;
+    constexpr int digits = F::digits;
+    constexpr Bit fraction = (Bit{1} << digits) - 1;
+    constexpr Bit sign = ~(~Bit{0} >> 1);
+    const R zero = splat<R>(T(0));
+    const auto is_tiny = x < splat<R>(F::smallest_normal);
+    const R normal = is_tiny ? x * splat<R>(T(Bit{1} << digits)) : x;
+    // x = m * 2**k with m from sqrt(1/2) to sqrt(2).
+    const Bits root = as<Bits>(splat<R>(T(0.70710678118654752440)));
+    const Bits lifted = as<Bits>(normal) - root + sign;  // the sign's place keeps k positive
+    const R k = as<R>((lifted >> digits) | as<Bits>(splat<R>(T(Bit{1} << digits))))
+        - splat<R>(T(Bit{1} << digits) + T(2) * (F::bias + T(1))) - (is_tiny ? splat<R>(T(digits)) : zero);
+    const R f = as<R>((lifted & fraction) + root) - splat<R>(T(1));
+    const R s = f / (splat<R>(T(2)) + f);
+    const R z = s * s;
+    const R half = splat<R>(T(0.5)) * f * f;
+    // log(1 + f) = f - (f*f/2 - s * (f*f/2 + z * tail)), as in fdlibm.
+    const R correction =
+        fused(s, fused(z, tail_of_logarithm(z, T()), half), k * splat<R>(F::ln2_low));
+    const R y = fused(k, splat<R>(F::ln2_high), f - (half - correction));
+    const R endless = splat<R>(infinity<T>());
+    const R at_zero = x == zero ? -endless : endless - endless;
+    const R elsewhere = x == x ? at_zero : x;
+    const R bounded = x < endless ? y : x;
+    return x > zero ? bounded : elsewhere;
+}
+
 // log(1 + x) for 0 <= x <= 1, `x` given with what it lacks by rounding: 2 atanh(x / (2 + x))
 template <typename T>
-static inline T log1p_of(T x, T rest) {
+inline T log1p_of(T x, T rest) {
     const T below = T(2) + x;
     const T below_rest = ((T(2) - below) + x) + rest;
     const T inverse = T(1) / below;
@@ -221,4 +324,5 @@ static inline T log1p_of(T x, T rest) {
     return (s + s) + fused(s * z, tail_of_atanh(z), s_rest + s_rest);
 }
 
+}  // namespace
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

@@ -4,7 +4,7 @@
 
 #include "tensor/kernels/softmax.h"
 
-#include "tensor/kernels/vector_math.h"
+#include "tensor/kernels/simd_math.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, special
-from tensor.kernels.pooled_ufuncs import PooledUfunc
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
@@ -45,22 +44,9 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-# What computes as a ufunc does, on the pool where operands are large.
-_pooled: dict[np.ufunc, PooledUfunc] = {}
-
-
-def on_pool(ufunc: np.ufunc) -> PooledUfunc:
-    """Return what computes as `ufunc` does, on the pool where operands are large."""
-    found = _pooled.get(ufunc)
-    if found is None:
-        found = _pooled[ufunc] = PooledUfunc(ufunc)
-    return found
-
-
 def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
-    kernel = COMPILED.get(ufunc) or on_pool(ufunc)
-    return kernel(*operands, out=out)  # type: ignore[no-any-return]
+    return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
 
 
 # By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.

@@ -12,7 +12,7 @@ class Step:
         states: dict[Any, dict[str, Any]],
         names: tuple[str, ...],
         counter: str | None,
-        new_state: Callable[[Any], TensorCore],
+        new_state: Callable[[Any, str], TensorCore],
         numbers: Callable[[int], tuple[float, ...]],
     ) -> None: ...
     def run(self, formula: Callable[[tuple[float, ...], list[Array]], object]) -> None: ...

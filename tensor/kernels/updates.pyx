@@ -217,7 +217,7 @@ cdef class Step:
         states
             By parameter a dict with what the optimizer remembers of it.
         names
-            The tensors that each such dict must have; ``new_state(x)`` makes what is missing.
+            The tensors that each such dict must have; ``new_state(x, name)`` makes what is missing.
         counter
             The name of the number of steps in it, or None.
         numbers
@@ -250,7 +250,7 @@ cdef class Step:
                 if held is None:
                     if made is None:
                         made = {}
-                    held = made[name] = new_state(x)
+                    held = made[name] = new_state(x, name)
                 row.append(<TensorCore?>held)
             if counter is None:
                 steps = 0 if made is not None else 1

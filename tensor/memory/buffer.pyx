@@ -74,6 +74,7 @@ cdef PyObject* _newest = NULL
 # What objects take is counted by their number.
 cdef int64_t _buffers_alive = 0
 cdef int64_t _shares_alive = 0
+cdef int64_t _exports_alive = 0
 
 
 @cython.final
@@ -229,8 +230,14 @@ cdef class _Export:
 
     cdef Buffer buffer
 
+    def __cinit__(self):
+        global _exports_alive
+        _exports_alive += 1
+
     def __dealloc__(self):
+        global _exports_alive
         cdef Buffer buffer = self.buffer
+        _exports_alive -= 1
         if buffer is not None:
             buffer.exports -= 1
 
@@ -300,12 +307,19 @@ def owner_of(array: cnp.ndarray) -> cnp.ndarray:
 
 # An array object, and the block in which it has its shape and strides.
 cdef int64_t array_overhead = np.ndarray.__basicsize__ + 32
-cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead
+# And what the C library keeps before its block, and rounds up.
+cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead + 16
 cdef int64_t _share_overhead = Share.__basicsize__
+# With the array that is handed out.
+cdef int64_t _export_overhead = (_Export.__basicsize__ + 15) // 16 * 16 + array_overhead
 
 
 cdef int64_t _overhead() noexcept nogil:
-    return _buffers_alive * _buffer_overhead + _shares_alive * _share_overhead
+    return (
+        _buffers_alive * _buffer_overhead
+        + _shares_alive * _share_overhead
+        + _exports_alive * _export_overhead
+    )
 
 
 report_overhead_by(_overhead)

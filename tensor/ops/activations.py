@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
@@ -98,7 +98,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     [0.0]
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
+        raise InvalidArgumentError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
     return _gelu(x) if approximate == "none" else _gelu_by_tanh(x)
 
 

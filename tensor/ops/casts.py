@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from tensor._devices import require_cpu
 from tensor._dtypes import (
     DtypeLike,
     as_dtype,
@@ -19,7 +20,6 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
-from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # Inside the class, `bool` is a method.
 Flag = bool
 
-# What may stand where PyTorch takes a device; only the first one is here.
-_DEVICES = ("cpu", "cuda", "mps", "xpu")
+# The kinds of devices that PyTorch knows; only the first one is here.
+_DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 
 _ASTYPE = RULES["astype"]
 
@@ -56,6 +56,19 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
     return apply(_ASTYPE, lambda a: cast(a, wanted), (x,))
 
 
+def dtype_asked(
+    target: DtypeLike | TensorCore | None, dtype: DtypeLike | None, device: str | None
+) -> DtypeLike | None:
+    """Return the dtype that the arguments of ``to()`` name, if any; all devices but the CPU are an error."""
+    if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
+        target, device = None, target
+    require_cpu(device)
+    if target is not None and dtype is not None:
+        raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
+    wanted = dtype if target is None else target
+    return as_tensor(wanted).dtype if isinstance(wanted, TensorCore) else wanted
+
+
 class Casts(TensorCore):
     """Methods that return the tensor in another dtype."""
 
@@ -67,6 +80,7 @@ class Casts(TensorCore):
         dtype: DtypeLike | None = None,
         *,
         device: str | None = None,
+        non_blocking: Flag = False,
         copy: Flag = False,
     ) -> Tensor:
         """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
@@ -79,6 +93,13 @@ class Casts(TensorCore):
             The dtype, when `target` is a device or left out.
         device
             ``"cpu"``.
+        non_blocking
+            Changes nothing: there is no other device to wait for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If another device than the CPU is asked for.
 
         Examples
         --------
@@ -87,19 +108,10 @@ class Casts(TensorCore):
         >>> x.to(tensor.float64).dtype, x.to("cpu", dtype="int8").dtype, x.to("cpu") is x
         (dtype('float64'), dtype('int8'), True)
         """
+        del non_blocking
         self._raise_if_disposed()
-        if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
-            target, device = None, target
-        if device not in (None, "cpu"):
-            raise ValueError(
-                f"there is no device {shown(device)} here: all memory is the processor's. Use 'cpu'"
-            )
-        if target is not None and dtype is not None:
-            raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
-        wanted = dtype if target is None else target
+        wanted = dtype_asked(target, dtype, device)
         x = as_tensor(self)
-        if isinstance(wanted, TensorCore):
-            wanted = as_tensor(wanted).dtype
         return astype(x, x.dtype if wanted is None else wanted, copy=copy)
 
     def type(self, dtype: DtypeLike) -> Tensor:

@@ -22,7 +22,7 @@ from tensor._dtypes import (
     int64,
     require_supported,
 )
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.allocator import is_worth_pooling
 from tensor.memory.buffer import copy
@@ -177,7 +177,7 @@ def _require_shallow(data: object) -> None:
             return
         data = data[0]
     if isinstance(data, (list, tuple)):
-        raise ValueError(TOO_DEEP)
+        raise InvalidArgumentError(TOO_DEEP)
 
 
 TOO_DEEP = (
@@ -203,17 +203,17 @@ def _require_regular(data: object, path: str, depth: int = 0) -> tuple[int, ...]
         require_supported(data.dtype)
         return data.shape
     if isinstance(data, int) and not -(2**63) <= data < 2**64:
-        raise ValueError(f"{path} is {data}, which no integer dtype holds: pass it as a float")
+        raise InvalidArgumentError(f"{path} is {data}, which no integer dtype holds: pass it as a float")
     if isinstance(data, _NUMBERS):
         return ()
     if not isinstance(data, (list, tuple)):
         raise TypeError(f"{path} is {_called(data)}, not a number: tensors hold numbers and booleans only")
     if depth == _DEEPEST:
-        raise ValueError(TOO_DEEP)
+        raise InvalidArgumentError(TOO_DEEP)
     shapes = [_require_regular(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data)]
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"the nested lists are ragged: {path}[{i}] {_described(shape)} where {path}[0] "
                 f"{_described(shapes[0])}. Lists at one depth need one length: pad the shorter ones, or keep "
                 "a list of tensors"
@@ -243,7 +243,7 @@ def _require_fit(array: Array, dtype: Dtype) -> None:
     low, high = array.min(), array.max()
     if not (low >= limits.min and high <= limits.max):
         worst = low if not low >= limits.min else high
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{worst} does not fit {dtype}, which holds {limits.min} to {limits.max}: choose another dtype"
         )
 

@@ -11,8 +11,6 @@ from tensor.tape.nodes cimport Rule
 cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
-    # What computes as `kernel` does on large arrays, on the pool if that is a ufunc.
-    cdef object pooled
     # Asked first; None if there is none.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
@@ -21,7 +19,6 @@ cdef class UnaryOp:
 cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
-    cdef object pooled
     # What of it is done without NumPy for few elements.
     cdef Arithmetic arithmetic
     cdef BinaryKernel compiled

@@ -22,7 +22,7 @@ import numpy as np
 
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
-from tensor.kernels.ufuncs import compute_into, dtype_of, on_pool
+from tensor.kernels.ufuncs import compute_into, dtype_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -122,10 +122,6 @@ cdef inline Py_ssize_t _bytes_of(object x):
     return cnp.PyArray_NBYTES(<cnp.ndarray>x) if isinstance(x, cnp.ndarray) else 0
 
 
-# Bytes of an operand below which no ufunc is asked whether the pool would pay.
-cdef Py_ssize_t _LARGE = 1 << 17
-
-
 cdef class UnaryOp:
     """An op of one operand, by its derivative and its kernel."""
 
@@ -133,11 +129,10 @@ cdef class UnaryOp:
         self.rule = rule
         self.kernel = kernel
         self.compiled = compiled
-        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out = None
-        cdef Py_ssize_t nbytes
+        cdef bint pooled
         a = _operand(x)
         if a is NotImplemented:
             raise foreign(self.rule.name, x)
@@ -150,10 +145,9 @@ cdef class UnaryOp:
             if self.compiled is not None:
                 out = self.compiled.run(a, None)
             if out is None:
-                nbytes = cnp.PyArray_NBYTES(<cnp.ndarray>a)
-                kernel = self.pooled if nbytes >= _LARGE else self.kernel
                 # Twice the bytes: a result may be wider than its operand.
-                out = _as_array(_call(kernel, a, None, 1, is_worth_pooling(2 * nbytes)))
+                pooled = is_worth_pooling(2 * cnp.PyArray_NBYTES(<cnp.ndarray>a))
+                out = _as_array(_call(self.kernel, a, None, 1, pooled))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a,))
         if failure is not None:
@@ -181,12 +175,10 @@ cdef class BinaryOp:
         self.rule = rule
         self.kernel = kernel
         self.compiled = compiled
-        self.pooled = on_pool(kernel) if isinstance(kernel, np.ufunc) else kernel
         self.arithmetic = arithmetic_of(kernel)
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out = None
-        cdef Py_ssize_t nbytes
         if self.arithmetic != NO_ARITHMETIC:
             computed = compute_inline(self.arithmetic, x1, x2)
             if computed is not None:
@@ -206,9 +198,7 @@ cdef class BinaryOp:
             if self.compiled is not None:
                 out = self.compiled.run(a, b, None)
             if out is None:
-                nbytes = _bound(a, b)
-                kernel = self.pooled if nbytes >= _LARGE else self.kernel
-                out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(nbytes)))
+                out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_bound(a, b))))
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a, b))
         if failure is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
@@ -78,22 +79,26 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise ValueError(f"einsum: {equation!r} names {len(terms)} operands, and {len(shapes)} are given")
+        raise InvalidArgumentError(
+            f"einsum: {equation!r} names {len(terms)} operands, and {len(shapes)} are given"
+        )
     free = [letter for letter in ascii_letters if letter not in equation]
     widest = 0
     for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         named = term.replace("...", "", 1)
         if not set(named) <= set(ascii_letters):
-            raise ValueError(f"einsum: {term!r} in {equation!r} holds more than letters and one '...'")
+            raise InvalidArgumentError(
+                f"einsum: {term!r} in {equation!r} holds more than letters and one '...'"
+            )
         extra = len(shape) - len(named)
         if extra < 0 or (extra > 0 and "..." not in term):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"einsum: {term!r} in {equation!r} names {len(named)} dimensions, and operand {i} has shape "
                 f"{shape}"
             )
         widest = max(widest, extra)
     if widest > len(free):
-        raise ValueError(f"einsum: {equation!r} has more dimensions than there are letters")
+        raise InvalidArgumentError(f"einsum: {equation!r} has more dimensions than there are letters")
     rest = "".join(free[:widest])
     spelled = []
     for term, shape in zip(terms, shapes, strict=True):
@@ -105,7 +110,7 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
         letters = left.replace(",", "").replace("...", "")
         result = rest + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     if len(set(result)) != len(result) or not set(result) <= set("".join(spelled)):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"einsum: the result {right!r} of {equation!r} may name each letter of the operands once, and no "
             "other"
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.kernels import arithmetic, special
 from tensor.kernels.context import run_kernel
@@ -113,7 +114,7 @@ __all__ = [
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would find that half way.
-        raise ValueError("Integers to negative integer powers are not allowed.")
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
     power(x1, x2, x1)
 
 
@@ -302,6 +303,15 @@ class Elementwise(TensorCore):
     neg, neg_ = negative, negative_
     absolute, absolute_ = abs, abs_
     sgn, sgn_ = sign, sign_
+    fix, fix_ = trunc, trunc_
+    arcsin, arcsin_ = asin, asin_
+    arccos, arccos_ = acos, acos_
+    arctan, arctan_ = atan, atan_
+    arcsinh, arcsinh_ = asinh, asinh_
+    arccosh, arccosh_ = acosh, acosh_
+    arctanh, arctanh_ = atanh, atanh_
+    arctan2, arctan2_ = atan2, atan2_
+    not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
     # Augmented assignment; the other operators are compiled (`tensor/ops/operators.pyx`).
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of, expanded, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
@@ -40,7 +40,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     """
     sizes = sizes_of("broadcast_to", (shape,))
     if -1 in sizes:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"broadcast_to: sizes are at least 0, not {sizes}; x.expand(...) takes -1 for one to keep"
         )
     return _expanded(as_tensor(x), sizes)
@@ -81,7 +81,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*sizes)
     except ValueError:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"shapes {' and '.join(map(shown, shapes))} don't broadcast together: from the last dimension "
             "backward, sizes must be equal or 1"
         ) from None
@@ -117,7 +117,7 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     x = as_tensor(x)
     times = sizes_of("tile", (repetitions,))
     if any(n < 0 for n in times):
-        raise ValueError(f"tile: repetitions are at least 0, not {times}")
+        raise InvalidArgumentError(f"tile: repetitions are at least 0, not {times}")
     ndim = max(len(times), len(x.shape))
     times = (1,) * (ndim - len(times)) + times
     sizes = (1,) * (ndim - len(x.shape)) + x.shape
@@ -149,9 +149,11 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
     size = x.shape[place]
     times = as_data(repeats, None)
     if times.dtype.kind not in "iu" or times.ndim > 1 or (times < 0).any():
-        raise ValueError("repeat: repeats are integers of at least 0, one for all parts or one for each")
+        raise InvalidArgumentError(
+            "repeat: repeats are integers of at least 0, one for all parts or one for each"
+        )
     if times.size not in (1, size):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"repeat: {times.size} repeats for {size} parts along dimension {axis}: give {size}, or one"
         )
     indices = run_kernel(np.repeat, np.arange(size), times)
@@ -218,7 +220,7 @@ class Expanding(TensorCore):
         """
         x, times = as_tensor(self), sizes_of("repeat", repetitions)
         if len(times) < len(x.shape):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"repeat: {times} has fewer numbers than shape {x.shape} has dimensions: give one for each, "
                 "or use x.tile(...)"
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.storage import share_of, snapshot
 from tensor.core.tensor import TensorCore
@@ -52,7 +53,7 @@ def _write(where: Any, given: Any, array: Array) -> None:
     except IndexError as error:
         raise _explained(error, array.shape) from None
     except ValueError:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"a value of shape {np.shape(source)} does not broadcast to the shape "
             f"{np.shape(array[where])} of the selection in a tensor of shape {array.shape}: reshape "
             "the value, or select as many elements as it has. Nothing was written"
@@ -287,7 +288,7 @@ def _readied(x: TensorCore, value: object) -> TensorCore | Array:
             f"can't write complex values into a tensor of {dtype}: write value.real, or convert the tensor"
         )
     if array.dtype.kind == "f" and dtype.kind in "iu" and not np.isfinite(array).all():
-        raise ValueError(f"can't write infinities or NaN into a tensor of {dtype}")
+        raise InvalidArgumentError(f"can't write infinities or NaN into a tensor of {dtype}")
     return given  # type: ignore[return-value]  # a tensor, or what as_data made
 
 

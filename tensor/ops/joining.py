@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -55,7 +55,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
             or shape[:place] != first[:place]
             or shape[place + 1 :] != first[place + 1 :]
         ):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"concat along dimension {axis}: all other sizes must be equal, but tensor 0 has shape "
                 f"{first} and tensor {i} has {shape}"
             )
@@ -102,7 +102,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
     first = xs[0].shape
     for i, x in enumerate(xs):
         if x.shape != first:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
             )
     place = dim_of("stack", axis, len(first) + 1)
@@ -115,7 +115,7 @@ def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
         raise TypeError(f"{op} takes a list or tuple of tensors, not {type(arrays).__name__}")
     xs = [as_tensor(x) for x in arrays]
     if not xs:
-        raise ValueError(f"{op}: there are no tensors to join: the list is empty")
+        raise InvalidArgumentError(f"{op}: there are no tensors to join: the list is empty")
     return xs
 
 
@@ -168,11 +168,13 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]])
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {shown(indexing)}")
+        raise InvalidArgumentError(f"meshgrid: indexing is 'xy' or 'ij', not {shown(indexing)}")
     xs = [as_tensor(x) for x in arrays]
     for i, x in enumerate(xs):
         if len(x.shape) > 1:
-            raise ValueError(f"meshgrid takes tensors of one dimension; tensor {i} has shape {x.shape}")
+            raise InvalidArgumentError(
+                f"meshgrid takes tensors of one dimension; tensor {i} has shape {x.shape}"
+            )
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = [1, 0]
@@ -222,11 +224,11 @@ class Joining(TensorCore):
         size = x.shape[place]
         if isinstance(split_size, int):
             if split_size < 1:
-                raise ValueError(f"split: parts have at least size 1, not {split_size}")
+                raise InvalidArgumentError(f"split: parts have at least size 1, not {split_size}")
             return _split(x, place, split_size)
         sizes = list(split_size)
         if sum(sizes) != size or any(n < 0 for n in sizes):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
                 f"{x.shape}"
             )
@@ -243,7 +245,7 @@ class Joining(TensorCore):
         [[1, 2, 3], [4, 5]]
         """
         if chunks < 1:
-            raise ValueError(f"chunk: there is at least 1 chunk, not {chunks}")
+            raise InvalidArgumentError(f"chunk: there is at least 1 chunk, not {chunks}")
         x = as_tensor(self)
         place = dim_of("chunk", dim, len(x.shape))
         return _split(x, place, -(-x.shape[place] // chunks) or 1)

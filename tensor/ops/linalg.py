@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of
 from tensor.core.tensor import TensorCore
 from tensor.kernels.affine import matrix_product
@@ -69,7 +70,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     size1 = first.shape[dim_of("vecdot", axis, first.ndim)]
     size2 = second.shape[dim_of("vecdot", axis, second.ndim)]
     if size1 != size2:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"vecdot: shapes {first.shape} and {second.shape} have {size1} and {size2} along axis {axis}"
         )
     if first.is_complex():
@@ -98,7 +99,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     a, b = as_tensor(x1), as_tensor(x2)
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"tensordot: axes {axes} is out of range: shapes {a.shape} and {b.shape} have {a.ndim} and "
                 f"{b.ndim} dimensions"
             )
@@ -108,7 +109,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
         second = dims_of("tensordot", tuple(axes[1]), b.ndim)
     summed = tuple(a.shape[i] for i in first)
     if summed != tuple(b.shape[i] for i in second):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"tensordot: the paired sizes differ: {summed} of shape {a.shape} and "
             f"{tuple(b.shape[i] for i in second)} of shape {b.shape}"
         )
@@ -158,7 +159,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     a, b = broadcast_tensors(as_tensor(x1), as_tensor(x2))
     place = dim_of("cross", axis, a.ndim)
     if a.shape[place] != 3:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"cross takes vectors of 3, not {a.shape[place]} along axis {axis} of shape {a.shape}"
         )
     return a.roll(-1, place) * b.roll(-2, place) - a.roll(-2, place) * b.roll(-1, place)
@@ -166,7 +167,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
 
 def _require_dims(name: str, a: Tensor, b: Tensor, first: int, second: int) -> None:
     if (a.ndim, b.ndim) != (first, second):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name} takes a tensor of {first} and one of {second} dimensions, not shapes {a.shape} and "
             f"{b.shape}: matmul takes any number, and * broadcasts"
         )
@@ -236,7 +237,9 @@ class LinearAlgebra(TensorCore):
         """
         x = as_tensor(self)
         if x.ndim != 2:
-            raise ValueError(f"trace takes a matrix, not shape {x.shape}: tensor.trace takes batches of them")
+            raise InvalidArgumentError(
+                f"trace takes a matrix, not shape {x.shape}: tensor.trace takes batches of them"
+            )
         return trace(x)
 
     def cross(self, other: Tensor, dim: int = -1) -> Tensor:

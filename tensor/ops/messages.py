@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
@@ -57,23 +58,25 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
         f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__ for x in arrays
     )
     if "broadcast" in text:
-        return ValueError(
+        return InvalidArgumentError(
             f"{name}: shapes don't fit together: {shapes}. From the last dimension backward, sizes must be "
             "equal or 1; reshape one of them (x.unsqueeze(dim), x.reshape(...), x.mT)"
         )
     if "not have enough dimensions" in text:
-        return ValueError(f"{name} takes vectors and matrices, not numbers: {shapes}. Write x * y to scale")
+        return InvalidArgumentError(
+            f"{name} takes vectors and matrices, not numbers: {shapes}. Write x * y to scale"
+        )
     if "matmul" in text or "mismatch in its core dimension" in text:
-        return ValueError(
+        return InvalidArgumentError(
             f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the "
             "second to last of the second; transpose one of them (x.mT)"
         )
     if "negative integer powers" in text:
-        return ValueError(
+        return InvalidArgumentError(
             f"{name}: integers have no negative integer powers: {shapes}. Convert one of them with x.float()"
         )
     if isinstance(error, OverflowError):
         return OverflowError(f"{name} of {shapes}: {text}. Convert the tensor with x.to(dtype)")
     if isinstance(error, TypeError):
         return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
-    return ValueError(f"{name} of {shapes}: {text}")
+    return InvalidArgumentError(f"{name} of {shapes}: {text}")

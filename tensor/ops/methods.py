@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import Elementwise
@@ -82,7 +83,9 @@ class ElementwiseMethods(Elementwise):
         [3.0]
         """
         if rounding_mode not in (None, "floor", "trunc"):
-            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}")
+            raise InvalidArgumentError(
+                f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}"
+            )
         if rounding_mode == "floor":
             return f.floor_divide(self, other)
         if rounding_mode is None:
@@ -94,7 +97,7 @@ class ElementwiseMethods(Elementwise):
             return f.add(down, f.logical_and(f.less(down, 0), is_cut))
         return f.trunc(f.divide(self, other))
 
-    divide = div
+    divide = true_divide = div
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return the tensor with each element raised to `min` and lowered to `max`.
@@ -130,6 +133,89 @@ class ElementwiseMethods(Elementwise):
         [1.0, 3.0]
         """
         return f.clip(self, None, max)
+
+    def clamp_min_(self, min: Operand) -> Self:
+        """Raise each element to `min`, in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 5.0]).clamp_min_(3.0).tolist()
+        [3.0, 5.0]
+        """
+        return self.clamp_(min)
+
+    def clamp_max_(self, max: Operand) -> Self:
+        """Lower each element to `max`, in place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 5.0]).clamp_max_(3.0).tolist()
+        [1.0, 3.0]
+        """
+        return self.clamp_(None, max)
+
+    def nan_to_num(
+        self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> Tensor:
+        """Return the tensor with numbers instead of nan and infinities, by default the dtype's largest ones.
+
+        Examples
+        --------
+        >>> from math import inf, nan
+        >>> import tensor
+        >>> tensor.tensor([nan, 1.0, inf]).nan_to_num(posinf=9.0).tolist()
+        [0.0, 1.0, 9.0]
+        """
+        x = as_tensor(self)
+        if x.dtype.kind != "f":
+            return x.clone()
+        limits = np.finfo(x.dtype)  # type: ignore[type-var]  # floating, by the line before
+        high = float(limits.max) if posinf is None else posinf
+        low = float(limits.min) if neginf is None else neginf
+        infinite = f.where(f.greater(x, 0), high, low)
+        known = f.where(f.isinf(x), infinite, x)
+        return f.where(f.isnan(x), nan, known)
+
+    def fmod(self, other: Operand) -> Tensor:
+        """Return the remainder of the sign of the tensor; ``remainder`` has that of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([5.0, -5.0]).fmod(3).tolist()
+        [2.0, -2.0]
+        """
+        # Of magnitudes the remainder is exact; its sign is put back.
+        x = as_tensor(self)
+        size = f.remainder(f.abs(x), f.abs(other) if isinstance(other, TensorCore) else abs(other))  # type: ignore[arg-type]
+        return f.where(f.less(x, 0), f.negative(size), size)
+
+    def logit(self, eps: float | None = None) -> Tensor:
+        """Return log(x / (1 - x)); with `eps` of the tensor clamped to `eps` and 1 - `eps`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.5]).logit().tolist()
+        [0.0]
+        """
+        x = as_tensor(self) if eps is None else self.clamp(eps, 1 - eps)
+        return f.log(f.divide(x, f.subtract(1, x)))
+
+    def xlogy(self, other: Operand) -> Tensor:
+        """Return the tensor times the logarithm of `other`; 0 where the tensor is 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 2.0]).xlogy(tensor.tensor([0.0, 1.0])).tolist()
+        [0.0, 0.0]
+        """
+        is_zero = f.logical_and(f.equal(self, 0), f.logical_not(f.isnan(other)))
+        safe = f.where(is_zero, 1.0, other)
+        return f.multiply(self, f.log(safe))
 
     def isclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
         """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
@@ -235,7 +321,7 @@ class ElementwiseMethods(Elementwise):
             become("div", x, x.div(other, rounding_mode=rounding_mode))
         return self
 
-    divide_ = div_
+    divide_ = true_divide_ = div_
 
     def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """Raise each element to `min` and lower it to `max`, in place.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -56,7 +57,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     )
     shifts = sizes_of("roll", (shift,))
     if len(shifts) not in (1, len(places or (0,))):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"roll: {len(shifts)} shifts for {len(places or (0,))} dimensions: give one for each"
         )
     if places is not None:
@@ -92,7 +93,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 def _triangle(op: str, x: Tensor, k: int) -> Tensor:
     x = as_tensor(x)
     if len(x.shape) < 2:
-        raise ValueError(f"{op} takes at least 2 dimensions, not shape {x.shape}")
+        raise InvalidArgumentError(f"{op} takes at least 2 dimensions, not shape {x.shape}")
     kernel = np.tril if op == "tril" else np.triu
     return apply(RULES[op], lambda a: kernel(a, k), (x,), k=k)
 
@@ -136,7 +137,7 @@ class Moving(TensorCore):
         x = as_tensor(self)
         places = dims_of("rot90", tuple(dims), len(x.shape))
         if len(places) != 2:
-            raise ValueError(f"rot90 turns in a plane: give 2 dimensions, not {len(places)}")
+            raise InvalidArgumentError(f"rot90 turns in a plane: give 2 dimensions, not {len(places)}")
         first, second = places
         turns = k % 4
         if turns == 0:

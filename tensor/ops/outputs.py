@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore
 from tensor.core.writing import writing
@@ -104,7 +105,7 @@ def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[i
 
 def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
     if out.shape != shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}: the result has shape {shape}, and out= has {out.shape}: pass one of the result's shape "
             f"(tensor.empty({shape}, dtype=...)), or a view of it (out.view({', '.join(map(str, shape))}))"
         )

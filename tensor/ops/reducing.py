@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
-from tensor.ops.elementwise import maximum, minimum
+from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,10 @@ class ValuesAndIndices(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+# Inside the class, neighbours have methods of such names.
+Flag = bool
 
 
 class Reductions(TensorCore):
@@ -43,8 +47,8 @@ class Reductions(TensorCore):
         """
         return f.sum(self, axis=dim, keepdims=keepdim, dtype=dtype)
 
-    def mean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the mean over `dim`; integers give float64.
+    def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the mean over `dim`, computed in `dtype`; integers give float64.
 
         Examples
         --------
@@ -52,7 +56,33 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).mean().item()
         2.0
         """
-        return f.mean(self, axis=dim, keepdims=keepdim)
+        return f.mean(self if dtype is None else astype(as_tensor(self), dtype), axis=dim, keepdims=keepdim)
+
+    def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the sum over `dim` of what is not nan.
+
+        Examples
+        --------
+        >>> from math import nan
+        >>> import tensor
+        >>> tensor.tensor([1.0, nan]).nansum().item()
+        1.0
+        """
+        return f.sum(where(isnan(self), 0, self), axis=dim, keepdims=keepdim, dtype=dtype)
+
+    def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+        """Return the mean over `dim` of what is not nan.
+
+        Examples
+        --------
+        >>> from math import nan
+        >>> import tensor
+        >>> tensor.tensor([1.0, nan, 3.0]).nanmean().item()
+        2.0
+        """
+        known = logical_not(isnan(self))
+        total = f.sum(where(known, self, 0), axis=dim, keepdims=keepdim)
+        return divide(total, f.sum(known, axis=dim, keepdims=keepdim, dtype=total.dtype))
 
     def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the product over `dim`.
@@ -65,8 +95,20 @@ class Reductions(TensorCore):
         """
         return f.prod(self, axis=dim, keepdims=keepdim, dtype=dtype)
 
-    def var(self, dim: Axis = None, *, correction: float = 1.0, keepdim: bool = False) -> Tensor:
-        """Return the variance over `dim`, over the count less `correction` (1, as in PyTorch).
+    def var(
+        self,
+        dim: Axis | Flag = None,
+        unbiased: Flag = True,
+        keepdim: Flag = False,
+        *,
+        correction: float | None = None,
+    ) -> Tensor:
+        """Return the variance over `dim`: over the count less 1, or all of it with ``unbiased=False``.
+
+        Parameters
+        ----------
+        correction
+            What the count is lessened by, instead of `unbiased`.
 
         Examples
         --------
@@ -74,9 +116,17 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).var().item()
         2.0
         """
-        return f.var(self, axis=dim, correction=correction, keepdims=keepdim)
+        axis, less = _without_flag(dim, unbiased, correction)
+        return f.var(self, axis=axis, correction=less, keepdims=keepdim)
 
-    def std(self, dim: Axis = None, *, correction: float = 1.0, keepdim: bool = False) -> Tensor:
+    def std(
+        self,
+        dim: Axis | Flag = None,
+        unbiased: Flag = True,
+        keepdim: Flag = False,
+        *,
+        correction: float | None = None,
+    ) -> Tensor:
         """Return the standard deviation over `dim`: the root of ``var``.
 
         Examples
@@ -85,7 +135,8 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).std(correction=0).item()
         1.0
         """
-        return f.std(self, axis=dim, correction=correction, keepdims=keepdim)
+        axis, less = _without_flag(dim, unbiased, correction)
+        return f.std(self, axis=axis, correction=less, keepdims=keepdim)
 
     def amax(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
         """Return the largest element over `dim`; equal ones share the gradient.
@@ -259,13 +310,23 @@ class Reductions(TensorCore):
         return scans.vector_norm(self, axis=dim, keepdims=keepdim, ord=_order(p))
 
 
+def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
+    """Return the dimensions, and what the count is lessened by; PyTorch's ``x.std(False)`` names none."""
+    axis: Axis
+    if isinstance(dim, bool):
+        axis, unbiased = None, dim
+    else:
+        axis = dim
+    return axis, float(unbiased) if correction is None else correction
+
+
 def _order(p: float | str) -> float:
     if isinstance(p, (int, float)):
         return p
     if p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {shown(p)}"
         )
     raise TypeError(f"norm: p is a number, inf, or 'fro', not {type(p).__name__}")

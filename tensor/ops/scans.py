@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
 from tensor.kernels.context import run_kernel
@@ -54,7 +55,7 @@ def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
     if axis is None:
         shape = as_tensor(x).shape
         if len(shape) != 1:
-            raise ValueError(f"{name}: shape {shape} needs axis=, the dimension to run along")
+            raise InvalidArgumentError(f"{name}: shape {shape} needs axis=, the dimension to run along")
         return 0
     return axis
 

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.expanding import broadcast_arrays
-from tensor.ops.indexing import Key
+from tensor.ops.indexing import Key, numpy_key
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensor._tensor import Tensor
 
 _ADD_AT = RULES["add_at"]
@@ -45,7 +48,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     x = as_tensor(x)
     shape = x.shape
     if axis is None and len(shape) != 1:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"take: name the axis; it can be left out for one dimension only, not for shape {shape}"
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
@@ -72,7 +75,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     place = dim_of("take_along_axis", axis, len(shape))
     where = _indices("take_along_axis", indices, shape[place], place)
     if where.ndim != len(shape):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"take_along_axis: indices of shape {where.shape} need the {len(shape)} dimensions of shape "
             f"{shape}"
         )
@@ -90,7 +93,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """
     array = _array("nonzero", x)
     if array.ndim == 0:
-        raise ValueError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
+        raise InvalidArgumentError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
     return tuple([wrap(places.copy()) for places in np.nonzero(array)])
 
 
@@ -186,7 +189,7 @@ class Selecting(TensorCore):
         try:
             where = np.broadcast_to(where, shape)
         except ValueError:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"masked_fill: a mask of shape {where.shape} does not broadcast to shape {shape}"
             ) from None
         as_tensor(self)[where] = value
@@ -271,8 +274,7 @@ class Selecting(TensorCore):
         [0.0, 0.0, 2.0]
         """
         x = as_tensor(self)
-        place = dim_of("index_add", dim, len(x.shape))
-        where = Key.of((*[slice(None)] * place, _indices("index_add", index, x.shape[place], place)))
+        where = _parts_along("index_add", self, dim, index)
         _add_at("index_add", x, where, as_tensor(source) if alpha == 1 else as_tensor(source) * alpha)
         return self
 
@@ -286,6 +288,82 @@ class Selecting(TensorCore):
         [1.0, 1.0, 3.0]
         """
         return as_tensor(self).clone().index_add_(dim, index, source, alpha=alpha)
+
+    def index_fill_(self, dim: int, index: Tensor, value: complex | Tensor) -> Self:
+        """Write `value` to the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
+        as_tensor(self)[_parts_along("index_fill", self, dim, index)] = value
+        return self
+
+    def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
+        """Return a copy with `value` in the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
+        return as_tensor(self).clone().index_fill_(dim, index, value)
+
+    def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Self:
+        """Write each part of `source` along `dim` to the part that `index` names for it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()
+        [1.0, 0.0, 1.0]
+        """
+        as_tensor(self)[_parts_along("index_copy", self, dim, index)] = source
+        return self
+
+    def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
+        """Return a copy with the parts of `source` at the parts along `dim` that `index` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy(0, tensor.tensor([2]), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return as_tensor(self).clone().index_copy_(dim, index, source)
+
+    def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Self:
+        """Write `values`, or add them with `accumulate`, at what ``x[indices]`` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> at = (tensor.tensor([2, 2]),)
+        >>> tensor.zeros((3,)).index_put_(at, tensor.ones((2,)), accumulate=True).tolist()
+        [0.0, 0.0, 2.0]
+        """
+        x = as_tensor(self)
+        if accumulate:
+            where = numpy_key(tuple(indices))[0]
+            source = as_tensor(values).broadcast_to(x[tuple(indices)].shape)
+            _add_at("index_put", x, where, source)
+        else:
+            x[tuple(indices)] = values
+        return self
+
+    def index_put(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+        """Return a copy with `values` written, or added, at what ``x[indices]`` names.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_put((tensor.tensor([2]),), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return as_tensor(self).clone().index_put_(indices, values, accumulate)
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
@@ -341,6 +419,13 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
     return array.astype(np.intp)
 
 
+def _parts_along(op: str, x: TensorCore, dim: int, index: object) -> Key:
+    """Return the key of the parts of `x` along `dim` that `index` names."""
+    shape = as_tensor(x).shape
+    place = dim_of(op, dim, len(shape))
+    return Key.of((*[slice(None)] * place, _indices(op, index, shape[place], place)))
+
+
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
     """Return the key that has `where` at `place` and runs through `sizes` elsewhere."""
     ndim = len(sizes)
@@ -358,7 +443,7 @@ def _places(op: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
         n <= size or i == place for i, (n, size) in enumerate(zip(where.shape, shape, strict=True))
     )
     if not fits:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
             f"its, other than along dimension {place}"
         )
@@ -372,14 +457,14 @@ def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
     sizes = np.broadcast_shapes(*[part.shape for part in where])
     x = as_tensor(src)
     if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
-        raise ValueError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
+        raise InvalidArgumentError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
     return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]
 
 
 def _add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{op}: the source has shape {source.shape}, and the index names places of shape {sizes}"
         )
     if not np.can_cast(source.dtype, x.dtype, "same_kind"):

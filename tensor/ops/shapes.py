@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, exchange, fill_in, order_of, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -74,7 +75,7 @@ def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
         x._raise_disposed()
     order = order_of(array.ndim, axes)
     if order is None:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"permute takes each of the {array.ndim} dimensions of shape {array.shape} once, not {axes}"
         )
     return over(x, array, array.transpose(order), _PERMUTE_DIMS, (order,))
@@ -91,7 +92,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     """
     x = as_tensor(x)
     if len(x.shape) < 2:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"matrix_transpose takes at least 2 dimensions, not shape {x.shape}: add some with unsqueeze"
         )
     return x.transpose(-2, -1)
@@ -111,7 +112,7 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
     sources = dims_of("moveaxis", source, ndim)
     places = dims_of("moveaxis", destination, ndim)
     if len(sources) != len(places):
-        raise ValueError(f"moveaxis: {source} and {destination} must name as many dimensions")
+        raise InvalidArgumentError(f"moveaxis: {source} and {destination} must name as many dimensions")
     order = [i for i in range(ndim) if i not in sources]
     for place, dim in sorted(zip(places, sources, strict=True)):
         order.insert(place, dim)
@@ -131,7 +132,7 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     places = dims_of("squeeze", axis, len(x.shape))
     for i in places:
         if x.shape[i] != 1:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"squeeze: dimension {i} of shape {x.shape} has size {x.shape[i]}: only size 1 can go"
             )
     return x.squeeze(places)
@@ -213,7 +214,9 @@ class Shapes(TensorCore):
         first = dim_of("flatten", start_dim, len(shape))
         last = dim_of("flatten", end_dim, len(shape))
         if first > last:
-            raise ValueError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim} in shape {shape}")
+            raise InvalidArgumentError(
+                f"flatten: start_dim {start_dim} lies behind end_dim {end_dim} in shape {shape}"
+            )
         return self.reshape(*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
 
     def ravel(self) -> Tensor:
@@ -281,7 +284,7 @@ class Shapes(TensorCore):
         """
         ndim = len(self._shape())
         if ndim > 2:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"t() takes at most 2 dimensions, not shape {self._shape()}: use x.mT or x.transpose(...)"
             )
         return self.T

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor._errors import shown
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -101,9 +101,9 @@ def searchsorted(
     """
     line = _array_of(x1)
     if line.ndim != 1:
-        raise ValueError(f"searchsorted looks into one dimension, not into shape {line.shape}")
+        raise InvalidArgumentError(f"searchsorted looks into one dimension, not into shape {line.shape}")
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
+        raise InvalidArgumentError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
     order = None if sorter is None else _array_of(sorter)
     return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
 
@@ -207,7 +207,9 @@ class Sorting(TensorCore):
         place = dim_of("topk", dim, len(x.shape))
         size = x.shape[place]
         if not 0 <= k <= size:
-            raise ValueError(f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}")
+            raise InvalidArgumentError(
+                f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}"
+            )
         indices = wrap(run_kernel(_first_of_order, _array_of(x), place, largest, k))
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
 from tensor.kernels.ufuncs import COMPILED, compute_into
@@ -229,7 +230,7 @@ def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array
 def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:
     """Return the error to raise when NumPy refused to write the result of `name` into `array`."""
     if "non-broadcastable output" in str(error):
-        return ValueError(
+        return InvalidArgumentError(
             f"{name}_: the result has a larger shape than the tensor's {array.shape}: a write in place can't "
             f"grow it. Write x = x.{name}(...) instead"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.dims import fill_in, sizes_of
 from tensor.kernels.context import run_kernel
 from tensor.ops.dispatch import over
@@ -45,7 +46,7 @@ def reshaped(x: TensorCore, shape: tuple[object, ...], copy: bool | None) -> Ten
         out = run_kernel(array.reshape, sizes)
     if copy is False and not is_view(out, array):
         strides = tuple([n // array.itemsize for n in array.strides])
-        raise ValueError(
+        raise InvalidArgumentError(
             f"shape {array.shape} with strides {strides} has no view of shape {out.shape}: its "
             "elements do not lie in that order. Use x.reshape(...), which copies where it must, or "
             "x.contiguous() before"

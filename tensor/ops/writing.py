@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import operand, overwrite, write_plainly
@@ -31,7 +32,7 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
     if array is None or values is None:
         x._raise_disposed()
     if values.shape != array.shape:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name}_: the result has shape {values.shape}, and a write in place can't grow the tensor's "
             f"{array.shape}. Write x = x.{name}(...) instead"
         )
@@ -62,7 +63,7 @@ class Writing(TensorCore):
         given = operand(value)
         if isinstance(given, np.ndarray):
             if given.size != 1:
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"fill_ takes one value, not shape {given.shape}: use copy_ for a whole tensor"
                 )
             return self.copy_(as_tensor(value).reshape(()))
@@ -135,4 +136,6 @@ def _require_copy(array: Array, given: Array) -> None:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"copy_: shape {given.shape} does not broadcast to the tensor's {array.shape}")
+        raise InvalidArgumentError(
+            f"copy_: shape {given.shape} does not broadcast to the tensor's {array.shape}"
+        )

@@ -206,7 +206,7 @@ def _examine(
     if node.name() == "OverlayBackward":
         return None  # recorded in the middle of a write, which must not fail
     nodes = nodes_from(node)
-    users, parameter = _most_used(nodes)
+    users, leaf = _most_used(nodes)
     used, size = len(users), len(nodes)
     figures = statistics_of(nodes) if used >= steps else None
     held = figures.bytes_held_alone if figures is not None else 0
@@ -231,11 +231,13 @@ def _examine(
     # The other lines of this loop are no news, neither now nor when it runs again.
     watch.silent_thread = get_ident()
     watch.look_through_a_pass(size // used)
+    # Said here alone: NumPy keeps the texts of many such, here and there in memory that else could go.
+    parameter = "" if leaf is None else f"{leaf.dtype}{list(leaf.shape)}"
     return used, figures, parameter
 
 
-def _most_used(nodes: list[Node]) -> tuple[list[Node], str]:
-    """Return those of `nodes` that use the leaf which most of them use, and what that leaf is."""
+def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
+    """Return those of `nodes` that use the leaf which most of them use, and that leaf."""
     # By what op, too: derivatives that are recorded use the parameters of the forward pass anew. And not
     # those whose values backward has freed.
     users: dict[tuple[Leaf, str], list[Node]] = {}
@@ -245,7 +247,7 @@ def _most_used(nodes: list[Node]) -> tuple[list[Node], str]:
                 if isinstance(after, Leaf):
                     users.setdefault((after, node.name()), []).append(node)
     if not users:
-        return [], ""
+        return [], None
     # Of a layer's weight and bias the weight.
     (leaf, _), most = max(users.items(), key=lambda item: (len(item[1]), prod(item[0][0].shape)))
-    return most, f"{leaf.dtype}{list(leaf.shape)}"
+    return most, leaf

@@ -45,8 +45,11 @@ cdef class Node:
     cdef public object hooks
     # Set while anomalies are looked for: the user's lines by which the op was recorded.
     cdef public str site
+    # Those of `next`, `saved`, `holds` and `shape`, told as overhead.
+    cdef int bytes_of_tuples
     cdef object __weakref__
 
+    cdef void count_tuples(self) noexcept
     cpdef int save_output(self, object array, object share) except -1
 
 

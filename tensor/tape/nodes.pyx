@@ -15,6 +15,8 @@ cnp.import_array()
 _FREE = {"i": -1, "to_shape": -2}
 
 cdef int64_t _nodes_alive = 0
+# What their tuples take.
+cdef int64_t _bytes_of_tuples = 0
 
 
 cdef class Plan:
@@ -158,8 +160,17 @@ cdef class Node:
         self.holds = ()
 
     def __dealloc__(self):
-        global _nodes_alive
+        global _nodes_alive, _bytes_of_tuples
         _nodes_alive -= 1
+        _bytes_of_tuples -= self.bytes_of_tuples
+
+    cdef void count_tuples(self) noexcept:
+        """Count what the tuples take that came with the op."""
+        global _bytes_of_tuples
+        cdef int64_t count = _bytes_of(self.next) + _bytes_of(self.saved) + _bytes_of(self.holds)
+        count += _bytes_of(self.shape)
+        _bytes_of_tuples += count - self.bytes_of_tuples
+        self.bytes_of_tuples = count
 
     def shares(self) -> list:
         """Return the shares of the arrays that are kept for backward."""
@@ -254,11 +265,21 @@ def become_leaf(StorageReference x not None) -> None:
     x._node = Leaf(x)
 
 
+# With what the collector has before each.
 cdef int64_t _size_of_node = Node.__basicsize__ + 16
+cdef int64_t _size_of_tuple = tuple.__basicsize__ + 16
+cdef int64_t _size_of_item = tuple.__itemsize__
+
+
+cdef int64_t _bytes_of(object held) noexcept:
+    """Return what `held` takes if it is a tuple, in steps of Python's allocator; the empty one is shared."""
+    if type(held) is not tuple or len(<tuple>held) == 0:
+        return 0
+    return (_size_of_tuple + len(<tuple>held) * _size_of_item + 15) // 16 * 16
 
 
 cdef int64_t _overhead() noexcept nogil:
-    return _nodes_alive * _size_of_node
+    return _nodes_alive * _size_of_node + _bytes_of_tuples
 
 
 report_overhead_by(_overhead)

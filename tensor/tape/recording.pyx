@@ -68,6 +68,7 @@ cdef Node _new_node(
 cdef Node _complete(Node node, cnp.ndarray out, object answer):
     node.shape = (<object>out).shape
     node.dtype = (<object>out).dtype
+    node.count_tuples()
     ticks.left -= 1
     if ticks.left < 0:
         look_closer(node)

@@ -8,7 +8,10 @@ from typing import Any
 
 import tensor
 from nn import functional as F
+from nn.functional.convolutions import weight_of_convolution
+from nn.utils import rnn
 from tensor import Generator, Tensor
+from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
 CLASSES = tensor.tensor([2, 0, 1, 2])
@@ -24,6 +27,11 @@ ROWS_OF_CLASSES = (4, 3)
 def _with(function: Callable[..., Tensor], *constants: Any, **options: Any) -> Function:
     """Return the function of its first argument alone."""
     return lambda x: function(x, *constants, **options)
+
+
+def _opted(function: Callable[..., Tensor], **options: Any) -> Function:
+    """Return the function of all its arguments, with these options."""
+    return lambda *given: function(*given, **options)
 
 
 def _dropped(x: Tensor, p: float, inplace: bool = False) -> Tensor:
@@ -42,6 +50,51 @@ MAPS = [
     Sample("dropout", partial(_dropped, p=0.4), ((4, 3),)),
     Sample("dropout", partial(_dropped, p=0.4, inplace=True), ((4, 3),)),
     Sample("dropout", partial(_dropped, p=1.0), ((4, 3),)),
+]
+
+STRIDED = Geometry((2, 3), (2, 1), ((0, 1), (1, 0)), (1, 2), 2)
+
+CONVOLUTIONS = [
+    Sample("convolution", F.conv1d, ((2, 2, 4), (3, 2, 3), (3,))),
+    Sample("convolution", F.conv1d, ((2, 4), (1, 2, 2))),
+    Sample(
+        "convolution",
+        _opted(F.conv2d, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2),
+        ((2, 4, 3, 5), (2, 2, 2, 2), (2,)),
+    ),
+    Sample("convolution", _opted(F.conv2d, padding="same"), ((1, 2, 3, 2), (2, 2, 2, 3))),
+    Sample("convolution", F.conv2d, ((2, 3, 2, 2), (2, 3, 1, 1), (2,))),
+    Sample("convolution", _opted(F.conv3d, stride=2), ((1, 2, 3, 2, 3), (2, 2, 2, 1, 2))),
+    Sample(
+        "transposed_convolution",
+        _opted(F.conv_transpose1d, stride=2, padding=1, output_padding=1, groups=2),
+        ((2, 2, 3), (2, 2, 3), (4,)),
+    ),
+    Sample(
+        "transposed_convolution",
+        _opted(F.conv_transpose2d, stride=(1, 2), dilation=(2, 3), output_padding=(0, 2)),
+        ((1, 2, 2, 2), (2, 1, 2, 2)),
+    ),
+    Sample("transposed_convolution", F.conv_transpose3d, ((1, 1, 2, 1, 2), (1, 2, 1, 2, 2), (2,))),
+    Sample(
+        "weight_of_convolution",
+        lambda x, y: weight_of_convolution(x, y, STRIDED),
+        ((2, 4, 3, 5), (2, 2, 2, 2)),
+    ),
+]
+
+
+def _packed_and_padded(x: Tensor, y: Tensor) -> Tensor:
+    return rnn.pad_packed_sequence(rnn.pack_sequence([x, y], enforce_sorted=False), padding_value=2.0)[0]
+
+
+SEQUENCES = [
+    Sample("pack", lambda *xs: rnn.pack_sequence(xs, enforce_sorted=False).data, ((2, 3), (4, 3), (1, 3))),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [4, 2, 1]).data, ((4, 3, 2),)),
+    Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [1, 3], True, False).data, ((2, 4),)),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, padding_value=2.0), ((2, 3), (4, 3))),
+    Sample("pad", lambda *xs: rnn.pad_sequence(xs, True, padding_side="left"), ((2,), (4,))),
+    Sample("pad_packed", _packed_and_padded, ((2, 3), (4, 3))),
 ]
 
 NORMALIZATIONS = [
@@ -141,6 +194,18 @@ ELEMENTWISE_LOSSES = [
     ],
 ]
 
+SPOKEN = tensor.tensor([[1, 2, 2], [3, 1, 0]])
+
+
+def _spoken(x: Tensor, reduction: str = "mean", **options: Any) -> Tensor:
+    return F.ctc_loss(F.log_softmax(x, dim=-1), SPOKEN, [6, 4], [3, 2], reduction=reduction, **options)
+
+
+TIMED = [
+    *[Sample("ctc_loss", partial(_spoken, reduction=reduction), ((6, 2, 4),)) for reduction in REDUCTIONS],
+    Sample("ctc_loss", partial(_spoken, blank=3, zero_infinity=True), ((6, 2, 4),)),
+]
+
 ACTIVATIONS = [
     *[
         Sample(name, getattr(F, name), ((3, 4),))
@@ -183,4 +248,14 @@ COMPOSITIONS = [
     Sample("rms_norm", _gated, ((2, 4), (4, 4), (4,))),
 ]
 
-SAMPLES = [*MAPS, *NORMALIZATIONS, *CROSS_ENTROPIES, *ELEMENTWISE_LOSSES, *ACTIVATIONS, *COMPOSITIONS]
+SAMPLES = [
+    *MAPS,
+    *CONVOLUTIONS,
+    *SEQUENCES,
+    *NORMALIZATIONS,
+    *CROSS_ENTROPIES,
+    *ELEMENTWISE_LOSSES,
+    *TIMED,
+    *ACTIVATIONS,
+    *COMPOSITIONS,
+]

@@ -1,3 +1,5 @@
+"""What schedulers refuse, keep and load. Their step sizes: see `test_lr_scheduler_against_torch`."""
+
 import math
 
 import pytest
@@ -7,9 +9,9 @@ import tensor
 from nn.optim import lr_scheduler
 
 
-def optimizer() -> nn.optim.Optimizer:
+def optimizer(**options) -> nn.optim.Optimizer:
     a, b = (nn.Parameter(tensor.ones((1,))) for _ in range(2))
-    return nn.optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.5)
+    return nn.optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.5, **options)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,8 @@ def optimizer() -> nn.optim.Optimizer:
         (lambda o: lr_scheduler.ExponentialLR(o, 0.9), lambda e: 0.9**e),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 5), lambda e: (1 + math.cos(math.pi * e / 5)) / 2),
         (lambda o: lr_scheduler.LambdaLR(o, lambda e: 1 / (1 + e)), lambda e: 1 / (1 + e)),
+        (lambda o: lr_scheduler.PolynomialLR(o, 5, 2.0), lambda e: max(0, 1 - e / 5) ** 2),
+        (lambda o: lr_scheduler.MultiStepLR(o, [1, 4], 0.5), lambda e: 0.5 ** ((e >= 1) + (e >= 4))),
     ],
 )
 def test_each_group_follows_the_formula(make, factor):
@@ -31,14 +35,124 @@ def test_each_group_follows_the_formula(make, factor):
 
 
 def test_a_saved_schedule_goes_on_where_it_was():
-    first, second = (lr_scheduler.StepLR(optimizer(), 1, 0.5) for _ in range(2))
+    held = optimizer()
+    first = lr_scheduler.StepLR(held, 1, 0.5)
     first.step()
+    other = optimizer()
+    second = lr_scheduler.StepLR(other, 1, 0.1)
+    other.load_state_dict(held.state_dict())
     second.load_state_dict(first.state_dict())
     assert second.get_last_lr() == [0.25, 0.5]
+    second.step()
+    assert [group["lr"] for group in other.param_groups] == [0.125, 0.25]
 
 
-def test_periods_are_at_least_one_epoch():
-    with pytest.raises(ValueError, match="step_size"):
-        lr_scheduler.StepLR(optimizer(), 0)
-    with pytest.raises(ValueError, match="T_max"):
-        lr_scheduler.CosineAnnealingLR(optimizer(), 0)
+def test_a_schedule_goes_on_with_an_optimizer_that_was_loaded():
+    held = optimizer()
+    first = lr_scheduler.ExponentialLR(held, 0.5)
+    first.step()
+    other = optimizer()
+    other.load_state_dict(held.state_dict())
+    second = lr_scheduler.ExponentialLR(other, 0.5, last_epoch=first.last_epoch)
+    assert (second.last_epoch, second.base_lrs) == (2, [0.5, 1.0])
+    with pytest.raises(KeyError, match="initial_lr"):
+        lr_scheduler.ExponentialLR(optimizer(), 0.5, last_epoch=3)
+
+
+class Halving:
+    """A function with a state."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, epoch: int) -> float:
+        self.calls += 1
+        return 0.5**epoch
+
+
+@pytest.mark.parametrize("kind", [lr_scheduler.LambdaLR, lr_scheduler.MultiplicativeLR])
+def test_functions_stay_and_keep_their_attributes(kind):
+    first, second = (kind(optimizer(), [Halving(), lambda epoch: 1.0]) for _ in range(2))
+    first.step()
+    saved = first.state_dict()
+    assert [f and set(f) for f in saved["lr_lambdas"]] == [{"calls"}, None]
+    second.load_state_dict(saved)
+    assert second.lr_lambdas[0].calls == first.lr_lambdas[0].calls > 0
+    assert "lr_lambdas" in saved
+
+
+def test_a_function_of_ones_own_scales_the_cycles():
+    held = optimizer(momentum=0.9)
+    schedule = lr_scheduler.CyclicLR(held, 0.0, 1.0, 1, 1, scale_fn=Halving(), scale_mode="iterations")
+    schedule.step()
+    assert schedule.get_last_lr() == [0.5, 0.5]
+    saved = schedule.state_dict()
+    assert set(saved["_scale_fn_custom"]) == {"calls"}
+    schedule.load_state_dict(saved)
+    schedule.step()
+    assert schedule.get_last_lr() == [0.0, 0.0]
+
+
+def test_the_figure_of_a_plateau_may_be_a_tensor():
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer(), patience=0)
+    for _ in range(2):
+        schedule.step(tensor.tensor(1.0))
+    assert schedule.get_last_lr() == pytest.approx([0.05, 0.1])
+
+
+def test_a_step_that_fails_is_not_made():
+    held = optimizer()
+    schedule = lr_scheduler.OneCycleLR(held, 1.0, 2, cycle_momentum=False)
+    for _ in range(2):
+        schedule.step()
+    before = schedule.get_last_lr()
+    with pytest.raises(ValueError, match="2 steps, and this is number 3"):
+        schedule.step()
+    assert (schedule.last_epoch, schedule.get_last_lr()) == (2, before)
+
+
+S = lr_scheduler
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "named"),
+    [
+        (lambda o: S.StepLR(o, 0), ValueError, "StepLR: step_size.*0"),
+        (lambda o: S.StepLR([], 1), TypeError, "StepLR.*list"),
+        (lambda o: S.LambdaLR([], lambda e: 1.0), TypeError, "LambdaLR.*list"),
+        (lambda o: S.LambdaLR(o, [lambda e: 1.0]), ValueError, "lr_lambda has 1 values.*2 groups"),
+        (lambda o: S.MultiplicativeLR(o, 0.5), TypeError, "function of the epoch, not float"),
+        (lambda o: S.CosineAnnealingLR(o, 0), ValueError, "T_max"),
+        (lambda o: S.CosineAnnealingWarmRestarts(o, 0), ValueError, "T_0"),
+        (lambda o: S.CosineAnnealingWarmRestarts(o, 2, 0), ValueError, "T_mult.*0"),
+        (lambda o: S.CosineAnnealingWarmRestarts(o, 2).step(-1), ValueError, "begin at 0.*-1"),
+        (lambda o: S.ConstantLR(o, 0.0), ValueError, "factor.*above 0"),
+        (lambda o: S.LinearLR(o, 0.0), ValueError, "start_factor.*above 0"),
+        (lambda o: S.LinearLR(o, end_factor=1.5), ValueError, "end_factor.*1.5"),
+        (lambda o: S.PolynomialLR(o, 0), ValueError, "total_iters"),
+        (lambda o: S.ReduceLROnPlateau(o, factor=1.0), ValueError, "factor.*below 1"),
+        (lambda o: S.ReduceLROnPlateau(o, "least"), ValueError, "mode.*'least'"),
+        (lambda o: S.ReduceLROnPlateau(o, threshold_mode="x"), ValueError, "threshold_mode.*'x'"),
+        (lambda o: S.ReduceLROnPlateau(o, min_lr=[0.1]), ValueError, "min_lr has 1"),
+        (lambda o: S.CyclicLR(o, 0.1, 1.0, mode="square"), ValueError, "mode.*'square'"),
+        (lambda o: S.OneCycleLR(o, 1.0), ValueError, "total_steps, or epochs"),
+        (lambda o: S.OneCycleLR(o, 1.0, epochs=0, steps_per_epoch=3), ValueError, "epochs.*0"),
+        (lambda o: S.OneCycleLR(o, 1.0, 5, pct_start=3), ValueError, "pct_start.*3"),
+        (lambda o: S.OneCycleLR(o, 1.0, 5, anneal_strategy="x"), ValueError, "anneal_strategy.*'x'"),
+        (lambda o: S.ChainedScheduler([]), ValueError, "no schedulers"),
+        (lambda o: S.ChainedScheduler([o]), TypeError, "number 0 is SGD"),
+        (lambda o: S.SequentialLR(o, [S.ReduceLROnPlateau(o)], []), ValueError, r"step\(loss\)"),
+        (lambda o: S.SequentialLR(o, [S.StepLR(o, 1)], [3]), ValueError, "1 schedulers have 0"),
+        (lambda o: S.SequentialLR(optimizer(), [S.StepLR(o, 1)], []), ValueError, "another"),
+        (lambda o: S.ChainedScheduler([S.StepLR(o, 1)]).step(3), TypeError, "without one"),
+    ],
+)
+def test_wrong_use_names_the_culprit(make, error, named):
+    with pytest.raises(error, match=named):
+        make(optimizer(momentum=0.9))
+
+
+def test_an_optimizer_without_momentum_can_not_cycle_it():
+    held = nn.optim.Adagrad([nn.Parameter(tensor.ones((1,)))])
+    with pytest.raises(ValueError, match=r"Adagrad.*cycle_momentum=False"):
+        lr_scheduler.OneCycleLR(held, 1.0, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -67,6 +68,13 @@ def rmsprop(p, g, s, *, lr, alpha=0.99, eps=1e-8, momentum=0.0, centered=False, 
     return p - lr * s["m"]
 
 
+def lion(p, g, s, *, lr, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+    g = -g if maximize else g
+    m = s.get("m", np.zeros_like(p))
+    s["m"] = betas[1] * m + (1 - betas[1]) * g
+    return p - lr * (np.sign(betas[0] * m + (1 - betas[0]) * g) + weight_decay * p)
+
+
 CASES = [
     (optim.SGD, sgd, {"lr": 0.1}),
     (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9}),
@@ -79,7 +87,15 @@ CASES = [
     (optim.AdamW, adamw, {"lr": 0.01, "weight_decay": 0.5, "amsgrad": True}),
     (optim.RMSprop, rmsprop, {"lr": 0.01}),
     (optim.RMSprop, rmsprop, {"lr": 0.01, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+    (optim.Lion, lion, {"lr": 0.01}),
+    (optim.Lion, lion, {"lr": 0.01, "betas": (0.5, 0.6), "weight_decay": 0.1, "maximize": True}),
 ]
+
+# All that make a step of the gradients they find. Those that are not above: see `test_optim_against_torch`.
+KINDS = [
+    optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Lion,
+    optim.Adadelta, optim.Adagrad, optim.Adamax, optim.NAdam, optim.RAdam,
+]  # fmt: skip
 
 
 # The last is more than the steps work on at a time.
@@ -144,7 +160,10 @@ def give_gradients(parameters, seed):
         x.grad = None if random.random() < 0.1 else g.mT.contiguous().mT if g.ndim == 2 else g
 
 
-@pytest.mark.parametrize(("kind", "options"), [(kind, options) for kind, _, options in CASES])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [*[(kind, options) for kind, _, options in CASES], *[(kind, {}) for kind in KINDS[5:]]],
+)
 def test_many_parameters_step_together_as_each_does_alone(kind, options):
     together, alone = many(), many()
     one, several = kind(together, **options), [kind([x], **options) for x in alone]
@@ -275,12 +294,168 @@ def test_the_state_belongs_to_no_scope_and_goes_with_the_optimizer(window):
     assert not a.is_invalid
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_leaves_nothing_but_the_state(kind, window):
+    parameters = [nn.Parameter(tensor.ones(shape)) for shape in ((3,), (200, 201))]
+    for x in parameters:
+        x.grad = tensor.ones(x.shape)
+    live = window().live_count
+    optimizer = kind(parameters)
+    for _ in range(3):
+        with new_dispose_scope() as scope:
+            optimizer.step()
+            assert len(scope) == 0
+        state = [
+            value
+            for x in parameters
+            for value in optimizer.state[x].values()
+            if isinstance(value, tensor.Tensor)
+        ]
+        assert window().live_count == live + len(state)
+    del state
+    optimizer.dispose()
+    assert window().live_count == live
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_temporaries_of_a_plain_step_are_no_larger_than_a_piece(kind):
+    class Plain(kind):
+        _rule = None
+
+    x = nn.Parameter(tensor.ones((1_000_000,)))
+    x.grad = tensor.ones((1_000_000,))
+    optimizer = Plain([x])
+    optimizer.step()
+    tracemalloc.start()
+    try:
+        optimizer.step()
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes // 2
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_that_can_not_be_made_changes_no_parameter_and_no_state(kind):
+    a, b = one(grad=1.0), one(grad=1.0)
+    optimizer = kind([a, b])
+    optimizer.step()
+    before = a.item(), str(optimizer.state[a])
+    b.dispose()
+    with pytest.raises(TensorDisposedError):
+        optimizer.step()
+    assert (a.item(), str(optimizer.state[a])) == before
+
+
 def test_the_state_goes_with_the_last_reference(window):
     a = one(grad=1.0)
     live = window().live_count
     optim.Adam([a]).step()
     gc.collect()
     assert window().live_count == live
+
+
+class Remembering(optim.Optimizer):
+    """Keeps the last gradients: as PyTorch's users write optimizers."""
+
+    def __init__(self, params, lr=0.5):
+        super().__init__(params, {"lr": lr})
+        for group in self.param_groups:
+            for x in group["params"]:
+                self.state[x]["sum"] = tensor.zeros_like(x)
+
+    @tensor.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for x in group["params"]:
+                state = self.state[x]
+                state["sum"] += x.grad
+                state.setdefault("last", []).append(x.grad * 1.0)
+                state["direction"] = {"of": state["last"][-1] + 0.0}
+                del state["last"][:-2]
+                if not x.grad.isfinite().all():
+                    raise ValueError("no number")
+                x.sub_(state["sum"] * group["lr"])
+
+
+def remembering():
+    x = nn.Parameter(tensor.tensor([1.0, 2.0]))
+    x.grad = tensor.tensor([1.0, 4.0])
+    with new_dispose_scope("made"):
+        optimizer = Remembering([x])
+    return x, optimizer
+
+
+def test_state_that_a_users_own_step_makes_in_a_scope_belongs_to_the_optimizer():
+    x, optimizer = remembering()
+    for _ in range(3):
+        with new_dispose_scope("step") as scope:
+            optimizer.step()
+        state = optimizer.state[x]
+        mine = [state["sum"], *state["last"], state["direction"]["of"]]
+        assert not any(made.is_invalid or made.owning_dispose_scope for made in mine)
+        assert scope.is_disposed
+    assert state["sum"].tolist() == [3.0, 12.0]
+    assert [last.tolist() for last in state["last"]] == [[1.0, 4.0]] * 2
+    assert x.tolist() == [1.0 - 3.0, 2.0 - 12.0]
+
+
+def test_the_other_tensors_of_a_users_own_step_are_the_scopes(window):
+    _, optimizer = remembering()
+    with new_dispose_scope() as scope:
+        optimizer.step()
+        held = tensor.ones((2,))
+        assert scope.disposables_view == (held,)
+    del held
+    # Parameter, gradient, sum, one of the last, direction.
+    assert window().live_count == 5
+
+
+def test_state_that_a_users_own_step_made_before_it_failed_belongs_to_the_optimizer():
+    x, optimizer = remembering()
+    x.grad.fill_(float("nan"))
+    with new_dispose_scope(), pytest.raises(ValueError, match="no number"):
+        optimizer.step()
+    assert [last.isnan().all().item() for last in optimizer.state[x]["last"]] == [True]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_the_state_of_a_copy_is_the_copys(copied, window):
+    x = nn.Parameter(tensor.tensor([1.0, 2.0]))
+    x.grad = tensor.tensor([1.0, 4.0])
+    optimizer = optim.Adam([x])
+    optimizer.step()
+    with new_dispose_scope():
+        other = copied(optimizer)
+    (state,) = other.state.values()
+    assert state["exp_avg"].tolist() == pytest.approx([0.1, 0.4])
+    assert optimizer.state[x]["exp_avg"].tolist() == pytest.approx([0.1, 0.4])
+
+
+def test_tensors_in_lists_of_the_state_are_saved_loaded_and_disposed(window):
+    x, optimizer = remembering()
+    optimizer.step()
+    with new_dispose_scope():
+        saved = optimizer.state_dict()
+        optimizer.step()
+        y, other = remembering()
+        other.load_state_dict(saved)
+    assert [last.tolist() for last in other.state[y]["last"]] == [[1.0, 4.0]]
+    last = optimizer.state[x]["last"]
+    optimizer.dispose()
+    assert all(one.is_invalid for one in last)
+    assert other.state[y]["direction"]["of"].tolist() == [1.0, 4.0]
+    other.dispose()
+    del x, y
+    assert window().live_count == 0
+
+
+def test_a_state_that_contains_itself_is_refused_by_name():
+    x, optimizer = remembering()
+    optimizer.state[x]["last"] = endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="'last' of the state: its values are nested more than 100 levels"):
+        optimizer.state_dict()
+    optimizer.dispose()
 
 
 def test_a_disposed_optimizer_says_so():
@@ -407,6 +582,20 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: betas.*below 1"),
         (lambda: optim.AdamW([one()], eps=-1), ValueError, "AdamW: eps"),
         (lambda: optim.RMSprop([one()], alpha=-1), ValueError, "alpha"),
+        (lambda: optim.Adadelta([one()], rho=1.5), ValueError, "Adadelta: rho.*at most 1.0"),
+        (lambda: optim.Adagrad([one()], lr_decay=-1), ValueError, "Adagrad: lr_decay"),
+        (
+            lambda: optim.Adagrad([one()], initial_accumulator_value=-1),
+            ValueError,
+            "initial_accumulator_value",
+        ),
+        (lambda: optim.Adamax([one()], betas=(0.9, 1.0)), ValueError, "Adamax: betas.*below 1"),
+        (lambda: optim.NAdam([one()], momentum_decay=-1), ValueError, "NAdam: momentum_decay"),
+        (lambda: optim.RAdam([one()], weight_decay=-1), ValueError, "RAdam: weight_decay"),
+        (lambda: optim.Lion([one()], lr="fast"), ValueError, "Lion: lr.*'fast'"),
+        (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
+        (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),
+        (lambda: optim.LBFGS([{"params": [one()]}, {"params": [one()]}]), ValueError, "one group"),
     ],
 )
 def test_wrong_use_names_the_culprit(call, error, named):
@@ -415,4 +604,4 @@ def test_wrong_use_names_the_culprit(call, error, named):
 
 
 def test_repr_shows_the_options():
-    assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0.0\n")
+    assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0\n")

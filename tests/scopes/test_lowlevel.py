@@ -6,6 +6,7 @@ from scopes.lowlevel import current, register
 
 def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
+        "Compound",
         "Listener",
         "Record",
         "callers",

@@ -7,108 +7,20 @@ import subprocess
 import sys
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 
-from tensor.kernels import arithmetic, exponentials, gaussian
+from tensor.kernels import arithmetic
 from tensor.kernels.simd import best_instruction_set, instruction_set
+from tests.tensor.accuracy import FLOATS, FUNCTIONS, promised, worst_error
 
 NAN, INF = float("nan"), float("inf")
-FLOATS = [np.float32, np.float64]
-DIGITS = {np.float32: 24, np.float64: 53}
-
-
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + mpmath.exp(-x))
-
-
-def _softplus(x: Any) -> Any:
-    return mpmath.log1p(mpmath.exp(x)) if x < 200 else x + mpmath.exp(-x)
-
-
-def _by_tanh(x: Any) -> Any:
-    return x * _logistic(2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3))
-
-
-# The kernel, its definition, and its largest error in ulp.
-FUNCTIONS = {
-    "exp": (exponentials.exp, mpmath.exp, 1.1),
-    "log": (exponentials.log, mpmath.log, 1),
-    "tanh": (exponentials.tanh, mpmath.tanh, 1.5),
-    "sigmoid": (exponentials.sigmoid, _logistic, 2),
-    "silu": (exponentials.silu, lambda x: x * _logistic(x), 2),
-    "softplus": (exponentials.softplus, _softplus, 2),
-    "logsigmoid": (exponentials.logsigmoid, lambda x: -_softplus(-x), 2),
-    "erf": (gaussian.erf, mpmath.erf, 1.5),
-    "erfc": (gaussian.erfc, mpmath.erfc, 8),
-    "gelu": (gaussian.gelu, lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2, 8),
-    "gelu_by_tanh": (gaussian.gelu_by_tanh, _by_tanh, 2.5),
-    "reciprocal_root": (arithmetic.reciprocal_root, lambda x: 1 / mpmath.sqrt(x), 1.5),
-}
-POSITIVE = {"log", "reciprocal_root"}
-
-
-def values(dtype: type, *, positive: bool) -> np.ndarray:
-    """Numbers of all exponents and of those near 1, subnormal ones, the largest and the smallest."""
-    rng = np.random.default_rng(0)
-    info = np.finfo(dtype)
-    exponents = np.arange(info.minexp - DIGITS[dtype] + 2, info.maxexp, 1 if dtype is np.float32 else 9)
-    wide = np.ldexp(rng.uniform(1, 2, exponents.size), exponents)
-    usual = np.exp2(rng.uniform(-8, 7 if dtype is np.float32 else 10, 500))
-    edges = [info.max, info.smallest_normal, info.smallest_subnormal, 1, 0.55, 88.5, 103.9, 709.5]
-    x = np.concatenate([wide, usual, edges]).astype(dtype)
-    return x if positive else np.concatenate([x, -x])
-
-
-def ulps(found: np.ndarray, exact: list[Any], dtype: type) -> float:
-    info = np.finfo(dtype)
-    largest = mpmath.mpf(float(info.max))
-    worst = 0.0
-    for y, z in zip(found.tolist(), exact, strict=True):
-        if abs(z) > largest:
-            # Beyond the range: infinite, or the last number where that is as near.
-            assert abs(y) == INF or abs(z) < largest * (1 + 2 * float(info.eps))
-            assert (y > 0) == (z > 0)
-            continue
-        assert np.isfinite(y), (y, z)
-        exponent = mpmath.frexp(z)[1] if z else 0
-        gap = mpmath.ldexp(1, max(exponent - DIGITS[dtype], info.minexp - DIGITS[dtype] + 1))
-        worst = max(worst, float(abs(mpmath.mpf(y) - z) / gap))
-    return worst
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_errors_are_as_small_as_the_modules_say(name: str, dtype: type) -> None:
-    kernel, definition, limit = FUNCTIONS[name]
-    x = values(dtype, positive=name in POSITIVE)
-    with mpmath.workprec(200):
-        far = 1e5  # where functions have met their limits, and series would be long
-        exact = [
-            definition(mpmath.mpf(v))
-            if abs(v) < far or name in POSITIVE
-            else _at_infinity(name, mpmath.mpf(v))
-            for v in x.tolist()
-        ]
-        assert ulps(kernel(x), exact, dtype) <= limit
-
-
-def _at_infinity(name: str, x: Any) -> Any:
-    """Return the value for a large number, of either sign: what is left is below the smallest number."""
-    limits = {
-        "exp": (0, mpmath.inf),
-        "tanh": (-1, 1),
-        "sigmoid": (0, 1),
-        "silu": (0, x),
-        "softplus": (0, x),
-        "logsigmoid": (x, 0),
-        "erf": (-1, 1),
-        "erfc": (2, 0),
-        "gelu": (0, x),
-        "gelu_by_tanh": (0, x),
-    }[name]
-    return mpmath.mpf(limits[x > 0])
+def test_errors_are_as_small_as_the_page_on_accuracy_says(name: str, dtype: type) -> None:
+    assert worst_error(name, dtype) <= promised()[name][dtype]
 
 
 # At not a number, the infinities and the zeros.

@@ -17,6 +17,7 @@ from tensor.memory import allocator
 from tensor.memory.allocator import is_counted, pooled
 from tensor.memory.holders import Held, Holding, holdings, list_holders_by
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tests.process import needs_process_memory
 
 N = 1_000_000  # bytes, mapped by the system for itself
 PAGES = 20_000  # bytes that the pool's blocks may be larger
@@ -488,7 +489,7 @@ builtins.late = late
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@needs_process_memory
 def test_the_memory_of_the_process_is_what_is_counted_and_after_trim_it_is_the_systems() -> None:
     program = """
 import mmap, random

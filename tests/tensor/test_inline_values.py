@@ -7,7 +7,6 @@ import operator
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -19,6 +18,7 @@ import tensor
 from scopes import TensorDisposedError, new_dispose_scope
 from tensor import Tensor, memory
 from tensor.memory import OutOfMemoryError
+from tests.process import needs_process_memory
 from tests.threads import run_at_once
 
 SPECIAL = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-45, 3e38, 1e308, 5e-324, 1 / 3]
@@ -270,7 +270,7 @@ with new_dispose_scope():
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc/self/statm")
+@needs_process_memory
 def test_many_small_tensors_take_what_is_told_and_no_more() -> None:
     run = subprocess.run([sys.executable, "-c", PROCESS], capture_output=True, text=True, check=True)
     process, ours = [int(number) for number in run.stdout.split()]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tensor.kernels.masks import keep_nonzero, keep_true
+from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
+from tests.tensor.cutting import three_threads
 
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
 
@@ -43,3 +45,26 @@ def test_zeros_have_no_sign_and_no_warning_is_given():
     with np.errstate(all="raise"):
         kept = keep_nonzero(np.array([-np.inf, -1.0]), np.array([0.0, -0.0]))
     assert not np.signbit(kept).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", ["plain", "transposed", "stepped", "broadcast"])
+def test_large_arrays_are_chosen_from_by_several_threads(dtype, way):
+    ways = {
+        "plain": lambda x: x,
+        "transposed": np.transpose,
+        "stepped": lambda x: x[:, ::-1],
+        "broadcast": lambda x: x[:, :1],
+    }
+    x, other = special(dtype, 300 * 300).reshape(300, 300), special(dtype, 300 * 307).reshape(307, 300)[7:]
+    by = ways[way](other)
+    zero = np.zeros((), dtype)
+    kept = np.where(by != 0, x, zero)
+    with three_threads():
+        np.testing.assert_array_equal(keep_where(x, by != 0), kept)
+        np.testing.assert_array_equal(where(by != 0, x, zero), kept)
+        np.testing.assert_array_equal(where(by != 0, x, other), np.where(by != 0, x, other))
+        np.testing.assert_array_equal(where_nonzero(x, by), kept)
+        over = overwrite_where_nonzero(x, by)
+    assert over is x
+    np.testing.assert_array_equal(x, kept)

@@ -22,6 +22,7 @@ import tensor
 from scopes.lowlevel import format_bytes, parse_size
 from tensor import memory
 from tensor.memory import allocator
+from tests.process import needs_process_memory
 
 N = 80_000  # bytes, large enough for the pool
 
@@ -488,7 +489,7 @@ def test_trim_gives_back_what_is_over_and_says_how_much() -> None:
         memory.trim("all")
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@needs_process_memory
 def test_memory_that_was_trimmed_is_the_systems_again() -> None:
     program = """
 import nn

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,8 @@ import tensor
 from nn.data import DataLoader, TensorDataset
 from scopes import new_dispose_scope
 from tensor import memory
+from tests.process import needs_process_memory, needs_process_peaks
+from tests.process_memory import KINDS
 
 A_DAY = """
 import math, mmap, random, sys
@@ -73,7 +74,7 @@ print(resident() - before, now.bytes_live + now.bytes_pinned, now.bytes_pinned)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc/self/statm")
+@needs_process_memory
 @pytest.mark.parametrize(("seed", "steps"), [(1, 300), pytest.param(2, 20_000, marks=pytest.mark.soak)])
 def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int) -> None:
     command = [sys.executable, "-c", A_DAY, str(seed), str(steps)]
@@ -124,3 +125,67 @@ def test_training_takes_no_fresh_memory_from_its_second_step_on(optimizer: str, 
     # The first step makes the optimizer's state too.
     assert after[0][0] > before
     assert set(after) == {after[0]}
+
+
+PEAK = """
+import re, sys
+import tensor
+from tensor import memory
+
+def kibibytes(figure):
+    return int(re.search(figure + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
+
+x = tensor.rand(1000, 1000, requires_grad=True)
+CALLS = {
+    "sort": lambda: lambda: x.detach().sort(0),
+    "argsort": lambda: lambda: x.detach().argsort(descending=True),
+    "topk": lambda: lambda: x.detach().topk(10),
+    "unique": lambda: lambda: x.detach().unique(),
+    "backward of sort": lambda: x.sort(0)[0].sum().backward,
+    "backward of topk": lambda: x.topk(500)[0].sum().backward,
+    "backward of max": lambda: x.max(0)[0].sum().backward,
+}
+call = CALLS[sys.argv[1]]()
+memory.trim()
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the high-water mark begins anew
+before = kibibytes("VmRSS")
+with memory.measure() as measured:
+    result = call()
+print(measured.peak_bytes_change, (kibibytes("VmHWM") - before) * 1024)
+"""
+
+
+@needs_process_peaks
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sort",
+        "argsort",
+        "topk",
+        "unique",
+        "backward of sort",
+        "backward of topk",
+        "backward of max",
+    ],
+)
+def test_the_peaks_of_sorting_and_of_its_backward_are_the_processs(call: str) -> None:
+    run = subprocess.run([sys.executable, "-c", PEAK, call], capture_output=True, text=True, check=True)
+    told, taken = map(int, run.stdout.split())
+    assert told >= 1_000_000 * 4
+    # NumPy's sort keeps the half of a row or column in memory of its own; `unique` has a single row.
+    assert taken - 1_500_000 <= told + (1_000_000 * 4 if call == "unique" else 0)
+    assert told <= taken + 1_500_000
+
+
+@needs_process_memory
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_that_is_told_together_is_what_the_process_takes(kind: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.process_memory", kind, str(count)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    process, told, left, left_told, _ = map(int, run.stdout.split())
+    assert told > 0
+    assert abs(process - told) <= max(0.01 * told, 1 << 20)
+    assert left_told == 0
+    assert left <= 1 << 20  # what Python and NumPy keep from the first time on is used again

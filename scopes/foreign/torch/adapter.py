@@ -20,6 +20,8 @@ class TorchAdapter(Adapter):
 
     library = "torch"
     kinds = (torch.Tensor,)
+    # C++ may own a tensor that Python has let go of (the cache of autocast): Python owns it from here on.
+    revive = staticmethod(torch.Tensor._fix_weakref)
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Exchange implementation and class."""

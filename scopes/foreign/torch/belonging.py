@@ -1,4 +1,9 @@
-"""Tensors of PyTorch that never belong to a scope: those of modules, optimizers, gradient scalers."""
+"""Tensors of PyTorch that never belong to a scope: those of modules, optimizers, gradient scalers.
+
+Of what a module's code assigns to an attribute, the module keeps what has no graph: a mask or a table that it
+made at its first call for all later ones, a state that was detached. What has a graph ends with the scope,
+as it is one step's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from scopes.core.containers import find
-from scopes.core.foreign import let_go
+from scopes.core.foreign import is_adopted, let_go
+from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.library import torch
 
 if TYPE_CHECKING:
@@ -16,6 +22,7 @@ _Module = torch.nn.Module
 # `torch.optim` hides it.
 _optimizers = import_module("torch.optim.optimizer")
 _Optimizer = torch.optim.Optimizer
+_is_traced = torch.compiler.is_dynamo_compiling
 
 
 def _is_tensor(x: object) -> bool:
@@ -84,6 +91,24 @@ def _then(let_go_of: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Ca
     return wrap
 
 
+def _let_go_of_constant(x: Any) -> None:
+    if not isinstance(x, DisposedTensor) and is_adopted(x) and not x.requires_grad:
+        let_go(x)
+
+
+def _assigning(assign: Callable[..., None]) -> Callable[..., None]:
+    def called(self: Any, name: str, value: Any) -> None:
+        assign(self, name, value)
+        if _is_traced():  # what is compiled is not run now
+            pass
+        elif isinstance(value, torch.Tensor):
+            _let_go_of_constant(value)
+        elif isinstance(value, (list, tuple, dict)):
+            for_each_tensor(value, _let_go_of_constant)
+
+    return called
+
+
 def _let_go_of_scaler(scaler: Any) -> None:
     for x in (scaler._scale, scaler._growth_tracker):
         if x is not None:
@@ -92,6 +117,7 @@ def _let_go_of_scaler(scaler: Any) -> None:
 
 # Where buffers and state are set past all hooks: to another device or dtype, copies, unpickled ones.
 PATCHES: dict[tuple[Any, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    (_Module, "__setattr__"): _assigning,
     (_Module, "_apply"): _then(_let_go_of_module),
     (_Module, "__setstate__"): _then(_let_go_of_module),
     (_Module, "load_state_dict"): _then(_let_go_of_module),

@@ -79,6 +79,9 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int]]:
     return [part for part in map(footprint, saved) if part[0] not in leaves]
 
 
+# Older versions show what a graph has saved only after its unpack hooks, which may copy or compute. There
+# reports count tensors without their graphs.
+SHOWS_SAVED = hasattr(torch._C._autograd.SavedTensor, "data")
 _names: dict[type, list[str]] = {}
 
 

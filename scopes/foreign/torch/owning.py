@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.core.foreign import Adopter, adopt
+from scopes.foreign.patches import Patches
 from scopes.foreign.torch import belonging
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.library import torch
-from scopes.foreign.torch.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,14 +33,16 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if _is_traced():  # what is compiled is not run now
+        if _is_traced():  # torch.compile records the call, and computes nothing yet
             return func(*args, **(kwargs or {}))
-        if kwargs:
+        if kwargs is None:
+            kwargs = _NO_KEYWORDS
+        try:
             result = func(*args, **kwargs)
-            _take(func, result, args, kwargs)
-        else:
-            result = func(*args)
-            _take(func, result, args, _NO_KEYWORDS)
+        except BaseException:
+            del args, kwargs  # a stored error has this frame, and keeps no operand alive
+            raise
+        _take(func, result, args, kwargs)
         return result
 
 
@@ -51,15 +53,15 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **kwargs) if kwargs else func(*args)
-        # During backward it is a gradient, or on the way to one.
+        # What backward computes is a gradient, or an intermediate value of one: not the scope's.
         if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
             _take(None, result, args, kwargs or _NO_KEYWORDS)
         return result
 
 
 _NO_KEYWORDS: dict[str, Any] = {}
-# C++ code makes aliases for itself: the owner of an array of NumPy, which must not end before that. What a
-# user asks for is noticed as a function's result.
+# C++ code makes aliases for its own use, such as the tensor that an array of NumPy keeps alive: they must not
+# end before that. An alias that a user asks for is noticed as the result of a function.
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 
@@ -167,7 +169,7 @@ def _paused() -> Iterator[None]:
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, which the mode does not hear of, with its results adopted."""
+    """Return `function`, whose calls the mode does not see, with its results adopted."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -39,11 +41,67 @@ def test_new_arrays_belong_to_the_scope_that_they_were_created_in() -> None:
     assert early.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_use_after_the_end_is_jaxs_own_error() -> None:
+USES: dict[str, Callable[[Any], object]] = {
+    "arithmetic": lambda x: x + 1,
+    "arithmetic, reflected": lambda x: 1 + x,
+    "a function": lambda x: jnp.sin(x),
+    "a compiled function": lambda x: SQUARE(x),
+    "a gradient": lambda x: jax.grad(lambda y: (y * y).sum())(x),
+    "vmap": lambda x: jax.vmap(lambda y: y + 1)(x),
+    "a method": lambda x: x.sum(),
+    "matrix product": lambda x: x @ x,
+    "index": lambda x: x[0],
+    "an update": lambda x: x.at[0].set(1),
+    "stack": lambda x: jnp.stack([x, x]),
+    "iteration": list,
+    "tolist": lambda x: x.tolist(),
+    "numpy.asarray": np.asarray,
+    "dlpack": np.from_dlpack,
+    "repr": repr,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "printing one that is put to a device": lambda x: str(jax.device_put(x)),
+}
+SQUARE = jax.jit(lambda x: x * x)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_each_use_of_a_disposed_array_is_an_error_that_names_it(use: str) -> None:
+    with scopes.jax.owning(), new_dispose_scope("step"):
+        x = jnp.ones(3)
+    with pytest.raises(
+        TensorDisposedError,
+        match=r"this jax tensor \(shape \(3,\), dtype float32\) is empty: its dispose scope 'step' ended\. "
+        r"Move it out before the scope ends",
+    ):
+        USES[use](x)
+
+
+def test_with_tracking_the_error_names_the_line() -> None:
+    with scopes.track(), scopes.jax.owning():
+        with new_dispose_scope():
+            x = jnp.ones(3)
+        with pytest.raises(
+            TensorDisposedError, match=r"created by \S*test_jax\.py:\d+ in test_with_tracking"
+        ):
+            x + 1
+
+
+@pytest.mark.parametrize("use", [lambda x: x.block_until_ready(), lambda x: x.unsafe_buffer_pointer()])
+def test_what_asks_the_buffer_alone_is_jaxs_own_error(use: Callable[[Any], object]) -> None:
     with scopes.jax.owning(), new_dispose_scope():
         x = jnp.ones(3)
-    with pytest.raises(RuntimeError, match="Array has been deleted"):
+    with pytest.raises(RuntimeError, match="deleted or donated buffer"):
+        use(x)
+
+
+def test_what_a_user_deletes_is_jaxs_own_error() -> None:
+    x = jnp.ones(3)
+    x.delete()
+    with pytest.raises(RuntimeError, match="Array has been deleted") as caught:
         x + 1
+    assert not isinstance(caught.value, TensorDisposedError)
 
 
 def test_attach_works_without_owning_and_a_disposed_one_is_refused(window: Window) -> None:

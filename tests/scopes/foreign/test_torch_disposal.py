@@ -423,22 +423,3 @@ def test_tied_storages_count_once_and_end_apart() -> None:
         assert scope.nbytes == 4000
         dispose(x)
         assert y.sum().item() == 1000.0
-
-
-def test_importing_scopes_imports_no_torch() -> None:
-    import subprocess
-    import sys
-
-    code = "import scopes, sys; raise SystemExit('torch' in sys.modules or 'scopes.torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_without_torch_the_import_says_how_to_install_it() -> None:
-    import subprocess
-    import sys
-
-    code = "import sys; sys.modules['torch'] = None\nimport scopes.torch"
-    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert (
-        "scopes.torch needs PyTorch, which is not installed: pip install 'disposescope[torch]'" in run.stderr
-    )

@@ -210,6 +210,53 @@ def test_a_module_made_in_a_scope_outlives_it(exact: bool) -> None:
     assert loaded(torch.ones(4, 2)).isfinite().all()
 
 
+class Caching(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Makes what it needs at its first call, and keeps its last result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.mask: Any = None
+
+    def forward(self, x: Any) -> Any:
+        if self.mask is None:
+            self.mask = torch.ones(3)
+            self.tables = {"sine": [torch.zeros(3)]}
+        self.last = self.layer(x) * self.mask + self.tables["sine"][0]
+        return self.last
+
+
+@both
+def test_a_module_keeps_the_constants_that_its_code_made_and_no_graph(exact: bool) -> None:
+    module = Caching()
+    with scopes.torch.owning(exact=exact):
+        for _ in range(3):
+            with new_dispose_scope():
+                module(torch.ones(2, 3)).sum().backward()
+    assert module.mask.tolist() == [1.0, 1.0, 1.0]
+    assert module.tables["sine"][0].tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(TensorDisposedError):
+        module.last.sum()
+
+
+def test_a_disposed_tensor_may_be_an_attribute_of_a_module() -> None:
+    module = torch.nn.Module()
+    with scopes.torch.owning():
+        with new_dispose_scope():
+            x = torch.ones(3)
+        module.x = x
+    with pytest.raises(TensorDisposedError):
+        module.x.sum()
+
+
+def test_a_module_that_assigns_its_attributes_can_be_compiled() -> None:
+    module = Caching()
+    plain = module(torch.ones(2, 3)).tolist()
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    with scopes.torch.owning(), new_dispose_scope():
+        assert compiled(torch.ones(2, 3)).tolist() == plain
+
+
 @both
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "LBFGS", "NAdam", "ASGD"])
 def test_the_state_of_an_optimizer_outlives_the_scope_of_its_step(name: str, exact: bool) -> None:
@@ -283,6 +330,18 @@ def test_autocast_runs_as_without_scopes(exact: bool) -> None:
         return found
 
     assert run(owned=True) == run(owned=False)
+
+
+def test_a_weight_that_the_cache_of_autocast_made_may_be_taken_from_its_scope() -> None:
+    model = torch.nn.Linear(4, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with scopes.torch.owning(exact=True), new_dispose_scope() as scope:
+            model(torch.ones(2, 4))
+            kept = scope.detach([x for x in scope.disposables_view if x.dtype is torch.bfloat16])
+        # PyTorch alone held them before.
+        torch.clear_autocast_cache()
+    assert len(kept) >= 2
+    assert all(x.isfinite().all() for x in kept)
 
 
 class Numbers(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
@@ -427,6 +486,37 @@ def test_a_held_exception_holds_no_memory() -> None:
             kept = error
     assert memory[0]()
     assert kept is not None
+
+
+def test_a_stored_error_of_pytorchs_holds_no_operand() -> None:
+    memory: list[Callable[[], bool]] = []
+
+    def ones(*shape: int) -> Any:
+        x = torch.ones(shape)
+        memory.append(torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage()).expired)
+        return x
+
+    with scopes.torch.owning():
+        with pytest.raises(RuntimeError) as plain:
+            ones(100, 100) @ ones(3, 7)
+        with pytest.raises(RuntimeError) as named:
+            torch.add(ones(100, 100), other=ones(3, 7))
+    assert [is_back() for is_back in memory] == [True] * 4
+    assert plain.value.__traceback__ is not None
+    assert named.value.__traceback__ is not None
+
+
+def test_an_error_of_ours_holds_no_local() -> None:
+    with pytest.raises(AttributeError) as caught:
+        scopes.torch.memory_by_device("no scope")  # type: ignore[arg-type]
+    traceback = caught.value.__traceback__
+    inside = []
+    while traceback is not None:
+        if traceback.tb_frame.f_globals["__name__"].startswith("scopes."):
+            inside.append(traceback.tb_frame.f_locals)
+        traceback = traceback.tb_next
+    assert inside
+    assert not any(inside)
 
 
 def test_a_cycle_gives_its_memory_back_without_the_collector() -> None:

@@ -1,4 +1,4 @@
-"""Helpers for gradients and parameters: PyTorch's ``torch.nn.utils``."""
+"""Helpers for gradients, and for all parameters of a model as one vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that are wrapped while anybody notices tensors, and put back after."""
+"""Functions of a library that are wrapped while anybody notices its tensors, and put back after."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Patches:
     """
 
     def __init__(
-        self, wrappers: Mapping[tuple[Any, str], Wrapper], register_hooks: Callable[[], Iterable[Any]]
+        self, wrappers: Mapping[tuple[Any, str], Wrapper], register_hooks: Callable[[], Iterable[Any]] = tuple
     ) -> None:
         self._wrappers = dict(wrappers)
         self._register_hooks = register_hooks
@@ -45,7 +45,7 @@ class Patches:
             for (owner, name), wrap in self._wrappers.items():
                 function = getattr(owner, name, None)
                 if function is None:
-                    continue  # another version of PyTorch
+                    continue  # another version of the library
                 made: Any = functools.wraps(function)(wrap(function))
                 if name == "__new__":
                     made = staticmethod(made)

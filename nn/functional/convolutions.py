@@ -1,0 +1,469 @@
+"""Convolutions and transposed convolutions over one to three dimensions of space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.functional.checks import array_of
+from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
+from tensor.lowlevel import apply, define, is_inexact, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# --- The three ops, which are each other's derivatives ------------------------------------------------------
+
+
+def _conj(xp: Any, x: Any) -> Any:
+    return xp.conj(x) if x.dtype.kind == "c" else x
+
+
+def _over_batch_and_space(xp: Any, g: Any) -> Any:
+    return xp.sum(g, axis=(0, *range(2, g.ndim)))
+
+
+def _forward(xp: Any, x: Any, weight: Any, geometry: Geometry, outs: tuple[int, ...]) -> Any:
+    if xp.is_recorded:
+        return _recorded_forward(x, weight, None, geometry, outs)
+    return _widened(convolve, x, weight, geometry, outs)
+
+
+def _transposed(xp: Any, y: Any, weight: Any, geometry: Geometry, sizes: tuple[int, ...]) -> Any:
+    if xp.is_recorded:
+        return _recorded_transposed(y, weight, None, geometry, sizes)
+    return _widened(convolve_transposed, y, weight, geometry, sizes)
+
+
+def _for_weight(xp: Any, x: Any, y: Any, geometry: Geometry) -> Any:
+    if xp.is_recorded:
+        return weight_of_convolution(x, y, geometry)
+    return _widened(convolve_for_weight, x, y, geometry)
+
+
+_FORWARD = define(
+    "convolution",
+    input=lambda xp, g, weight, geometry, to_shape: _transposed(
+        xp, g, _conj(xp, weight), geometry, to_shape[2:]
+    ),
+    weight=lambda xp, g, input, geometry: _for_weight(xp, _conj(xp, input), g, geometry),
+    bias=_over_batch_and_space,
+)
+_TRANSPOSED = define(
+    "transposed_convolution",
+    input=lambda xp, g, weight, geometry, to_shape: _forward(
+        xp, g, _conj(xp, weight), geometry, to_shape[2:]
+    ),
+    weight=lambda xp, g, input, geometry: _for_weight(xp, g, _conj(xp, input), geometry),
+    bias=_over_batch_and_space,
+)
+_BY_WEIGHT = define(
+    "weight_of_convolution",
+    input=lambda xp, g, output, geometry, to_shape: _transposed(
+        xp, _conj(xp, output), g, geometry, to_shape[2:]
+    ),
+    output=lambda xp, g, input, geometry, to_shape: _forward(xp, _conj(xp, input), g, geometry, to_shape[2:]),
+)
+
+
+def _widened(function: Callable[..., Array], a: Array, b: Array, *rest: Any) -> Array:
+    """Call `function` with arrays of one dtype, at least float32, and return its result in theirs."""
+    given = np.result_type(a, b)
+    dtype = np.result_type(given, np.float32)
+    found = function(a.astype(dtype, copy=False), b.astype(dtype, copy=False), *rest)
+    return found.astype(given, copy=False)
+
+
+def _recorded_forward(
+    x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, outs: tuple[int, ...]
+) -> Tensor:
+    def kernel(x: Array, weight: Array, bias: Any) -> Array:
+        return _shifted(_widened(convolve, x, weight, geometry, outs), bias)
+
+    inputs = (x, weight, 0.0 if bias is None else bias)
+    return apply(_FORWARD, kernel, inputs, geometry=geometry)
+
+
+def _recorded_transposed(
+    y: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, sizes: tuple[int, ...]
+) -> Tensor:
+    def kernel(y: Array, weight: Array, bias: Any) -> Array:
+        return _shifted(_widened(convolve_transposed, y, weight, geometry, sizes), bias)
+
+    inputs = (y, weight, 0.0 if bias is None else bias)
+    return apply(_TRANSPOSED, kernel, inputs, geometry=geometry)
+
+
+def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> Tensor:
+    """Return the gradient by the weight of a convolution that gave something of the shape of `output`."""
+
+    def kernel(x: Array, y: Array) -> Array:
+        return _widened(convolve_for_weight, x, y, geometry)
+
+    return apply(_BY_WEIGHT, kernel, (input, output), geometry=geometry)
+
+
+def _shifted(out: Array, bias: Any) -> Array:
+    """Return `out`, which is new, with a bias for each channel, or none."""
+    if isinstance(bias, np.ndarray):
+        bias = bias.reshape(-1, *[1] * (out.ndim - 2))
+        out = np.add(out, bias, out=out if np.can_cast(bias.dtype, out.dtype, "same_kind") else None)
+    return out
+
+
+# --- What users give ----------------------------------------------------------------------------------------
+
+
+def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tuple[int, ...]:
+    """Return `given`, one integer or one for each of `count` dimensions, as a tuple.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is something else, or less than `least`.
+    """
+    many: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if len(many) == 1:
+        many *= count
+    if any(type(n) is not int for n in many):
+        raise TypeError(f"{name}: {what} is an integer, or {count} of them, not {shown(given)}")
+    if len(many) != count or min(many, default=least) < least:
+        raise ValueError(
+            f"{name}: {what} is an integer of at least {least}, or {count} of them, not {shown(given)}"
+        )
+    return many
+
+
+def _geometry(
+    name: str,
+    kernel: tuple[int, ...],
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+) -> Geometry:
+    count = len(kernel)
+    strides = sizes_of(name, "stride", stride, count, 1)
+    dilations = sizes_of(name, "dilation", dilation, count, 1)
+    if type(groups) is not int or groups < 1:
+        raise ValueError(f"{name}: groups is an integer of at least 1, not {shown(groups)}")
+    if isinstance(padding, str):
+        return Geometry(
+            kernel, strides, _named_padding(name, padding, kernel, strides, dilations), dilations, groups
+        )
+    pads = sizes_of(name, "padding", padding, count, 0)
+    return Geometry(kernel, strides, tuple([(pad, pad) for pad in pads]), dilations, groups)
+
+
+def _named_padding(
+    name: str, padding: str, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding != "same":
+        raise ValueError(f"{name}: padding is 'valid', 'same', or sizes, not {shown(padding)}")
+    if set(strides) != {1}:
+        raise ValueError(
+            f"{name}: padding='same' goes with a stride of 1, not {strides}: give the padding in sizes"
+        )
+    needed = [step * (size - 1) for size, step in zip(kernel, dilations, strict=True)]
+    return tuple([(n // 2, n - n // 2) for n in needed])
+
+
+def _checked(
+    name: str, count: int, input: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Array, Array]:
+    """Return the arrays of input and weight, whose dtypes and numbers of dimensions are right."""
+    x, w = array_of(name, "input", input), array_of(name, "weight", weight)
+    for what, array in (("input", x), ("weight", w)):
+        if not is_inexact(array.dtype):
+            raise TypeError(
+                f"{name}: {what} must be floating or complex, not {array.dtype}: convert it with "
+                f"{what}.float()"
+            )
+    if x.ndim not in (count + 1, count + 2):
+        raise ValueError(
+            f"{name}: input has shape (batch, channels, *sizes) or (channels, *sizes), with {count} sizes, "
+            f"not {x.shape}"
+        )
+    if w.ndim != count + 2 or min(w.shape[2:]) < 1:
+        raise ValueError(
+            f"{name}: weight has {count + 2} dimensions, of which the last {count} are the kernel's, not "
+            f"shape {w.shape}"
+        )
+    if bias is not None:
+        array_of(name, "bias", bias)
+    return x, w
+
+
+def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(
+            f"{name}: bias must have shape {(channels,)}, one for each output channel, not {bias.shape}"
+        )
+
+
+def _convolution(
+    count: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+) -> Tensor:
+    name = f"conv{count}d"
+    x, w = _checked(name, count, input, weight, bias)
+    geometry = _geometry(name, w.shape[2:], stride, padding, dilation, groups)
+    channels = x.shape[-count - 1]
+    if channels != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError(
+            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[1] * groups} channels "
+            f"and gives a multiple of {groups}; the input of shape {x.shape} has {channels}"
+        )
+    _check_bias(name, bias, w.shape[0])
+    sizes = x.shape[-count:]
+    outs = geometry.outputs(sizes)
+    if min(outs) < 1:
+        raise ValueError(
+            f"{name}: the kernel spans {geometry.spans()}, more than the input with its padding, "
+            f"{geometry.padded(sizes)}"
+        )
+    if x.ndim == count + 1:
+        return _recorded_forward(input.unsqueeze(0), weight, bias, geometry, outs).squeeze(0)
+    return _recorded_forward(input, weight, bias, geometry, outs)
+
+
+def _transposed_convolution(
+    count: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    output_padding: int | Sequence[int],
+    groups: int,
+    dilation: int | Sequence[int],
+) -> Tensor:
+    name = f"conv_transpose{count}d"
+    x, w = _checked(name, count, input, weight, bias)
+    if isinstance(padding, str):
+        raise TypeError(f"{name}: padding is an integer, or {count} of them, not {shown(padding)}")
+    geometry = _geometry(name, w.shape[2:], stride, padding, dilation, groups)
+    more = sizes_of(name, "output_padding", output_padding, count, 0)
+    for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
+        if n >= max(step, jump):
+            raise ValueError(f"{name}: output_padding must be below stride or dilation, not {more}")
+    channels = x.shape[-count - 1]
+    if channels != w.shape[0] or channels % groups:
+        raise ValueError(
+            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[0]} channels, a "
+            f"multiple of {groups}; the input of shape {x.shape} has {channels}"
+        )
+    _check_bias(name, bias, w.shape[1] * groups)
+    sizes = tuple(
+        [
+            (size - 1) * jump - sum(pad) + span + n
+            for size, jump, pad, span, n in zip(
+                x.shape[-count:], geometry.stride, geometry.padding, geometry.spans(), more, strict=True
+            )
+        ]
+    )
+    if min(sizes) < 0 or min(x.shape[-count:]) < 1:
+        raise ValueError(f"{name}: an input of shape {x.shape} would give an output of sizes {sizes}")
+    if x.ndim == count + 1:
+        return _recorded_transposed(input.unsqueeze(0), weight, bias, geometry, sizes).squeeze(0)
+    return _recorded_transposed(input, weight, bias, geometry, sizes)
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution (PyTorch's: a cross-correlation) of `input` with `weight` over one dimension.
+
+    Each output is the sum over a patch of the input times the kernel. Patches take about a megabyte of memory
+    at a time, whatever the batch, and only input and weight are saved for backward.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, *sizes)``, or without the batch; one size for each dimension of space.
+    weight
+        Shape ``(out_channels, in_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        How far patches lie apart: one integer, or one for each dimension of space, as below.
+    padding
+        How many zeros are added on both sides; ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        How far the elements of a patch lie apart.
+    groups
+        Into how many groups channels are divided, each a convolution of its own.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, *outs)``; for each size there are
+    ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv1d(tensor.ones((1, 2, 5)), tensor.ones((3, 2, 3))).shape
+    (1, 3, 3)
+    """
+    return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution of `input` with `weight` over two dimensions: see ``conv1d``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv2d(tensor.ones((1, 2, 5, 5)), tensor.ones((3, 2, 3, 3))).shape
+    (1, 3, 3, 3)
+    """
+    return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution of `input` with `weight` over three dimensions: see ``conv1d``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv3d(tensor.ones((1, 2, 5, 5, 5)), tensor.ones((3, 2, 3, 3, 3))).shape
+    (1, 3, 3, 3, 3)
+    """
+    return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over one dimension: each element spreads over a patch of the output.
+
+    It maps as the gradient of ``conv1d`` by its input does.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, *sizes)``, or without the batch.
+    weight
+        Shape ``(in_channels, out_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        How far patches lie apart: one integer, or one for each dimension of space, as below.
+    padding
+        How much of the output is left out on both sides.
+    output_padding
+        How much is added at its end: outputs of several sizes have convolutions of the same size.
+    groups
+        Into how many groups channels are divided.
+    dilation
+        How far the elements of a patch lie apart.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, *outs)``; for each size there are
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv_transpose1d(tensor.ones((1, 2, 3)), tensor.ones((2, 3, 3))).shape
+    (1, 3, 5)
+    """
+    return _transposed_convolution(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over two dimensions: see ``conv_transpose1d``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv_transpose2d(tensor.ones((1, 2, 3, 3)), tensor.ones((2, 3, 3, 3))).shape
+    (1, 3, 5, 5)
+    """
+    return _transposed_convolution(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over three dimensions: see ``conv_transpose1d``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv_transpose3d(tensor.ones((1, 2, 3, 3, 3)), tensor.ones((2, 3, 3, 3, 3))).shape
+    (1, 3, 5, 5, 5)
+    """
+    return _transposed_convolution(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -1,0 +1,243 @@
+"""Connectionist temporal classification (Graves et al., 2006)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import array_of, check_reduction, floating_array_of, reduce_losses
+from tensor.kernels import xp
+from tensor.lowlevel import TensorCore, apply, define, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# The logarithm of a chance of 0; finite, so that differences of two have a value and a derivative.
+_NEVER = -1e30
+
+
+class _Paths:
+    """The labels of each target with blanks around them, and how paths through them may go.
+
+    Parameters
+    ----------
+    targets
+        The labels, shape ``(batch, most labels)``; what lies beyond a target's end may be anything.
+    label_counts, steps
+        How many labels and steps of time each of the batch has.
+    blank
+        The index of the class that stands for no label.
+    """
+
+    def __init__(self, targets: Array, label_counts: Array, steps: Array, blank: int) -> None:
+        batch, most = targets.shape
+        self.steps = steps
+        self.labels = np.full((batch, 2 * most + 1), blank, np.intp)
+        self.labels[:, 1::2] = targets
+        self.rows = np.arange(batch)[:, None]
+        self.last = 2 * label_counts  # the place of the last blank
+        place = np.arange(2 * most + 1)
+        self.place = place
+        # A path may leave out a blank between two labels that differ.
+        self.skips = np.zeros(self.labels.shape, bool)
+        self.skips[:, 2:] = (self.labels[:, 2:] != blank) & (self.labels[:, 2:] != self.labels[:, :-2])
+        self.begins = np.broadcast_to(place <= 1, self.labels.shape)
+        self.ends = (place == self.last[:, None]) | (place == self.last[:, None] - 1)
+
+    def emissions(self, xp: Any, log_probs: Any) -> Any:
+        """Return the logarithm of the chance of each label at each time, ``(time, batch, places)``."""
+        found = log_probs[:, self.rows, self.labels]
+        return xp.where(found > _NEVER, found, _NEVER)
+
+    def forward(self, xp: Any, emissions: Any) -> list[Any]:
+        """Return for each time the logarithm of the chance of all paths that have come to each place."""
+        one, two = np.maximum(self.place - 1, 0), np.maximum(self.place - 2, 0)
+        found: list[Any] = []
+        for now in emissions:
+            if not found:
+                found.append(xp.where(self.begins, now, _NEVER))
+                continue
+            before = found[-1]
+            stepped = xp.where(self.place >= 1, before[:, one], _NEVER)
+            skipped = xp.where(self.skips, before[:, two], _NEVER)
+            found.append(xp.logaddexp(xp.logaddexp(before, stepped), skipped) + now)
+        return found
+
+    def backward(self, xp: Any, emissions: Any) -> list[Any]:
+        """Return for each time the same of all paths that go on from each place to the end."""
+        most = self.place.size - 1
+        one, two = np.minimum(self.place + 1, most), np.minimum(self.place + 2, most)
+        skips = np.concatenate([self.skips[:, 2:], np.zeros_like(self.skips[:, :2])], axis=1)
+        found: list[Any] = []
+        for time in reversed(range(emissions.shape[0])):
+            now = emissions[time]
+            ending = xp.where(self.ends, now, _NEVER)
+            if not found:
+                found.append(ending)
+                continue
+            after = found[-1]
+            stepped = xp.where(self.place < most, after[:, one], _NEVER)
+            skipped = xp.where(skips, after[:, two], _NEVER)
+            going_on = xp.logaddexp(xp.logaddexp(after, stepped), skipped) + now
+            found.append(xp.where((time < self.steps - 1)[:, None], going_on, ending))
+        return found[::-1]
+
+    def log_likelihoods(self, xp: Any, forward: list[Any]) -> Any:
+        """Return the logarithm of the chance of each target."""
+        rows, last = self.rows[:, 0], self.last
+        if not forward:
+            return np.where(last == 0, 0.0, _NEVER)
+        found = np.where(last == 0, 0.0, _NEVER)  # without a step of time, that of no label
+        for time in sorted(set((self.steps - 1).tolist()) - {-1}):
+            reached = forward[time]
+            end = reached[rows, last]
+            label = xp.where(last > 0, reached[rows, np.maximum(last - 1, 0)], _NEVER)
+            found = xp.where(self.steps == time + 1, xp.logaddexp(end, label), found)
+        return found
+
+
+def _losses(log_probs: Array, paths: _Paths) -> Array:
+    found = paths.log_likelihoods(xp, paths.forward(xp, paths.emissions(xp, log_probs)))
+    return np.asarray(np.where(found < _NEVER / 2, np.inf, -found), log_probs.dtype)
+
+
+def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
+    """Return chances less the shares of the target's paths: PyTorch's derivative, that through a softmax."""
+    emissions = paths.emissions(xp, log_probs)
+    forward, backward = paths.forward(xp, emissions), paths.backward(xp, emissions)
+    likelihood = paths.log_likelihoods(xp, forward)
+    is_possible = likelihood > _NEVER / 2
+    if not forward:
+        return log_probs * 0
+    # Each path has gone through exactly one place at each time. (Both ways count the emission.)
+    through = xp.stack(forward) + xp.stack(backward) - emissions - likelihood[:, None]
+    shares = xp.exp(xp.where(is_possible[:, None], through, _NEVER))
+    times = np.arange(len(forward))[:, None, None]
+    key = tuple(np.broadcast_arrays(times, paths.rows, paths.labels))
+    gathered = xp.scatter_add(shares, key, log_probs.shape)
+    # An impossible target has no derivative, where somebody asks for it.
+    g = xp.where(is_possible | (g == 0), g, np.nan)
+    is_within = np.arange(len(forward))[:, None] < paths.steps
+    return xp.where(is_within[..., None], (xp.exp(log_probs) - gathered) * g[:, None], 0.0)
+
+
+_RULE = define("ctc_loss", log_probs=_by_log_probs)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Return the negative log-likelihood of targets, over all ways to say them in the time of the input.
+
+    Parameters
+    ----------
+    log_probs
+        Logarithms of chances, as ``log_softmax`` gives them, shape ``(time, batch, classes)`` or
+        ``(time, classes)``. The gradient is that through a ``log_softmax``: chances less the shares of the
+        target's paths.
+    targets
+        Class indices, none of them `blank`: shape ``(batch, most labels)``, or all one after the other in
+        ``(sum of target_lengths,)``.
+    input_lengths
+        How many steps of time count, for each of the batch.
+    target_lengths
+        How many labels each target has.
+    blank
+        The class that stands for no label.
+    reduction
+        ``"mean"`` of losses, each divided by the length of its target; ``"sum"`` or ``"none"``.
+    zero_infinity
+        Let targets that are longer than the input count nothing; else their loss is infinite.
+
+    Raises
+    ------
+    IndexError
+        If a target, or `blank`, names no class.
+    ValueError
+        If shapes or lengths do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> logs = tensor.full((2, 1, 2), 0.5).log()
+    >>> loss = nn.functional.ctc_loss(logs, tensor.tensor([[1]]), [2], [1])
+    >>> round(loss.item(), 4)  # of four ways through the time three say the target
+    0.2877
+    """
+    name = "ctc_loss"
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "log_probs", log_probs)
+    if x.ndim not in (2, 3):
+        raise ValueError(
+            f"{name}: log_probs has shape (time, batch, classes) or (time, classes), not {x.shape}"
+        )
+    is_batch = x.ndim == 3
+    batched = log_probs if is_batch else log_probs[:, None]
+    time, batch, classes = batched.shape
+    if not 0 <= blank < classes:
+        raise IndexError(
+            f"{name}: blank is class {shown(blank)}, and there are {classes}, 0 to {classes - 1}"
+        )
+    steps = _lengths(name, "input_lengths", input_lengths, batch)
+    counts = _lengths(name, "target_lengths", target_lengths, batch)
+    if (steps > time).any():
+        raise ValueError(f"{name}: input_lengths has {steps.max()}, and log_probs {time} steps of time")
+    labels = _labels(name, array_of(name, "targets", targets), counts, is_batch)
+    wrong = (labels < 0) | (labels >= classes)
+    if wrong.any():
+        raise IndexError(
+            f"{name}: targets hold class {labels[wrong][0]}, and there are {classes}, 0 to {classes - 1}"
+        )
+    paths = _Paths(labels, counts, steps, blank)
+    losses = apply(_RULE, lambda array: _losses(array, paths), (batched,), paths=paths)
+    if zero_infinity:
+        losses = tn.where(losses == np.inf, 0.0, losses)
+    if reduction == "mean":
+        return reduce_losses(losses / np.maximum(counts, 1).astype(x.dtype), "mean")
+    return reduce_losses(losses if is_batch else losses[0], reduction)
+
+
+def _lengths(name: str, what: str, given: Any, batch: int) -> Array:
+    array = np.array(array_of(name, what, given) if isinstance(given, TensorCore) else given)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: {what} are integers, not {array.dtype}")
+    array = array.reshape(-1).astype(np.intp)
+    if array.shape != (batch,) or (array < 0).any():
+        raise ValueError(
+            f"{name}: {what} are {batch} numbers of at least 0, one for each of the batch; not {given}"
+        )
+    return array
+
+
+def _labels(name: str, targets: Array, counts: Array, is_batch: bool) -> Array:
+    """Return the labels in one row for each target, zeros behind the last."""
+    if targets.dtype.kind not in "iu":
+        raise TypeError(f"{name}: targets hold class indices, integers, not {targets.dtype}")
+    most = int(counts.max(initial=0))
+    rows = np.zeros((counts.size, most), np.intp)
+    is_label = np.arange(most) < counts[:, None]
+    if is_batch and targets.ndim == 2:
+        if targets.shape[0] != counts.size or targets.shape[1] < most:
+            raise ValueError(
+                f"{name}: targets have shape {targets.shape}, and there are {counts.size}, of up to {most} "
+                "labels"
+            )
+        rows[is_label] = targets[:, :most][is_label]
+    elif targets.ndim == 1 and (targets.size == counts.sum() if is_batch else targets.size >= most):
+        rows[is_label] = targets[: counts.sum()]
+    else:
+        raise ValueError(
+            f"{name}: targets have shape {targets.shape}; one after the other they are ({counts.sum()},)"
+        )
+    return rows

@@ -1,0 +1,183 @@
+"""Losses that compare distributions: divergences, and likelihoods of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import tensor as tn
+from nn.functional.checks import (
+    array_of,
+    check_reduction,
+    check_same_shape,
+    floating_array_of,
+    floating_target,
+    reduce_losses,
+)
+from nn.functional.distances import at_least
+from tensor.lowlevel import TensorCore, shown
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """Return the Kullback-Leibler divergence of the target's distribution from the input's.
+
+    Parameters
+    ----------
+    input
+        Logarithms of probabilities, any shape.
+    target
+        Probabilities in the same shape.
+    reduction
+        ``"mean"`` over all elements, ``"batchmean"`` (the sum, divided by the size of the batch: the
+        divergence itself), ``"sum"`` or ``"none"``.
+    log_target
+        Whether the target holds logarithms too.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> halves, target = tensor.tensor([[0.5, 0.5]]).log(), tensor.tensor([[0.0, 1.0]])
+    >>> round(nn.functional.kl_div(halves, target, reduction="batchmean").item(), 4)
+    0.6931
+    """
+    name = "kl_div"
+    check_reduction(name, reduction, "batchmean")
+    x = floating_array_of(name, "input", input)
+    check_same_shape(name, x, array_of(name, "target", target))
+    target = floating_target(input, target)
+    if log_target:
+        losses = target.exp() * (target - input)
+    else:
+        # 0 log 0 is 0.
+        losses = target * (tn.where(target == 0, 1.0, target).log() - input)
+        losses = tn.where(target == 0, -target * input, losses)
+    if reduction == "batchmean":
+        return losses.sum() / (x.shape[0] if x.ndim else 1)
+    return reduce_losses(losses, reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of counts, of which the input is what is expected (Poisson).
+
+    Parameters
+    ----------
+    input
+        Expected counts, or their logarithms, any shape.
+    target
+        Counts in the same shape.
+    log_input
+        Whether the input holds logarithms.
+    full
+        Add what follows from the target alone: Stirling's approximation of log(target!), for counts above 1.
+    eps
+        Added to expected counts before their logarithm is taken.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.poisson_nll_loss(tensor.tensor([0.0]), tensor.tensor([3.0])).item()
+    1.0
+    """
+    name = "poisson_nll_loss"
+    check_reduction(name, reduction)
+    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    target = floating_target(input, target)
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        counts = tn.where(target > 1, target, 1.0)
+        stirling = counts * counts.log() - counts + 0.5 * (2 * math.pi * counts).log()
+        losses = losses + tn.where(target > 1, stirling, 0.0)
+    return reduce_losses(losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of numbers around the input with the variance `var` (Gauss).
+
+    Parameters
+    ----------
+    input
+        Expected numbers, any shape.
+    target
+        Numbers in the same shape.
+    var
+        Variances: a number; or a tensor of the input's shape, of that without its last dimension, or with one
+        dimension of size 1.
+    full
+        Add the constant log(2 pi) / 2.
+    eps
+        The least variance that is divided by; gradients take no notice of it.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a variance is negative.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([0.0]), tensor.tensor([2.0])
+    >>> nn.functional.gaussian_nll_loss(x, y, tensor.tensor([1.0])).item()
+    2.0
+    """
+    name = "gaussian_nll_loss"
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "input", input)
+    check_same_shape(name, x, array_of(name, "target", target))
+    target = floating_target(input, target)
+    if not isinstance(var, TensorCore):
+        if not isinstance(var, (int, float)):
+            raise TypeError(f"{name}: var is a tensor or a number, not {type(var).__name__}")
+        var = tn.full((), var, dtype=input.dtype)
+    else:
+        shape = var.shape
+        if shape == x.shape[:-1] != x.shape:
+            var = var[..., None]
+        elif shape != x.shape and not _has_one_dimension_of_1(shape, x.shape):
+            raise ValueError(
+                f"{name}: var has shape {shape}, and input {x.shape}: it has the input's shape, or that with "
+                "its last dimension left out, or with one dimension of size 1"
+            )
+    variances = floating_array_of(name, "var", var)
+    if (variances < 0).any():
+        raise ValueError(f"{name}: a variance is at least 0, and var holds {shown(variances.min())}")
+    spread = at_least(var, eps)
+    losses = 0.5 * (spread.log() + (input - target) ** 2 / spread)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduce_losses(losses, reduction)
+
+
+def _has_one_dimension_of_1(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    differing = [a for a, b in zip(shape, full, strict=False) if a != b]
+    return len(shape) == len(full) and differing == [1]

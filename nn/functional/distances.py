@@ -1,0 +1,84 @@
+"""How near vectors are to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensor as tn
+from nn.functional.checks import floating_array_of
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+
+
+def at_least(x: Tensor, least: float) -> Tensor:
+    """Return `x`, and `least` where it is less; the gradient is that of `x` all the same."""
+    with tn.no_grad():
+        missing = x.clamp(min=least) - x
+    return x + missing
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angles between the vectors along `dim`, from -1 to 1.
+
+    Parameters
+    ----------
+    x1, x2
+        Shapes that broadcast to each other.
+    dim
+        The dimension of the vectors, which the result does not have.
+    eps
+        The least length that is divided by.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast, or there is no such dimension.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([[1.0, 0.0], [1.0, 1.0]])
+    >>> y = tensor.tensor([[0.0, 2.0], [3.0, 3.0]])
+    >>> [round(c, 4) for c in nn.functional.cosine_similarity(x, y).tolist()]
+    [0.0, 1.0]
+    """
+    for what, x in (("x1", x1), ("x2", x2)):
+        floating_array_of("cosine_similarity", what, x)
+    x1, x2 = tn.broadcast_tensors(x1, x2)
+    lengths = (at_least(x.norm(dim=dim, keepdim=True), eps) for x in (x1, x2))
+    units = [x / length for x, length in zip((x1, x2), lengths, strict=True)]
+    return (units[0] * units[1]).sum(dim=dim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Return the norm of the differences of vectors, which lie along the last dimension.
+
+    Parameters
+    ----------
+    x1, x2
+        Shapes that broadcast to each other, ``(*, size)``.
+    p
+        Which norm.
+    eps
+        Added to each difference, so that the root has a gradient where there is none.
+    keepdim
+        Return shape ``(*, 1)``, not ``(*,)``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([[1.0, 2.0]]), tensor.tensor([[4.0, 6.0]])
+    >>> round(nn.functional.pairwise_distance(x, y).item(), 4)
+    5.0
+    """
+    for what, x in (("x1", x1), ("x2", x2)):
+        floating_array_of("pairwise_distance", what, x)
+    return (x1 - x2 + eps).norm(p, dim=-1, keepdim=keepdim)

@@ -1,0 +1,454 @@
+"""Losses that want one figure above another by a margin: rankings, hinges, triplets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import (
+    array_of,
+    check_reduction,
+    check_same_shape,
+    floating_array_of,
+    floating_target,
+    reduce_losses,
+)
+from nn.functional.distances import pairwise_distance
+from tensor.lowlevel import shown, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
+) -> Tensor:
+    """Return how far each of `input1` is from being above `input2`, or below it, by the margin.
+
+    Parameters
+    ----------
+    input1, input2
+        Scores, any shape, the same for both.
+    target
+        In the same shape: 1 where the first has to be above, -1 where the second has to be.
+    margin
+        By how much.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b = tensor.tensor([1.0, 1.0]), tensor.tensor([3.0, 0.0])
+    >>> nn.functional.margin_ranking_loss(a, b, tensor.tensor([1, 1]), reduction="none").tolist()
+    [2.0, 0.0]
+    """
+    name = "margin_ranking_loss"
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "input1", input1)
+    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input2")
+    check_same_shape(name, x, array_of(name, "target", target))
+    return reduce_losses(
+        (margin - floating_target(input1, target) * (input1 - input2)).clamp(min=0), reduction
+    )
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """Return distances of what is alike, and how much nearer than the margin all else is.
+
+    Parameters
+    ----------
+    input
+        Distances, any shape.
+    target
+        In the same shape: 1 where the two are alike, -1 where they are not.
+    margin
+        How far from each other those should be that are not alike.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([0.25, 0.25, 3.0]), tensor.tensor([1, -1, -1])
+    >>> nn.functional.hinge_embedding_loss(x, y, reduction="none").tolist()
+    [0.25, 0.75, 0.0]
+    """
+    name = "hinge_embedding_loss"
+    check_reduction(name, reduction)
+    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    apart = tn.where(target != 1, (margin - input).clamp(min=0), 0.0)
+    return reduce_losses(apart + tn.where(target != -1, input, 0.0), reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Return log(1 + exp(-target * input)): the logistic loss, with targets 1 and -1.
+
+    Parameters
+    ----------
+    input
+        Logits, any shape.
+    target
+        In the same shape, 1 or -1.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.soft_margin_loss(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+    name = "soft_margin_loss"
+    check_reduction(name, reduction)
+    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    return reduce_losses(tn.softplus(-floating_target(input, target) * input), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
+) -> Tensor:
+    """Return 1 - cosine of what is alike, and by how much the cosine of all else is above the margin.
+
+    Parameters
+    ----------
+    input1, input2
+        Vectors, shape ``(batch, size)`` or ``(size,)``.
+    target
+        Shape ``(batch,)`` or ``()``: 1 where the two are alike, -1 where they are not.
+    margin
+        From -1 to 1.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])
+    >>> nn.functional.cosine_embedding_loss(x, y, tensor.tensor([1])).item()
+    1.0
+    """
+    name = "cosine_embedding_loss"
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "input1", input1)
+    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input2")
+    y = array_of(name, "target", target)
+    if x.ndim not in (1, 2) or y.shape != x.shape[:-1]:
+        raise ValueError(
+            f"{name}: inputs have shape (batch, size) and the target (batch,), or (size,) and (); not "
+            f"{x.shape} and {y.shape}"
+        )
+    # Added to squares, so that vectors of zeros have a cosine.
+    squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
+    first, second = squares
+    cosines = (input1 * input2).sum(dim=-1) / (first * second).sqrt()
+    alike = tn.where(target == 1, 1 - cosines, 0.0)
+    return reduce_losses(alike + tn.where(target == -1, (cosines - margin).clamp(min=0), 0.0), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how far the anchor is from being nearer to `positive` than to `negative` by the margin.
+
+    Parameters
+    ----------
+    anchor, positive, negative
+        Vectors, shape ``(batch, size)`` or ``(size,)``, the same for all.
+    margin
+        By how much, above 0.
+    p, eps
+        The norm of distances, and what is added to differences: see ``pairwise_distance``.
+    swap
+        Take the distance of `positive` from `negative`, where that is less than the anchor's (Balntas et al.,
+        2016).
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or the margin is not above 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b, c = (tensor.tensor([[v, 0.0]]) for v in (0.0, 2.0, 1.0))
+    >>> round(nn.functional.triplet_margin_loss(a, b, c).item(), 4)
+    2.0
+    """
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return pairwise_distance(x, y, p, eps)
+
+    return _triplets("triplet_margin_loss", (anchor, positive, negative), distance, margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return ``triplet_margin_loss`` with a distance of your own, ``pairwise_distance`` by default.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b, c = (tensor.tensor([[v, 0.0]]) for v in (0.0, 2.0, 1.0))
+    >>> def taxi(x, y):
+    ...     return (x - y).abs().sum(dim=-1)
+    >>> loss = nn.functional.triplet_margin_with_distance_loss
+    >>> loss(a, b, c, distance_function=taxi).item()
+    2.0
+    """
+    name = "triplet_margin_with_distance_loss"
+    distance = distance_function or pairwise_distance
+    return _triplets(name, (anchor, positive, negative), distance, margin, swap, reduction)
+
+
+def _triplets(
+    name: str,
+    triplet: tuple[Tensor, Tensor, Tensor],
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    check_reduction(name, reduction)
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be above 0, not {shown(margin)}")
+    anchor, positive, negative = triplet
+    x = floating_array_of(name, "anchor", anchor)
+    for what, other in (("positive", positive), ("negative", negative)):
+        y = floating_array_of(name, what, other)
+        if x.shape != y.shape:
+            raise ValueError(f"{name}: anchor has shape {x.shape} and {what} {y.shape}; they have one shape")
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = tn.minimum(far, distance(positive, negative))
+    return reduce_losses((margin + near - far).clamp(min=0), reduction)
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return by how much scores of other classes come nearer to the target's than the margin, or above it.
+
+    Parameters
+    ----------
+    input
+        Scores, shape ``(batch, classes)`` or ``(classes,)``.
+    target
+        Class indices, shape ``(batch,)`` or ``()``.
+    p
+        1, or 2 for squares.
+    margin
+        By how much the target's score has to be above the others.
+    weight
+        What each class counts, shape ``(classes,)``.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    IndexError
+        If a target names no class.
+    ValueError
+        If shapes do not fit, or `p` is neither 1 nor 2.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> scores = tensor.tensor([[0.0, 2.0, 1.5]])
+    >>> round(nn.functional.multi_margin_loss(scores, tensor.tensor([1]), reduction="sum").item() * 3, 4)
+    0.5
+    """
+    name = "multi_margin_loss"
+    check_reduction(name, reduction)
+    if p not in (1, 2):
+        raise ValueError(f"{name}: p is 1 or 2, not {shown(p)}")
+    x = _scores(name, input)
+    classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
+    if x.shape[-1] == 0:
+        raise ValueError(f"{name}: input has no classes, shape {x.shape}")
+    short = tn.relu(margin - _picked(input, classes[..., None]) + input)
+    if p == 2:
+        short = short * short
+    if weight is not None:
+        _check_weight(name, weight, x)
+        short = short * weight[classes[..., None]]
+    is_other = np.arange(x.shape[-1]) != classes[..., None]
+    return _reduce_rows(tn.where(is_other, short, 0.0).sum(dim=-1) / x.shape[-1], reduction)
+
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Return by how much scores of other classes come nearer than 1 to those of several targets, or above.
+
+    Parameters
+    ----------
+    input
+        Scores, shape ``(batch, classes)`` or ``(classes,)``.
+    target
+        Class indices in the same shape; those after the first -1 of a row do not count.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    IndexError
+        If a target names no class.
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> scores, classes = tensor.tensor([0.0, 2.0, 1.5]), tensor.tensor([1, -1, 0])
+    >>> round(nn.functional.multilabel_margin_loss(scores, classes, reduction="sum").item() * 3, 4)
+    0.5
+    """
+    name = "multilabel_margin_loss"
+    check_reduction(name, reduction)
+    x = _scores(name, input)
+    check_same_shape(name, x, array_of(name, "target", target))
+    count = x.shape[-1]
+    given = _indices(name, target, x.shape, "class indices", count, can_end=True)
+    counts = np.logical_and.accumulate(given >= 0, axis=-1)
+    is_other = np.ones(x.shape, bool)
+    places = np.nonzero(counts)
+    is_other[(*places[:-1], given[places])] = False
+    # As many as any row has; what does not count points at class 0.
+    most = int(counts.sum(axis=-1).max(initial=0))
+    counts, classes = counts[..., :most], np.where(counts, given, 0)[..., :most]
+    short = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])
+    short = tn.where(counts[..., None] & is_other[..., None, :], short, 0.0)
+    return _reduce_rows(short.sum(dim=(-1, -2)) / max(count, 1), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """Return the mean, over classes, of the cross entropy of the answer yes.
+
+    Parameters
+    ----------
+    input
+        Logits, shape ``(*, classes)``.
+    target
+        0 or 1, in the same shape.
+    weight
+        What each class counts, shape ``(classes,)``.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.zeros((1, 3)), tensor.tensor([[1.0, 0.0, 1.0]])
+    >>> round(nn.functional.multilabel_soft_margin_loss(x, y).item(), 4)
+    0.6931
+    """
+    name = "multilabel_soft_margin_loss"
+    check_reduction(name, reduction)
+    x = floating_array_of(name, "input", input)
+    if x.ndim == 0:
+        raise ValueError(f"{name}: input has shape (*, classes), not ()")
+    check_same_shape(name, x, array_of(name, "target", target))
+    target = floating_target(input, target)
+    losses = -(target * tn.logsigmoid(input) + (1 - target) * tn.logsigmoid(-input))
+    if weight is not None:
+        _check_weight(name, weight, x)
+        losses = losses * weight
+    return reduce_losses(losses.mean(dim=-1), reduction)
+
+
+def _reduce_rows(losses: Tensor, reduction: str) -> Tensor:
+    # The mean of no rows is 0 of these two, as in PyTorch.
+    return reduce_losses(losses, reduction if losses.numel() or reduction == "none" else "sum")
+
+
+def _scores(name: str, input: Tensor) -> Array:
+    x = floating_array_of(name, "input", input)
+    if x.ndim not in (1, 2):
+        raise ValueError(f"{name}: input has shape (batch, classes) or (classes,), not {x.shape}")
+    return x
+
+
+def _check_weight(name: str, weight: Tensor, x: Array) -> None:
+    shape = array_of(name, "weight", weight).shape
+    if shape != x.shape[-1:]:
+        raise ValueError(f"{name}: weight has one value for each class, shape {x.shape[-1:]}, not {shape}")
+
+
+def _indices(
+    name: str, target: Tensor, shape: tuple[int, ...], what: str, count: int, *, can_end: bool = False
+) -> Array:
+    """Return a copy of the target: it may be overwritten before backward."""
+    y = array_of(name, "target", target)
+    if y.dtype.kind not in "iu":
+        raise TypeError(f"{name}: target holds {what}, integers, not {y.dtype}")
+    if y.shape != shape:
+        raise ValueError(f"{name}: target holds {what} in shape {shape}, not {y.shape}")
+    y = snapshot(target)
+    wrong = (y >= count) | (y < (-1 if can_end else 0))
+    if wrong.any():
+        raise IndexError(
+            f"{name}: target holds class {y[wrong][0]}, and the input has {count} classes, 0 to {count - 1}"
+        )
+    return y.astype(np.intp)
+
+
+def _picked(x: Tensor, classes: Array) -> Tensor:
+    """Return what `x` has for each of the `classes`, along its last dimension."""
+    if x.ndim == 1:
+        return x[classes]
+    return x[np.arange(x.shape[0])[:, None], classes]

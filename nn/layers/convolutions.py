@@ -1,0 +1,339 @@
+"""Layers of convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from nn import init
+from nn.functional import convolutions as F
+from nn.functional.convolutions import sizes_of
+from nn.layers.maps import new_parameter, require_size
+from nn.module.module import Module
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nn.module.parameter import Parameter
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class Convolution(Module):
+    """What all layers of convolutions share: options, parameters, their first values."""
+
+    # How many dimensions of space there are.
+    _space: ClassVar[int]
+    _is_transposed: ClassVar[bool] = False
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: str | int | Sequence[int],
+        dilation: int | Sequence[int],
+        groups: int,
+        bias: bool,
+        output_padding: int | Sequence[int],
+        dtype: DtypeLike | None,
+    ) -> None:
+        super().__init__()
+        name, space = type(self).__name__, self._space
+        require_size(name, "in_channels", in_channels)
+        require_size(name, "out_channels", out_channels)
+        if type(groups) is not int or groups < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{name}: groups must divide in_channels, {in_channels}, and out_channels, {out_channels}, "
+                f"and {shown(groups)} does not"
+            )
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = sizes_of(name, "kernel_size", kernel_size, space, 1)
+        self.stride = sizes_of(name, "stride", stride, space, 1)
+        self.padding = padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
+        if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
+            raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
+        if padding == "same" and set(self.stride) != {1}:
+            raise ValueError(f"{name}: padding='same' goes with a stride of 1, not {self.stride}")
+        self.dilation = sizes_of(name, "dilation", dilation, space, 1)
+        self.output_padding = sizes_of(name, "output_padding", output_padding, space, 0)
+        outer, inner = (in_channels, out_channels) if self._is_transposed else (out_channels, in_channels)
+        self.weight = new_parameter((outer, inner // groups, *self.kernel_size), dtype)
+        self.register_parameter("bias", new_parameter((out_channels,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw both parameters anew, evenly within +-1 / sqrt(elements of a patch), as PyTorch does."""
+        fan_in = math.prod(self.weight.shape[1:])
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Return the options, those that are not the usual ones by name."""
+        parts = [f"{self.in_channels}, {self.out_channels}"]
+        parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
+        usual = (1,) * self._space
+        if self.padding != (0,) * self._space:
+            parts.append(f"padding={self.padding!r}")
+        if self.dilation != usual:
+            parts.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * self._space:
+            parts.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            parts.append(f"groups={self.groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        return ", ".join(parts)
+
+
+class _Forward(Convolution):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, 0, dtype
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve."""
+        function = type(self)._function
+        return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class _Transposed(Convolution):
+    _function: ClassVar[Callable[..., Tensor]]
+    _is_transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            *(in_channels, out_channels, kernel_size, stride, padding),
+            *(dilation, groups, bias, output_padding, dtype),
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Spread each element over a patch; `output_size` chooses among the sizes that are possible."""
+        more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
+        function = type(self)._function
+        return function(
+            *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
+        )
+
+    def _more_for(self, input: Tensor, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        wanted = wanted[-self._space :]
+        padding = sizes_of(type(self).__name__, "padding", self.padding, self._space, 0)  # never a name
+        least = [
+            (input.shape[i - self._space] - 1) * self.stride[i]
+            - 2 * padding[i]
+            + self.dilation[i] * (self.kernel_size[i] - 1)
+            + 1
+            for i in range(self._space)
+        ]
+        more = tuple([n - low for n, low in zip(wanted, least, strict=False)])
+        if len(more) != self._space or any(
+            n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)
+        ):
+            raise ValueError(
+                f"{type(self).__name__}: an output of sizes {wanted} was asked for; for this input they are "
+                f"from {tuple(least)} on, each by less than its stride {self.stride} more"
+            )
+        return more
+
+
+class Conv1d(_Forward):
+    """A convolution of ``(batch, in_channels, *sizes)`` with one size to ``(batch, out_channels, *outs)``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv1d(2, 4, 3)(tensor.ones((8, 2, 10))).shape
+    (8, 4, 8)
+    """
+
+    _space = 1
+    _function = F.conv1d
+
+
+class Conv2d(_Forward):
+    """A convolution of ``(batch, in_channels, *sizes)`` with two sizes to ``(batch, out_channels, *outs)``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv2d(2, 4, 3)(tensor.ones((8, 2, 10, 10))).shape
+    (8, 4, 8, 8)
+    """
+
+    _space = 2
+    _function = F.conv2d
+
+
+class Conv3d(_Forward):
+    """A convolution of ``(batch, in_channels, *sizes)`` with three sizes to ``(batch, out_channels, *outs)``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv3d(2, 4, 3)(tensor.ones((1, 2, 4, 4, 4))).shape
+    (1, 4, 2, 2, 2)
+    """
+
+    _space = 3
+    _function = F.conv3d
+
+
+class ConvTranspose1d(_Transposed):
+    """A transposed convolution: it enlarges sizes as ``Conv1d`` with the same options reduces them.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
+    output_padding
+        How much is added at the end of the output.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10))).shape
+    (8, 4, 21)
+    """
+
+    _space = 1
+    _function = F.conv_transpose1d
+
+
+class ConvTranspose2d(_Transposed):
+    """A transposed convolution: it enlarges sizes as ``Conv2d`` with the same options reduces them.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
+    output_padding
+        How much is added at the end of the output.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose2d(2, 4, 3, stride=2)(tensor.ones((8, 2, 5, 5))).shape
+    (8, 4, 11, 11)
+    """
+
+    _space = 2
+    _function = F.conv_transpose2d
+
+
+class ConvTranspose3d(_Transposed):
+    """A transposed convolution: it enlarges sizes as ``Conv3d`` with the same options reduces them.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The sizes of the dimension before those of space.
+    kernel_size, stride, padding, dilation
+        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
+    output_padding
+        How much is added at the end of the output.
+    groups
+        Into how many groups channels are divided; it divides both numbers of channels.
+    bias
+        Whether there is a bias for each output channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose3d(2, 4, 3, stride=2)(tensor.ones((1, 2, 2, 2, 2))).shape
+    (1, 4, 5, 5, 5)
+    """
+
+    _space = 3
+    _function = F.conv_transpose3d

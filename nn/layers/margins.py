@@ -1,0 +1,316 @@
+"""Losses that want one figure above another by a margin, as modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nn import functional as F
+from nn.layers.distances import PairwiseDistance
+from nn.layers.losses import Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Tensor
+
+
+class MarginRankingLoss(Loss):
+    """How far one score is from being above another; see ``functional.margin_ranking_loss``.
+
+    Parameters
+    ----------
+    margin
+        By how much it has to be.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b = tensor.tensor([1.0, 1.0]), tensor.tensor([3.0, 0.0])
+    >>> nn.MarginRankingLoss()(a, b, tensor.tensor([1, 1])).item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class HingeEmbeddingLoss(Loss):
+    """Distances of what is alike, and nearness of all else; see ``functional.hinge_embedding_loss``.
+
+    Parameters
+    ----------
+    margin
+        How far from each other those should be that are not alike.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([0.25, 0.25]), tensor.tensor([1, -1])
+    >>> nn.HingeEmbeddingLoss()(x, y).item()
+    0.5
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class SoftMarginLoss(Loss):
+    """The logistic loss, with targets 1 and -1; see ``functional.soft_margin_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(Loss):
+    """Angles between what is alike, and between all else; see ``functional.cosine_embedding_loss``.
+
+    Parameters
+    ----------
+    margin
+        The cosine, from -1 to 1, above which what is not alike counts.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])
+    >>> nn.CosineEmbeddingLoss()(x, y, tensor.tensor([1])).item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class TripletMarginLoss(Loss):
+    """How far an anchor is from one vector, and how near to another; see ``functional.triplet_margin_loss``.
+
+    Parameters
+    ----------
+    margin
+        By how much, above 0.
+    p
+        The norm of distances.
+    eps
+        Added to each difference.
+    swap
+        Take the distance between the two vectors, where that is less than the anchor's.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b, c = (tensor.tensor([[v, 0.0]]) for v in (0.0, 2.0, 1.0))
+    >>> round(nn.TripletMarginLoss()(a, b, c).item(), 4)
+    2.0
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(Loss):
+    """The same with a distance of your own; see ``functional.triplet_margin_with_distance_loss``.
+
+    Parameters
+    ----------
+    distance_function
+        Returns the distance of each vector of one tensor from that of another; ``PairwiseDistance()`` by
+        default.
+    margin
+        By how much, above 0.
+    swap
+        Take the distance between the two vectors, where that is less than the anchor's.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> a, b, c = (tensor.tensor([[v, 0.0]]) for v in (0.0, 2.0, 1.0))
+    >>> taxi = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(dim=-1))
+    >>> taxi(a, b, c).item()
+    2.0
+    """
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.distance_function = distance_function or PairwiseDistance()
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class MultiMarginLoss(Loss):
+    """How near other classes come to the target's; see ``functional.multi_margin_loss``.
+
+    Parameters
+    ----------
+    p
+        1, or 2 for squares.
+    margin
+        By how much the target's score has to be above the others.
+    weight
+        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> loss = nn.MultiMarginLoss(reduction="sum")
+    >>> round(loss(tensor.tensor([[0.0, 2.0, 1.5]]), tensor.tensor([1])).item() * 3, 4)
+    0.5
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.p = p
+        self.margin = margin
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multi_margin_loss(
+            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
+        )
+
+
+class MultiLabelMarginLoss(Loss):
+    """How near other classes come to those of several targets; see ``functional.multilabel_margin_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> loss = nn.MultiLabelMarginLoss(reduction="sum")
+    >>> round(loss(tensor.tensor([0.0, 2.0, 1.5]), tensor.tensor([1, -1, 0])).item() * 3, 4)
+    0.5
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(Loss):
+    """Cross entropy of the answer yes, the mean over classes; see ``functional.multilabel_soft_margin_loss``.
+
+    Parameters
+    ----------
+    weight
+        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, y = tensor.zeros((1, 3)), tensor.tensor([[1.0, 0.0, 1.0]])
+    >>> round(nn.MultiLabelSoftMarginLoss()(x, y).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)

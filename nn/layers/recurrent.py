@@ -1,0 +1,537 @@
+"""Recurrent layers: networks that carry a state from step to step of a sequence."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensor as tn
+from nn import functional as F
+from nn import init
+from nn.functional.checks import array_of, check_probability
+from nn.functional.recurrent import Recurrent
+from nn.layers.maps import new_parameter, require_size
+from nn.module.module import Module
+from nn.utils.rnn import PackedSequence
+from tensor import Tensor
+from tensor.lowlevel import TensorCore, shown
+
+if TYPE_CHECKING:
+    from nn.module.parameter import Parameter
+    from tensor.lowlevel import DtypeLike
+
+_NONLINEARITIES = ("tanh", "relu")
+
+
+def require_nonlinearity(name: str, nonlinearity: str) -> None:
+    """Raise ValueError unless `nonlinearity` is one that plain cells have."""
+    if nonlinearity not in _NONLINEARITIES:
+        raise ValueError(f"{name}: nonlinearity is 'tanh' or 'relu', not {shown(nonlinearity)}")
+
+
+class RNNBase(Module):
+    """What `RNN`, `LSTM` and `GRU` share: the sizes, the parameters, and the walk through layers.
+
+    Parameters are called as PyTorch's: ``weight_ih_l0`` and so on, ``_reverse`` behind those of the other
+    direction. All start evenly distributed within +-1 / sqrt(hidden_size).
+    """
+
+    # How many gates a cell has.
+    _blocks: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        require_size(name, "input_size", input_size)
+        for what, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if type(size) is not int or size < 1:
+                raise ValueError(f"{name}: {what} is an integer of at least 1, not {shown(size)}")
+        if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
+            raise ValueError(
+                f"{name}: proj_size is from 0, for no projection, to less than hidden_size ({hidden_size}), "
+                f"not {shown(proj_size)}"
+            )
+        check_probability(name, dropout)
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                f"{name}: dropout={dropout} is applied between layers, and there is one layer: leave it out, "
+                "or put nn.Dropout behind this",
+                stacklevel=3,
+            )
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._names: list[dict[str, str]] = []
+        width, rows = proj_size or hidden_size, self._blocks * hidden_size
+        for layer in range(num_layers):
+            entry = input_size if layer == 0 else width * (1 + bidirectional)
+            for suffix in ("", "_reverse") if bidirectional else ("",):
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, entry), "weight_hh": (rows, width)}
+                if bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                names = {what: f"{what}_l{layer}{suffix}" for what in shapes}
+                for what, shape in shapes.items():
+                    self.register_parameter(names[what], new_parameter(shape, dtype))
+                self._names.append(names)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names.values()] for names in self._names]
+
+    def flatten_parameters(self) -> None:
+        """Do nothing: for programs that ask for one block of memory on other devices."""
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        told = [f"{self.input_size}, {self.hidden_size}"]
+        for what, default in (
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0.0),
+            ("bidirectional", False),
+        ):
+            value = getattr(self, what)
+            if value != default:
+                told.append(f"{what}={value}")
+        return ", ".join(told)
+
+    # --- The walk through layers ----------------------------------------------------------------------------
+
+    def _run(self, input: Any, initial: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """Return the output, and the last states of all layers, each as the user gave the input."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, initial)
+        name = type(self).__name__
+        x = array_of(name, "input", input)
+        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{name}: input has shape (length, batch, {self.input_size}), (batch, length, "
+                f"{self.input_size}) with batch_first, or (length, {self.input_size}), not {x.shape} with "
+                f"batch_first={self.batch_first}"
+            )
+        is_batched, turns = x.ndim == 3, self.batch_first and x.ndim == 3
+        if not is_batched:
+            input = input.unsqueeze(1)
+        elif turns:
+            input = input.transpose(0, 1)
+        length, count, _ = input.shape
+        if length == 0:
+            raise ValueError(f"{name}: input of shape {x.shape} has no step: a sequence has at least one")
+        states = self._initial(initial, count, is_batched)
+        data = input.reshape(length * count, self.input_size)
+        data, lasts = self._through_layers(data, (count,) * length, states)
+        output = data.reshape(length, count, data.shape[1])
+        if turns:
+            output = output.transpose(0, 1)
+        if is_batched:
+            return output, *lasts
+        return output.squeeze(1), *(x.squeeze(1) for x in lasts)
+
+    def _run_packed(self, input: PackedSequence, initial: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        input._raise_if_disposed()
+        name, data = type(self).__name__, input.data
+        if len(data.shape) != 2 or data.shape[1] != self.input_size:
+            raise ValueError(
+                f"{name}: the sequences of input have shape (length, {self.input_size}), and packed data has "
+                f"{data.shape}"
+            )
+        sizes = tuple(input.batch_sizes.tolist())
+        states = self._initial(initial, sizes[0], True)
+        if input.sorted_indices is not None and states is not None:
+            states = tuple(x[:, input.sorted_indices] for x in states)
+        data, lasts = self._through_layers(data, sizes, states)
+        if input.unsorted_indices is not None:
+            lasts = tuple(x[:, input.unsorted_indices] for x in lasts)
+        return PackedSequence(data, *list(input)[1:]), *lasts  # type: ignore[arg-type]  # the other three
+
+    def _initial(
+        self, initial: tuple[Any, ...] | None, count: int, is_batched: bool
+    ) -> tuple[Any, ...] | None:
+        """Return the initial states with a dimension for the batch."""
+        if initial is None:
+            return None
+        name = type(self).__name__
+        widths = (self.proj_size or self.hidden_size, self.hidden_size)
+        for what, x, width in zip(("h_0", "c_0"), initial, widths, strict=False):
+            sizes = (len(self._names), count, width) if is_batched else (len(self._names), width)
+            found = array_of(name, what, x).shape
+            if found != sizes:
+                raise ValueError(f"{name}: {what} must have shape {sizes}, not {found}")
+        return initial if is_batched else tuple(x.unsqueeze(1) for x in initial)
+
+    def _through_layers(
+        self, data: Any, sizes: tuple[int, ...], states: tuple[Any, ...] | None
+    ) -> tuple[Any, tuple[Any, ...]]:
+        directions = 1 + self.bidirectional
+        lasts: list[Any] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                data = F.dropout(data, self.dropout, self.training)
+            outs = []
+            for direction in range(directions):
+                place = layer * directions + direction
+                h, c = (*(x[place] for x in states), None)[:2] if states is not None else (None, None)
+                out, *last = self._one(place, sizes, direction == 1, data, h, c)
+                outs.append(out)
+                lasts.append(last)
+            data = outs[0] if directions == 1 else tn.concat(outs, axis=1)
+        return data, tuple(tn.stack(each) for each in zip(*lasts, strict=True))
+
+    def _one(self, place: int, sizes: tuple[int, ...], is_reversed: bool, data: Any, h: Any, c: Any) -> Any:
+        names = self._names[place]
+        wanted = ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
+        weights = [getattr(self, names[what]) if what in names else None for what in wanted]
+        return Recurrent.apply(self.mode, sizes, is_reversed, data, h, c, *weights)
+
+
+class RNN(RNNBase):
+    """A plain recurrent network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
+
+    Input ``(length, batch, input_size)``, ``(batch, length, input_size)`` with `batch_first`,
+    ``(length, input_size)``, or a `PackedSequence`. Returns the output of the last layer at all steps, in the
+    same form, with ``hidden_size`` features for each direction, and the last state of each layer and
+    direction, ``(num_layers * directions, batch, hidden_size)``. The initial states ``h_0``, zeros if left
+    out, have that shape too.
+
+    Parameters
+    ----------
+    input_size, hidden_size
+        How many features an element of the input has, and the state.
+    num_layers
+        How many layers lie above each other.
+    nonlinearity
+        ``"tanh"`` or ``"relu"``.
+    bias
+        Whether there are biases.
+    batch_first
+        Whether the batch is the first dimension of input and output; not of states.
+    dropout
+        The probability of a dropout between layers.
+    bidirectional
+        Whether each layer reads the sequence from its end too, and concatenates both outputs.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3)))
+    >>> output.shape, last.shape
+    ((7, 2, 5), (1, 2, 5))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        require_nonlinearity("RNN", nonlinearity)
+        super().__init__(
+            nonlinearity,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            dtype=dtype,
+        )
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Return the output at all steps, and the last states."""
+        output, last = self._run(input, None if hx is None else (hx,))
+        return output, last
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers et al., 2000).
+
+    Input and output as of `RNN`; returns ``output, (h_n, c_n)``, and takes ``(h_0, c_0)``. With `proj_size`
+    states ``h`` are projected to so many features (Sak et al., 2014). Gates are in the order of PyTorch: in,
+    forget, new, out. A layer and direction is one op: one product for the inputs of all steps, and for each
+    step one with the state and one pass over the gates. What it keeps for backward goes with the graph.
+
+    Parameters
+    ----------
+    input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype
+        As of `RNN`.
+    proj_size
+        How many features the output has; 0: as many as the state.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> from nn.utils.rnn import pack_sequence
+    >>> lstm = nn.LSTM(3, 5, bidirectional=True)
+    >>> packed = pack_sequence([tensor.ones((4, 3)), tensor.ones((2, 3))])
+    >>> output, (h, c) = lstm(packed)
+    >>> output.data.shape, h.shape, c.shape
+    ((6, 10), (2, 2, 5), (2, 2, 5))
+    """
+
+    _blocks = 4
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            "lstm",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            dtype=dtype,
+        )
+
+    def forward(
+        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """Return the output at all steps, and the last states of layers and cells."""
+        output, h, c = self._run(input, None if hx is None else _two(hx, "LSTM"))
+        return output, (h, c)
+
+
+class GRU(RNNBase):
+    """A gated recurrent unit (Cho et al., 2014), with the reset gate behind the product, as in PyTorch.
+
+    Input, output and states as of `RNN`. Gates are in the order reset, update, new.
+
+    Parameters
+    ----------
+    input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype
+        As of `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> output, last = nn.GRU(3, 5, num_layers=2, batch_first=True)(tensor.ones((2, 7, 3)))
+    >>> output.shape, last.shape
+    ((2, 7, 5), (2, 2, 5))
+    """
+
+    _blocks = 3
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype
+        )
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Return the output at all steps, and the last states."""
+        output, last = self._run(input, None if hx is None else (hx,))
+        return output, last
+
+
+def _two(hx: Any, name: str) -> tuple[Any, Any]:
+    if isinstance(hx, TensorCore) or not isinstance(hx, (tuple, list)) or len(hx) != 2:
+        raise TypeError(f"{name}: initial states are a pair (h_0, c_0), not {type(hx).__name__}")
+    return hx[0], hx[1]
+
+
+class RNNCellBase(Module):
+    """What the cells share: the parameters and one step."""
+
+    _blocks: ClassVar[int] = 1
+
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DtypeLike | None = None
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        require_size(name, "input_size", input_size)
+        require_size(name, "hidden_size", hidden_size)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = self._blocks * hidden_size
+        self.weight_ih = new_parameter((rows, input_size), dtype)
+        self.weight_hh = new_parameter((rows, hidden_size), dtype)
+        for what in ("bias_ih", "bias_hh"):
+            self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
+
+    def _step(self, cell: str, input: Any, states: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        name = type(self).__name__
+        x = array_of(name, "input", input)
+        if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{name}: input has shape (batch, {self.input_size}) or ({self.input_size},), not {x.shape}"
+            )
+        sizes = (*x.shape[:-1], self.hidden_size)
+        for what, state in zip(("h", "c"), states or (), strict=False):
+            found = array_of(name, what, state).shape
+            if found != sizes:
+                raise ValueError(f"{name}: {what} must have shape {sizes}, not {found}")
+        h, c = (*(states or (None, None)), None)[:2]
+        if x.ndim == 1:
+            input, h, c = (None if x is None else x.unsqueeze(0) for x in (input, h, c))
+        weights = (self.weight_ih, self.weight_hh, None, self.bias_ih, self.bias_hh)
+        _, *lasts = Recurrent.apply(cell, (input.shape[0],), False, input, h, c, *weights)
+        return tuple(x.squeeze(0) for x in lasts) if x.ndim == 1 else tuple(lasts)
+
+
+class RNNCell(RNNCellBase):
+    """One step of a plain recurrent network: see `RNN`.
+
+    Input ``(batch, input_size)`` or ``(input_size,)``; state and result ``(batch, hidden_size)`` or
+    ``(hidden_size,)``.
+
+    Parameters
+    ----------
+    input_size, hidden_size, bias, nonlinearity, dtype
+        As of `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape
+    (2, 5)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        *,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        require_nonlinearity("RNNCell", nonlinearity)
+        super().__init__(input_size, hidden_size, bias, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next state."""
+        return self._step(self.nonlinearity, input, None if hx is None else (hx,))[0]  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        told = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
+        return super().extra_repr() + told
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an `LSTM`: returns the next ``(h, c)``.
+
+    Parameters
+    ----------
+    input_size, hidden_size, bias, dtype
+        As of `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
+    """
+
+    _blocks = 4
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Return the next state, and that of the cell."""
+        h, c = self._step("lstm", input, None if hx is None else _two(hx, "LSTMCell"))
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """One step of a `GRU`.
+
+    Parameters
+    ----------
+    input_size, hidden_size, bias, dtype
+        As of `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
+    (5,)
+    """
+
+    _blocks = 3
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next state."""
+        return self._step("gru", input, None if hx is None else (hx,))[0]  # type: ignore[no-any-return]

@@ -1,0 +1,318 @@
+"""L-BFGS."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.module.gradients import gradient_of
+from nn.optim.line_search import Point, strong_wolfe
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import bounds
+from tensor import Tensor, enable_grad
+from tensor.kernels import empty, run_kernel
+from tensor.lowlevel import shown, snapshot, writing_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tensor.lowlevel import Array
+
+
+class LBFGS(Optimizer):
+    """Newton's method with a second derivative that is estimated from the last gradients (Nocedal, 1980).
+
+    One step is many: it evaluates the loss again and again, by a closure. It is meant for losses over all
+    data, not over a batch of them. All parameters are one vector, in one group; its state is the first one's.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors.
+    lr
+        The length of a step, or where the search for it begins.
+    max_iter
+        How many directions one step tries.
+    max_eval
+        How many times one step evaluates the loss; `max_iter` times 1.25 by default.
+    tolerance_grad
+        A step ends when no element of the gradient is larger.
+    tolerance_change
+        A step ends when neither the loss nor a parameter changes by more.
+    history_size
+        How many gradients are remembered, each in two vectors of the size of all parameters.
+    line_search_fn
+        None, or ``"strong_wolfe"`` for a search along each direction.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there is more than one group.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0, 2.0]))
+    >>> optimizer = nn.optim.LBFGS([x], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((x - 3) ** 4).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item()
+    17.0
+    >>> [round(v, 1) for v in x.tolist()]
+    [3.0, 3.0]
+    """
+
+    _bounds = bounds("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add the one group.
+
+        Raises
+        ------
+        ValueError
+            If there is one already.
+        """
+        if self.param_groups:
+            raise ValueError("LBFGS has one group, for all parameters are one vector: pass a list of tensors")
+        super().add_param_group(param_group)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"LBFGS: line_search_fn is None or 'strong_wolfe', not {shown(group['line_search_fn'])}"
+            )
+
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:  # noqa: ARG002
+        size = _Parameters(self.param_groups[0]["params"]).size
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), (size,)):
+                raise ValueError(
+                    f"{name} has shape {each.shape} in the state, and the parameters have {size} elements. "
+                    "Nothing was loaded"
+                )
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Minimize the loss that `closure` evaluates, in up to ``max_iter`` iterations.
+
+        When `closure` or anything else raises, parameters and state are what they were before.
+
+        Parameters
+        ----------
+        closure
+            Clears the gradients, computes the loss and its gradients, and returns it.
+
+        Returns
+        -------
+        What the first call of `closure` returned.
+
+        Raises
+        ------
+        TypeError
+            If there is no closure.
+        TensorDisposedError
+            If a parameter or the optimizer is disposed.
+        """
+        self._raise_if_disposed()
+        if closure is None:
+            raise TypeError(
+                "LBFGS evaluates the loss several times in a step: pass a closure that clears the gradients, "
+                "computes the loss, calls backward() and returns the loss"
+            )
+        group = self.param_groups[0]
+        parameters = _Parameters(group["params"])
+        run = _Run(self, group, parameters, closure)
+        try:
+            loss = run.minimize()
+        except BaseException:
+            if run.before is not None:
+                parameters.write(run.before)
+            raise
+        self.state[group["params"][0]] = run.state
+        return loss
+
+
+class _Parameters:
+    """All parameters as one vector; real and imaginary parts are elements of their own."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        for x in tensors:
+            x._raise_if_disposed()
+        self.tensors = tensors
+        self.sizes = [math.prod(x.shape) * (2 if x.dtype.kind == "c" else 1) for x in tensors]
+        self.size = sum(self.sizes)
+
+    def values(self) -> list[Array]:
+        """Return the values of each, which later writes do not change."""
+        return [snapshot(x) for x in self.tensors]
+
+    def gradient(self) -> Array:
+        """Return the gradients as one vector, zeros for those that have none."""
+        arrays = [x._live_array() for x in self.tensors]
+        vector = empty((self.size,), np.result_type(*(a.real.dtype for a in arrays)), None)
+        for x, part in self._parts(vector):
+            grad = gradient_of(x)
+            part[...] = 0 if grad is None else _as_reals(grad._live_array())
+        return vector
+
+    def write(self, values: list[Array]) -> None:
+        """Write `values` to the parameters, all or none."""
+        with writing_all(self.tensors) as arrays:
+            for array, value in zip(arrays, values, strict=True):
+                array[...] = value
+
+    def move(self, start: list[Array], t: float, direction: Array) -> None:
+        """Write `start` plus `t` times `direction` to the parameters, all or none."""
+        with writing_all(self.tensors) as arrays:
+            for array, value, (_, part) in zip(arrays, start, self._parts(direction), strict=True):
+                way = np.asarray(part * t, array.real.dtype)
+                np.add(value, way.view(array.dtype).reshape(array.shape), out=array)
+
+    def _parts(self, vector: Array) -> Iterator[tuple[Tensor, Array]]:
+        end = 0
+        for x, size in zip(self.tensors, self.sizes, strict=True):
+            end += size
+            yield x, vector[end - size : end]
+
+
+def _as_reals(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
+
+
+class _Run:
+    """One step: `state` is the optimizer's of before, until it becomes that of after."""
+
+    def __init__(
+        self, optimizer: LBFGS, group: Group, parameters: _Parameters, closure: Callable[[], Any]
+    ) -> None:
+        self.keep = optimizer._unowned
+        self.options = group
+        self.parameters = parameters
+        self.closure = closure
+        # The values of the parameters before the first of them changes.
+        self.before: list[Array] | None = None
+        first: dict[str, Any] = optimizer.state.get(group["params"][0], {})
+        lists = {name: list(first.get(name, ())) for name in ("old_dirs", "old_stps", "ro")}
+        self.state = {"func_evals": 0, "n_iter": 0, **first, **lists}
+
+    def minimize(self) -> Any:
+        """Return the first loss."""
+        options, state = self.options, self.state
+        first = self._evaluate()
+        loss, grad, evaluations = float(first), run_kernel(self.parameters.gradient), 1
+        state["func_evals"] += 1
+        if _largest(grad) <= options["tolerance_grad"]:
+            return first
+        for iteration in range(1, options["max_iter"] + 1):
+            state["n_iter"] += 1
+            is_new = state["n_iter"] == 1
+            t: float = options["lr"]
+            if is_new:
+                state["H_diag"] = 1.0
+                t = min(1.0, 1.0 / np.abs(grad).sum()) * t
+            else:
+                self._remember(grad)
+            direction = run_kernel(self._direction, grad)
+            slope = grad.dot(direction)
+            previous = loss
+            state |= {"d": self.keep(direction), "prev_flat_grad": self.keep(grad), "prev_loss": loss}
+            if slope > -options["tolerance_change"]:
+                state["t"] = t
+                break
+            start = self.parameters.values()
+            self.before = self.before or start
+            if options["line_search_fn"] is None:
+                run_kernel(self.parameters.move, start, t, direction)
+                made = 0
+                if iteration < options["max_iter"]:
+                    loss, grad, made = float(self._evaluate()), run_kernel(self.parameters.gradient), 1
+            else:
+                found, made = strong_wolfe(
+                    partial(self._point, start, direction),
+                    Point(0.0, loss, grad, slope),
+                    t,
+                    _largest(direction),
+                    max(0, options["max_eval"] - evaluations),
+                )
+                t, loss, grad = found.t, found.loss, found.gradient
+                run_kernel(self.parameters.move, start, t, direction)
+            evaluations += made
+            state["func_evals"] += made
+            state["t"] = t
+            if evaluations >= options["max_eval"] or _largest(grad) <= options["tolerance_grad"]:
+                break
+            tolerance = options["tolerance_change"]
+            if _largest(direction) * abs(t) <= tolerance or abs(loss - previous) < tolerance:
+                break
+        return first
+
+    def _evaluate(self) -> Any:
+        with enable_grad():
+            return self.closure()
+
+    def _point(self, start: list[Array], direction: Array, t: float) -> Point:
+        run_kernel(self.parameters.move, start, t, direction)
+        loss = float(self._evaluate())
+        grad = run_kernel(self.parameters.gradient)
+        return Point(t, loss, grad, grad.dot(direction))
+
+    def _remember(self, grad: Array) -> None:
+        """Enter the last step and the change of the gradient along it, unless the loss bends down there."""
+        state = self.state
+        change = run_kernel(np.subtract, grad, state["prev_flat_grad"]._live_array())
+        way = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))
+        bend = change.dot(way)
+        if bend <= 1e-10:
+            return
+        held = state["old_dirs"], state["old_stps"], state["ro"]
+        for values, new in zip(held, (self.keep(change), self.keep(way), 1.0 / bend), strict=True):
+            values.append(new)
+            del values[: max(0, len(values) - self.options["history_size"])]
+        state["H_diag"] = bend / change.dot(change)
+
+    def _direction(self, grad: Array) -> Array:
+        """Return the gradient, downhill, times the estimate of the inverse of the second derivative."""
+        changes, ways = ([x._live_array() for x in self.state[name]] for name in ("old_dirs", "old_stps"))
+        weights = [float(ro) for ro in self.state["ro"]]
+        direction = -grad
+        shares = [0.0] * len(weights)
+        for i in reversed(range(len(weights))):
+            shares[i] = ways[i].dot(direction) * weights[i]
+            direction -= changes[i] * shares[i]
+        direction *= self.state["H_diag"]
+        for i, weight in enumerate(weights):
+            direction += ways[i] * (shares[i] - changes[i].dot(direction) * weight)
+        return direction
+
+
+def _largest(vector: Array) -> float:
+    """Return the largest size of an element."""
+    return float(max(vector.max(initial=0), -vector.min(initial=0)))

@@ -1,0 +1,133 @@
+"""A search along a direction for a step that is neither too long nor too short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.lowlevel import Array
+
+# The conditions of Wolfe: the loss falls at least by this share of what the slope at the start promises, and
+# the slope there is at most this share of the slope at the start.
+_FALL, _FLATNESS = 1e-4, 0.9
+
+
+class Point(NamedTuple):
+    """What there is at `t` along the direction: the loss, its gradient, and its slope in the direction."""
+
+    t: float
+    loss: float
+    gradient: Array
+    slope: float
+
+
+def strong_wolfe(
+    evaluate: Callable[[float], Point],
+    start: Point,
+    t: float,
+    size: float,
+    most: int,
+    tolerance: float = 1e-9,
+) -> tuple[Point, int]:
+    """Return a point that meets the strong conditions of Wolfe, and the number of evaluations.
+
+    The search is minFunc's (Schmidt, 2005), as in PyTorch: first the step grows until a good point lies
+    between it and the last one, then that bracket shrinks.
+
+    Parameters
+    ----------
+    evaluate
+        Returns the point at `t`.
+    start
+        The point at 0, where the loss falls along the direction.
+    t
+        Where to look first.
+    size
+        The largest element of the direction.
+    most
+        How many points are evaluated beside the first.
+    tolerance
+        The search ends when no parameter changes by more within the bracket.
+    """
+    previous, point = start, evaluate(t)
+    for made in range(most):
+        if _is_too_high(point, start) or (made > 1 and point.loss >= previous.loss):
+            break
+        if _is_flat(point, start):
+            return point, 1 + made
+        if point.slope >= 0:
+            break
+        bounds = point.t + 0.01 * (point.t - previous.t), point.t * 10
+        previous, point = point, evaluate(_interpolated(previous, point, bounds))
+    else:
+        return _lower(start, point), 1 + most
+    return _zoom(evaluate, start, [previous, point], size, made, most, tolerance)
+
+
+def _zoom(
+    evaluate: Callable[[float], Point],
+    start: Point,
+    bracket: list[Point],
+    size: float,
+    made: int,
+    most: int,
+    tolerance: float,
+) -> tuple[Point, int]:
+    """Return the best point of the bracket, after up to ``most - made`` evaluations that shrink it."""
+    low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+    was_near_the_end = False
+    while made < most and not abs(bracket[1].t - bracket[0].t) * size < tolerance:
+        first, last = (f(point.t for point in bracket) for f in (min, max))
+        t = _interpolated(bracket[0], bracket[1], (first, last))
+        margin = 0.1 * (last - first)
+        if min(last - t, t - first) < margin:
+            # Twice in a row: the bracket hardly shrinks. Further inside it does.
+            is_stuck = was_near_the_end or t >= last or t <= first
+            if is_stuck:
+                t = last - margin if abs(t - last) < abs(t - first) else first + margin
+            was_near_the_end = not is_stuck
+        else:
+            was_near_the_end = False
+        point = evaluate(t)
+        made += 1
+        if _is_too_high(point, start) or point.loss >= bracket[low].loss:
+            bracket[high] = point
+            low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+            continue
+        if _is_flat(point, start):
+            return point, 1 + made
+        if point.slope * (bracket[high].t - bracket[low].t) >= 0:
+            bracket[high] = bracket[low]
+        bracket[low] = point
+    return bracket[low], 1 + made
+
+
+def _is_too_high(point: Point, start: Point) -> bool:
+    return bool(point.loss > start.loss + _FALL * point.t * start.slope)
+
+
+def _is_flat(point: Point, start: Point) -> bool:
+    return bool(abs(point.slope) <= -_FLATNESS * start.slope)
+
+
+def _lower(a: Point, b: Point) -> Point:
+    return a if a.loss <= b.loss else b
+
+
+@np.errstate(all="ignore")
+def _interpolated(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+    """Return where the cubic through `a` and `b`, with their slopes, is least within `bounds`."""
+    if a.t > b.t:
+        a, b = b, a
+    least, most = bounds
+    d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = d1**2 - a.slope * b.slope
+    if not square >= 0:
+        return (least + most) / 2
+    d2 = np.sqrt(square)
+    found: float = b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
+    return min(max(found, least), most)

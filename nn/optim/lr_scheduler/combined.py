@@ -1,0 +1,201 @@
+"""Schedulers made of others: one after the other, or all together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from nn.optim.lr_scheduler.scheduler import LRScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nn.optim.optimizer import Optimizer
+
+
+class _Combined(LRScheduler):
+    _schedulers: Sequence[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the scheduler and its parts know, but for the optimizer and for functions."""
+        return {**super().state_dict(), "_schedulers": [part.state_dict() for part in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` returned. The step sizes themselves are in the optimizer's."""
+        state = dict(state_dict)
+        parts = list(zip(self._schedulers, state.pop("_schedulers"), strict=True))
+        super().load_state_dict(state)
+        for part, held in parts:
+            part.load_state_dict(held)
+
+
+def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer | None) -> Optimizer:
+    """Return the optimizer of all `parts`."""
+    if not parts:
+        raise ValueError(f"{name} got no schedulers: pass a list of at least one")
+    for i, part in enumerate(parts):
+        if not isinstance(part, LRScheduler):
+            raise TypeError(f"{name} is made of schedulers, and number {i} is {type(part).__name__}")
+        if isinstance(part, ReduceLROnPlateau):
+            raise ValueError(
+                f"{name}: ReduceLROnPlateau, number {i}, needs a figure at each step: call its own "
+                "step(loss) beside this one's"
+            )
+        optimizer = optimizer or part.optimizer
+        if part.optimizer is not optimizer:
+            raise ValueError(f"{name}: schedulers are of one optimizer, and number {i} is of another")
+    return parts[0].optimizer
+
+
+class SequentialLR(_Combined):
+    """Lets one scheduler after the other set the step sizes.
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set.
+    schedulers
+        At least one, all of `optimizer`.
+    milestones
+        The epochs at which the second, the third and so on begin, each with its own epoch 0.
+    last_epoch
+        The number of the last epoch that is done; -1 to begin.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of schedulers and milestones do not fit, or a scheduler is of another optimizer.
+
+    Examples
+    --------
+    >>> import nn
+    >>> schedules = nn.optim.lr_scheduler
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = schedules.SequentialLR(optimizer, [warm_up, decay], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 0.5]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
+        self.optimizer = _require_parts("SequentialLR", schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                f"SequentialLR: {len(schedulers)} schedulers have {len(schedulers) - 1} milestones between "
+                f"them, not {len(milestones)}"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        # Each part has set the step sizes of its epoch 0: the first does so again, on what they were before.
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        self._undo_first_steps()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def _undo_first_steps(self) -> None:
+        pending = list(self._schedulers)
+        while pending:
+            part = pending.pop()
+            if isinstance(part, _Combined):
+                pending += part._schedulers
+            else:
+                part.last_epoch -= 1
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        # Of a part of another sequence, which begins.
+        self.last_epoch = 0
+        self._schedulers[0]._update_lr(epoch)
+        self._last_lr = self._schedulers[0].get_last_lr()
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on to the next epoch, and set the step sizes.
+
+        Raises
+        ------
+        TypeError
+            If `epoch` is passed: of a sequence, epochs follow each other.
+        """
+        _require_no_epoch(self, epoch)
+        self.last_epoch += 1
+        number = bisect_right(self._milestones, self.last_epoch)
+        part = self._schedulers[number]
+        if number > 0 and self._milestones[number - 1] == self.last_epoch:
+            part._update_lr(0)
+        else:
+            part.step()
+        self._last_lr = part.get_last_lr()
+
+
+class ChainedScheduler(_Combined):
+    """Lets several schedulers change the step sizes together, each those that the one before has set.
+
+    Parameters
+    ----------
+    schedulers
+        At least one, all of one optimizer.
+    optimizer
+        Theirs; it need not be passed.
+
+    Raises
+    ------
+    ValueError
+        If there are no schedulers, or one is of another optimizer.
+
+    Examples
+    --------
+    >>> import nn
+    >>> schedules = nn.optim.lr_scheduler
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = schedules.ChainedScheduler([warm_up, decay])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.25, 0.25, 0.125]
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self.optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)
+        self._schedulers = schedulers
+        self._last_lr = self._current()
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        for part in self._schedulers:
+            part._update_lr(epoch)
+        self._last_lr = self._current()
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on to the next epoch, and set the step sizes.
+
+        Raises
+        ------
+        TypeError
+            If `epoch` is passed: each scheduler has its own.
+        """
+        _require_no_epoch(self, epoch)
+        for part in self._schedulers:
+            part.step()
+        self._last_lr = self._current()
+
+
+def _require_no_epoch(scheduler: LRScheduler, epoch: float | None) -> None:
+    if epoch is not None:
+        raise TypeError(f"{type(scheduler).__name__}.step() goes on to the next epoch: call it without one")

@@ -1,0 +1,143 @@
+"""Step sizes along a cosine."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from nn.optim.optimizer import Optimizer
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Takes step sizes down to `eta_min` along half a cosine of `T_max` epochs (Loshchilov and Hutter, 2017).
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> schedule.step()
+    >>> round(schedule.get_last_lr()[0], 3)
+    0.5
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_max: int,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        require_epochs("CosineAnnealingLR", "T_max", T_max)
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self._is_initial:
+            return self._current()
+        if (
+            self._step_count == 1 and self.last_epoch > 0
+        ):  # in a sequence, or after epochs that were not its own
+            return self._get_closed_form_lr()
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+            # It stood at the bottom, from where no factor leads up.
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            pairs = zip(self._current(), self.base_lrs, strict=True)
+            return [rate + (first - self.eta_min) * rise for rate, first in pairs]
+        height, before = (
+            1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1)
+        )
+        return [height / before * (rate - self.eta_min) + self.eta_min for rate in self._current()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        height = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
+        return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Takes step sizes down along half a cosine again and again (SGDR: Loshchilov and Hutter, 2017).
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set.
+    T_0
+        The epochs of the first descent.
+    T_mult
+        By how much each descent is longer than the one before.
+    eta_min
+        Where each descent would end.
+    last_epoch
+        The number of the last epoch that is done; -1 to begin.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,  # noqa: N803
+        T_mult: int = 1,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        require_epochs("CosineAnnealingWarmRestarts", "T_0", T_0)
+        if T_mult < 1 or T_mult % 1:
+            raise ValueError(
+                f"CosineAnnealingWarmRestarts: T_mult is an integer of at least 1, not {shown(T_mult)}"
+            )
+        self.T_0 = T_0
+        self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups at the place of the descent that is reached."""
+        height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on to the next epoch, or to `epoch`, which may be a fraction: ``step(epoch + i / count)``."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur -= self.T_i
+                self.T_i *= self.T_mult
+            self.last_epoch += 1
+        else:
+            if epoch < 0:
+                raise ValueError(
+                    f"CosineAnnealingWarmRestarts: epochs begin at 0, and this is {shown(epoch)}"
+                )
+            self._seek(epoch)
+            self.last_epoch = math.floor(epoch)
+        self._set(self.get_lr())
+
+    def _seek(self, epoch: float) -> None:
+        """Set the descent that `epoch` is in, and the place in it."""
+        if self.T_mult == 1:
+            self.T_i, self.T_cur = self.T_0, epoch % self.T_0
+            return
+        number = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+        self.T_i = self.T_0 * self.T_mult**number
+        self.T_cur = epoch - self.T_0 * (self.T_mult**number - 1) / (self.T_mult - 1)

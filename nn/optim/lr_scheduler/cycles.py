@@ -1,0 +1,325 @@
+"""Step sizes that rise and fall, and a momentum that goes the other way."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from nn.optim.lr_scheduler.scheduler import (
+    LRScheduler,
+    one_for_each_group,
+    require_epochs,
+    require_optimizer,
+    state_of_function,
+)
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nn.optim.optimizer import Group, Optimizer
+
+
+class _Cycles(LRScheduler):
+    """What sets the momentum of an optimizer too: the first of ``betas``, where it has such."""
+
+    cycle_momentum: bool
+    use_beta1: bool
+
+    def _begin_momenta(
+        self, optimizer: Optimizer, lowest: float | list[float], highest: float | list[float], last_epoch: int
+    ) -> tuple[list[float], list[float]]:
+        """Set the highest momentum, and return the lowest and the highest of each group."""
+        name = type(self).__name__
+        if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+            raise ValueError(
+                f"{name}: {type(optimizer).__name__} has neither momentum nor betas: pass "
+                "cycle_momentum=False"
+            )
+        self.use_beta1 = "betas" in optimizer.defaults
+        lows = one_for_each_group(name, "base_momentum", optimizer, lowest)
+        highs = one_for_each_group(name, "max_momentum", optimizer, highest)
+        if last_epoch == -1:
+            for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
+                self._set_momentum(group, high)
+                group["max_momentum"], group["base_momentum"] = high, low
+        return lows, highs
+
+    def _set_momentum(self, group: Group, momentum: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+
+class CyclicLR(_Cycles):
+    """Takes step sizes from `base_lr` up to `max_lr` and back, again and again (Smith, 2017).
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set.
+    base_lr, max_lr
+        The lowest and the highest step size; one for all groups, or a list of one for each.
+    step_size_up
+        The steps of a rise.
+    step_size_down
+        The steps of a fall; `step_size_up` by default.
+    mode
+        ``"triangular"``; ``"triangular2"``, where each cycle is half as high as the one before; or
+        ``"exp_range"``, where the height is multiplied by `gamma` at each step.
+    gamma
+        The factor of ``"exp_range"``.
+    scale_fn
+        A function of your own instead of `mode`: what the height is multiplied by.
+    scale_mode
+        ``"cycle"``, if `scale_fn` takes the number of the cycle; ``"iterations"``, if that of the step.
+    cycle_momentum
+        Take the momentum down when step sizes rise.
+    base_momentum, max_momentum
+        The lowest and the highest momentum.
+    last_epoch
+        The number of the last step that is done; -1 to begin.
+
+    Raises
+    ------
+    ValueError
+        If the optimizer has no momentum to cycle, or the mode is unknown.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1, momentum=0.9)
+    >>> schedule = nn.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: float = 2000,
+        step_size_down: float | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        require_optimizer("CyclicLR", optimizer)
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
+            raise ValueError(
+                f"CyclicLR: mode is 'triangular', 'triangular2' or 'exp_range', not {shown(mode)}; or pass "
+                "scale_fn, a function of your own"
+            )
+        lows = one_for_each_group("CyclicLR", "base_lr", optimizer, base_lr)
+        self.max_lrs: list[float] = one_for_each_group("CyclicLR", "max_lr", optimizer, max_lr)
+        up = float(step_size_up)
+        self.total_size = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio = up / self.total_size
+        self.mode = mode
+        self.gamma = gamma
+        self.scale_mode = scale_mode
+        if scale_fn is None:
+            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self._scale_fn_custom = scale_fn
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.base_momentums, self.max_momentums = self._begin_momenta(
+                optimizer, base_momentum, max_momentum, last_epoch
+            )
+        if last_epoch == -1:
+            for group, low in zip(optimizer.param_groups, lows, strict=True):
+                group["lr"] = low
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lows
+
+    def scale_fn(self, x: float) -> float:
+        """Return what the height of the cycle is multiplied by, in cycle or step `x`."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular":
+            return 1.0
+        return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups, and set their momenta."""
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        place = 1.0 + self.last_epoch / self.total_size - cycle
+        is_rising = place <= self.step_ratio
+        height = place / self.step_ratio if is_rising else (place - 1) / (self.step_ratio - 1)
+        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            momenta = zip(self.base_momentums, self.max_momentums, strict=True)
+            for group, (low, high) in zip(self.optimizer.param_groups, momenta, strict=True):
+                self._set_momentum(group, high - (high - low) * height * scale)
+        rates = zip(self.base_lrs, self.max_lrs, strict=True)
+        return [low + (high - low) * height * scale for low, high in rates]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the scheduler knows; of a function that is an object its attributes, of others None."""
+        function = self._scale_fn_custom
+        held = None if function is None else state_of_function(function)
+        return {**super().state_dict(), "_scale_fn_custom": held}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` returned; the function stays, with the attributes in it."""
+        state = dict(state_dict)
+        held = state.pop("_scale_fn_custom")
+        if held is not None:
+            vars(self._scale_fn_custom).update(held)
+        super().load_state_dict(state)
+
+
+class OneCycleLR(_Cycles):
+    """Takes step sizes up to `max_lr` and down to almost nothing, once for all of training (Smith, 2018).
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set.
+    max_lr
+        The highest step size; one for all groups, or a list of one for each.
+    total_steps
+        The number of steps; or, where it is None, `epochs` times `steps_per_epoch`.
+    epochs, steps_per_epoch
+        Their number.
+    pct_start
+        The share of the steps, from 0 to 1, in which step sizes rise.
+    anneal_strategy
+        Whether they follow a cosine, ``"cos"``, or a line, ``"linear"``.
+    cycle_momentum
+        Take the momentum down when step sizes rise.
+    base_momentum, max_momentum
+        The lowest and the highest momentum.
+    div_factor
+        `max_lr` divided by the first step size.
+    final_div_factor
+        The first step size divided by the last.
+    three_phase
+        Fall as long as they rise, and only then go down to the last one.
+    last_epoch
+        The number of the last step that is done; -1 to begin.
+
+    Raises
+    ------
+    ValueError
+        If the number of steps is not given, or an option is out of its range; by ``step``, after the last.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1, momentum=0.9)
+    >>> schedule = nn.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.6)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 2) for rate in rates]
+    [0.04, 0.52, 1.0, 0.5]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        name = "OneCycleLR"
+        require_optimizer(name, optimizer)
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError(
+                    f"{name} has to know its end: pass total_steps, or epochs and steps_per_epoch"
+                )
+            require_epochs(name, "epochs", epochs)
+            require_epochs(name, "steps_per_epoch", steps_per_epoch)
+            total_steps = epochs * steps_per_epoch
+        require_epochs(name, "total_steps", total_steps)
+        if not 0 <= pct_start <= 1:
+            raise ValueError(
+                f"{name}: pct_start is a share of the steps, from 0 to 1, not {shown(pct_start)}"
+            )
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"{name}: anneal_strategy is 'cos' or 'linear', not {shown(anneal_strategy)}")
+        self.total_steps = total_steps
+        self._anneal_func_type = anneal_strategy
+        self._schedule_phases = _phases(pct_start, total_steps, three_phase)
+        self.cycle_momentum = cycle_momentum
+        highs = one_for_each_group(name, "max_lr", optimizer, max_lr)
+        if cycle_momentum:
+            self._begin_momenta(optimizer, base_momentum, max_momentum, last_epoch)
+        if last_epoch == -1:
+            for group, high in zip(optimizer.param_groups, highs, strict=True):
+                first = high / div_factor
+                group |= {"initial_lr": first, "max_lr": high, "min_lr": first / final_div_factor}
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups, and set their momenta."""
+        if self.last_epoch > self.total_steps:
+            raise ValueError(
+                f"OneCycleLR is made for {self.total_steps} steps, and this is number {self.last_epoch}: "
+                "pass a larger total_steps"
+            )
+        begin = 0.0
+        for phase in self._schedule_phases:
+            end = phase["end_step"]
+            if self.last_epoch <= end:
+                break
+            begin = end
+        else:  # the step after the last
+            begin = self._schedule_phases[-2]["end_step"]
+        place = (self.last_epoch - begin) / (end - begin)
+        if self.cycle_momentum:
+            for group in self.optimizer.param_groups:
+                self._set_momentum(group, self._between(group, phase, "momentum", place))
+        return [self._between(group, phase, "lr", place) for group in self.optimizer.param_groups]
+
+    def _between(self, group: Group, phase: dict[str, Any], what: str, place: float) -> float:
+        start, end = (float(group[phase[f"{side}_{what}"]]) for side in ("start", "end"))
+        if self._anneal_func_type == "linear":
+            return (end - start) * place + start
+        return end + (start - end) / 2.0 * (math.cos(math.pi * place) + 1)
+
+
+def _phases(share: float, total: int, is_threefold: bool) -> list[dict[str, Any]]:
+    """Return what leads from where to where, and at which step it is there."""
+
+    def phase(
+        end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str
+    ) -> dict[str, Any]:
+        return {
+            "end_step": end,
+            "start_lr": start_lr,
+            "end_lr": end_lr,
+            "start_momentum": start_momentum,
+            "end_momentum": end_momentum,
+        }
+
+    low, high = "base_momentum", "max_momentum"
+    rise = phase(float(share * total) - 1, "initial_lr", "max_lr", high, low)
+    if not is_threefold:
+        return [rise, phase(total - 1, "max_lr", "min_lr", low, high)]
+    fall = phase(float(2 * share * total) - 2, "max_lr", "initial_lr", low, high)
+    return [rise, fall, phase(total - 1, "initial_lr", "min_lr", high, high)]

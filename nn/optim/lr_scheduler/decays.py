@@ -1,0 +1,232 @@
+"""Step sizes that fall, or grow, by a factor of the epoch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nn.optim.optimizer import Optimizer
+
+
+class StepLR(LRScheduler):
+    """Multiplies step sizes by `gamma` after every `step_size` epochs.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 1.0, 0.5, 0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        require_epochs("StepLR", "step_size", step_size)
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        falls = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
+        return self._scaled(self.gamma) if falls else self._current()
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = self.gamma ** (self.last_epoch // self.step_size)
+        return [first * factor for first in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """Multiplies step sizes by `gamma` at each of the epochs `milestones`; twice, if it is named twice.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.5, 0.25]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self.last_epoch not in self.milestones:
+            return self._current()
+        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
+
+    def _get_closed_form_lr(self) -> list[float]:
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [first * self.gamma**passed for first in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """Multiplies step sizes by `gamma` after every epoch.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        return self._current() if self._is_initial else self._scaled(self.gamma)
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [first * self.gamma**self.last_epoch for first in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """Multiplies step sizes by `factor` for the first `total_iters` epochs.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 1.0]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        _require_share("ConstantLR", "factor", factor, is_divisor=True)
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self.last_epoch == 0:
+            return self._scaled(self.factor)
+        if self.last_epoch == self.total_iters:
+            return self._scaled(1.0 / self.factor)
+        return self._current()
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = self.factor if self.last_epoch < self.total_iters else 1.0
+        return [first * factor for first in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """Multiplies step sizes by a factor that goes along a line for `total_iters` epochs, and then stays.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.75, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        _require_share("LinearLR", "start_factor", start_factor, is_divisor=True)
+        _require_share("LinearLR", "end_factor", end_factor)
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self.last_epoch == 0:
+            return self._scaled(self.start_factor)
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._current()
+        way = self.end_factor - self.start_factor
+        return self._scaled(1.0 + way / (self.total_iters * self.start_factor + (self.last_epoch - 1) * way))
+
+    def _get_closed_form_lr(self) -> list[float]:
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        factor = self.start_factor + (self.end_factor - self.start_factor) * done
+        return [first * factor for first in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """Takes step sizes down to 0 in `total_iters` epochs, by the share that is left, to the `power`.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5625]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        require_epochs("PolynomialLR", "total_iters", total_iters)
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._current()
+        left, left_before = (
+            1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1)
+        )
+        return self._scaled((left / left_before) ** self.power)
+
+    def _get_closed_form_lr(self) -> list[float]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [first * left**self.power for first in self.base_lrs]
+
+
+def _require_share(name: str, option: str, value: float, *, is_divisor: bool = False) -> None:
+    if not 0 <= value <= 1 or (is_divisor and value == 0):
+        least = "above 0" if is_divisor else "from 0"
+        raise ValueError(f"{name}: {option} is a share, {least} and up to 1, not {shown(value)}")

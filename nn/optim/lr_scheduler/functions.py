@@ -1,0 +1,90 @@
+"""Schedules that the user writes as functions of the epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nn.optim.lr_scheduler.scheduler import (
+    LRScheduler,
+    one_for_each_group,
+    require_optimizer,
+    state_of_function,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nn.optim.optimizer import Optimizer
+
+
+class _ByFunction(LRScheduler):
+    lr_lambdas: list[Callable[[int], float]]
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        name = type(self).__name__
+        require_optimizer(name, optimizer)
+        self.lr_lambdas = one_for_each_group(name, "lr_lambda", optimizer, lr_lambda)
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(
+                    f"{name}: lr_lambda is a function of the epoch, not {type(function).__name__}"
+                )
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the scheduler knows; of functions that are objects their attributes, of others None."""
+        return {**super().state_dict(), "lr_lambdas": [state_of_function(f) for f in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` returned; the functions stay, with the attributes in it."""
+        state = dict(state_dict)
+        for function, held in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if held is not None:
+                vars(function).update(held)
+        super().load_state_dict(state)
+
+
+class LambdaLR(_ByFunction):
+    """Multiplies the first step sizes by what `lr_lambda` returns for the epoch.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
+        return [first * function(self.last_epoch) for function, first in pairs]
+
+
+class MultiplicativeLR(_ByFunction):
+    """Multiplies step sizes, in each epoch again, by what `lr_lambda` returns for it.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> for _ in range(3):
+    ...     schedule.step()
+    >>> round(schedule.get_last_lr()[0], 4)
+    0.0417
+    """
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        if self._is_initial:
+            return self._current()
+        pairs = zip(self.lr_lambdas, self._current(), strict=True)
+        return [rate * function(self.last_epoch) for function, rate in pairs]

@@ -1,0 +1,159 @@
+"""What all schedulers share: the count of epochs, and the step sizes that follow from it."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from nn.optim.optimizer import Optimizer
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class LRScheduler:
+    """Base of all schedulers. Derive, and define ``get_lr``.
+
+    Schedulers change the step sizes that they find, so that several may act on one optimizer, each by its own
+    factor. Which epoch it is, is counted by calls of ``step``; an "epoch" may as well be a batch.
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set. What they are now is kept in its groups as ``"initial_lr"``.
+    last_epoch
+        The number of the last epoch that is done, to go on with an optimizer whose state was loaded; -1 to
+        begin.
+
+    Attributes
+    ----------
+    base_lrs
+        The step sizes of the groups at first.
+    last_epoch
+        The number of the epoch whose step sizes are set.
+
+    Raises
+    ------
+    TypeError
+        If `optimizer` is none.
+    KeyError
+        If a group has no ``"initial_lr"``, and `last_epoch` says that there were epochs.
+
+    Examples
+    --------
+    >>> import nn
+    >>> class HalvedLR(nn.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [lr / 2**self.last_epoch for lr in self.base_lrs]
+    >>> schedule = HalvedLR(nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0))
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
+
+    # Whether the scheduler is being made: it sets the step sizes of epoch 0.
+    _is_initial = False
+    _step_count = 0
+    _last_lr: list[float]
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        require_optimizer(type(self).__name__, optimizer)
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"{type(self).__name__}: group {i} has no 'initial_lr', from which to go on at epoch "
+                    f"{last_epoch}: load the optimizer's state first, or leave last_epoch out"
+                )
+        self.optimizer = optimizer
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups in epoch ``last_epoch``; called by ``step``."""
+        raise NotImplementedError
+
+    # The same by the epoch alone, without what the step sizes are now: for an epoch that is not the next.
+    _get_closed_form_lr: Callable[[], list[float]] | None = None
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on to the next epoch, or to `epoch`, and set the step sizes; after the optimizer's own step."""
+        self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        before = self.last_epoch
+        closed = self._get_closed_form_lr
+        self.last_epoch = before + 1 if epoch is None else int(epoch)
+        try:
+            rates = self.get_lr() if epoch is None or closed is None else closed()
+        except BaseException:
+            self.last_epoch = before
+            raise
+        self._set(rates)
+
+    def _set(self, rates: Sequence[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = self._current()
+
+    def _current(self) -> list[float]:
+        """Return the step size that each group has now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _scaled(self, factor: float) -> list[float]:
+        """Return the step sizes of now, times `factor`."""
+        return [rate * factor for rate in self._current()]
+
+    def get_last_lr(self) -> list[float]:
+        """Return the step size of each group, as the last call of ``step`` set it."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the scheduler knows, but for the optimizer and for functions."""
+        return {key: value for key, value in vars(self).items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` returned. The step sizes themselves are in the optimizer's."""
+        vars(self).update(state_dict)
+
+
+def require_optimizer(name: str, optimizer: object) -> None:
+    """Raise TypeError unless `optimizer` is one."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{name} schedules an optimizer, not {type(optimizer).__name__}")
+
+
+def require_epochs(name: str, option: str, value: object) -> None:
+    """Raise ValueError unless `value` is a number of epochs of at least 1."""
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}: {option} is a number of epochs, at least 1, not {shown(value)}")
+
+
+def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any) -> list[Any]:
+    """Return `given`, a value or a list of one for each group, as a list."""
+    count = len(optimizer.param_groups)
+    if not isinstance(given, (list, tuple)):
+        return [given] * count
+    if len(given) != count:
+        raise ValueError(
+            f"{name}: {option} has {len(given)} values, and the optimizer {count} groups: pass one for each, "
+            "or one for all"
+        )
+    return list(given)
+
+
+def state_of_function(function: object) -> dict[str, Any] | None:
+    """Return the attributes of an object that is called; a plain function has none to keep."""
+    return None if isinstance(function, FunctionType) else dict(getattr(function, "__dict__", {}))

@@ -1,0 +1,6 @@
+from scopes.core.disposable import Disposable
+
+class Compound(Disposable):
+    def __init__(self, parts: tuple[Disposable, ...]) -> None: ...
+    @property
+    def _parts(self) -> tuple[Disposable, ...]: ...

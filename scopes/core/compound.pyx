@@ -1,0 +1,111 @@
+# cython: language_level=3, auto_pickle=False
+"""A disposable made of others, as a packed sequence is of tensors: it is a scope's member, they are not."""
+
+cimport cython
+
+from scopes.core.disposable cimport Disposable, Link, Members, dispose_one, register_new
+from scopes.core.resources cimport noted, raise_all
+
+from scopes.core.disposable import step_lock as _step_lock
+
+
+# The collector must not take the parts away: `__dealloc__` looks at them. Cycles end at the parts themselves.
+@cython.no_gc_clear
+cdef class Compound(Disposable):
+    """Base of disposables made of others, its parts, which live and end with it.
+
+    The parts leave their scopes, which counts as detached where there was one. From then on they follow the
+    compound: its disposal disposes them, and counts them as disposed in a scope if it was in one. When its
+    last reference goes, parts that somebody still holds become members of the scope where it was; no counter
+    moves.
+
+    Parameters
+    ----------
+    parts
+        Disposables that are not part of another compound.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import new_dispose_scope
+    >>> from scopes.lowlevel import Compound
+    >>> class Pair(Compound):
+    ...     pass
+    >>> with new_dispose_scope() as scope:
+    ...     x, y = tensor.ones((2,)), tensor.ones((2,))
+    ...     pair = Pair((x, y))
+    ...     len(scope), pair.owning_dispose_scope is scope
+    (1, True)
+    >>> x.is_invalid, y.is_invalid
+    (True, True)
+    """
+
+    cdef tuple parts
+
+    def __init__(self, tuple parts not None):
+        for x in parts:
+            (<Disposable?>x)._raise_if_disposed()
+        for x in parts:
+            (<Disposable>x).detach_from_dispose_scope()
+        self.parts = parts
+        register_new(self)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        cdef Disposable x
+        cdef Members* owner = self.link.owner
+        if owner is NULL or self.counters is None or self.parts is None:
+            return
+        with cython.critical_section(_step_lock):
+            for i in range(len(self.parts)):
+                x = <Disposable>self.parts[i]
+                if x.counters is None or x.link.owner is not NULL:
+                    continue
+                _link_beside(&x.link, &self.link)
+                x.scope = self.scope
+
+    @property
+    def _parts(self):
+        """What this is made of, disposed or not."""
+        return self.parts
+
+    cdef int release(self) except -1:
+        cdef object errors = None
+        cdef Py_ssize_t i
+        cdef Disposable x
+        for i in range(len(self.parts) - 1, -1, -1):
+            x = <Disposable>self.parts[i]
+            if x.counters is not None and x.link.owner is NULL:
+                x.link.was_in = self.link.was_in
+                x.scope = self.scope  # None, or what has ended
+            try:
+                dispose_one(x)
+            except BaseException as error:
+                errors = noted(errors, error)
+        if errors is not None:
+            raise_all(errors, f"while a {type(self).__name__} disposed its parts")
+        return 0
+
+    def _footprint(self):
+        key, total = id(self), 0
+        for x in self.parts:
+            own, nbytes = x._footprint()
+            if total == 0:
+                key = own
+            total += nbytes
+        return key, total
+
+    def _keeps(self, seen):
+        kept = []
+        for x in self.parts:
+            kept += x._keeps(seen)
+        return kept
+
+
+cdef void _link_beside(Link* link, Link* older) noexcept:
+    """Put `link`, which is in no list, behind `older` in the list of that one."""
+    link.older = older
+    link.newer = older.newer
+    link.older.newer = link.newer.older = link
+    link.owner = older.owner
+    link.owner.count += 1

@@ -1,0 +1,80 @@
+"""Cells of a notebook in scopes: ``%load_ext disposescope``, then ``%%scope`` at the top of a cell.
+
+The guide is docs/notebooks.md.
+"""
+
+from __future__ import annotations
+
+import ast
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from warnings import warn
+
+from scopes.core.scope import new_dispose_scope
+from scopes.foreign.libraries import loaded, owning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Let cells of the IPython `shell` begin with ``%%scope``: what ``%load_ext disposescope`` calls."""
+    shell.register_magic_function(_Cells(shell).scope, "cell", "scope")
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take ``%%scope`` away again: what ``%unload_ext disposescope`` calls."""
+    shell.magics_manager.magics["cell"].pop("scope", None)
+
+
+class _Cells:
+    """Runs cells of a shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def scope(self, line: str, cell: str) -> None:
+        """Run the cell in a dispose scope: at its end, what it made and did not name is disposed.
+
+        ``%%scope`` or ``%%scope NAME``: by this name reports and errors know it; else by ``In[3]``. What
+        variables hold lives on: tensors, those in containers and dataclasses, modules, optimizers.
+        """
+        __tracebackhide__ = True  # IPython shows the user's frames alone
+        name = line.strip() or f"In[{self._shell.displayhook.prompt_count}]"
+        with ExitStack() as blocks:
+            for library in loaded():
+                try:
+                    blocks.enter_context(owning(library))
+                except ImportError as unsupported:
+                    warn(f"%%scope leaves the tensors of {library} alone: {unsupported}", stacklevel=2)
+            scope = blocks.enter_context(new_dispose_scope(name))
+            try:
+                for code in self._compiled(cell):
+                    exec(code, self._shell.user_ns)
+            finally:
+                if len(scope):
+                    scope.move_to_outer(*self._named())
+
+    def _compiled(self, cell: str) -> Iterator[CodeType]:
+        """Yield what to run, as IPython does: the value of a last expression is shown, and is in ``Out``."""
+        shell = self._shell
+        source = shell.transform_cell(cell)
+        file = shell.compile.cache(source, shell.displayhook.prompt_count, raw_code=cell)
+        tree = shell.transform_ast(shell.compile.ast_parse(source, filename=file))
+        is_shown = tree.body and isinstance(tree.body[-1], ast.Expr)
+        if shell.displayhook.semicolon_at_end_of_expression(cell):
+            is_shown = False
+        last = [tree.body.pop()] if is_shown else []
+        for part, kind in ((tree, "exec"), (ast.Interactive(last), "single")):
+            if part.body:
+                yield shell.compile(part, file, kind)
+
+    def _named(self) -> Iterator[object]:
+        """Yield the values of the user's variables; IPython's own are Out, _, _3 and their like."""
+        hidden = self._shell.user_ns_hidden
+        for name, value in self._shell.user_ns.items():
+            if hidden.get(name, self) is not value:
+                yield value

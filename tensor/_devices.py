@@ -1,0 +1,66 @@
+"""Where memory is: on the processor, and nowhere else; names of other devices can be said, not used."""
+
+from __future__ import annotations
+
+from tensor._errors import InvalidArgumentError, shown
+
+
+class Device(str):
+    """The name of a device, such as ``"cpu"`` or ``"cuda:0"``: a string with its two parts.
+
+    Any name of a device can be made, as in PyTorch. Memory is on the CPU alone: to ask for another device
+    is an error.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> device = tensor.zeros((1,)).device
+    >>> device, device.type, device == "cpu", tensor.Device("cuda", 1).index
+    (device(type='cpu'), 'cpu', True, 1)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, type: str, index: int | None = None) -> Device:
+        if isinstance(type, Device) and index is None:
+            return type
+        if not isinstance(type, str):
+            raise TypeError(f"a device is named by a string such as 'cpu', not {shown(type)}")
+        kind, colon, number = type.partition(":")
+        if not kind.isidentifier() or (colon and (index is not None or not number.isdecimal())):
+            raise InvalidArgumentError(
+                f"{shown(type)} is no name of a device: write 'cpu', or a kind with a number, 'cuda:0'"
+            )
+        return str.__new__(cls, type if index is None else f"{type}:{index}")
+
+    @property
+    def type(self) -> str:
+        """The kind of device: ``"cpu"``."""
+        return str(self).partition(":")[0]
+
+    @property
+    def index(self) -> int | None:  # type: ignore[override]  # of the device, by PyTorch's name
+        """Which of several devices of its kind; None where the name does not say."""
+        number = str(self).partition(":")[2]
+        return int(number) if number else None
+
+    def __repr__(self) -> str:
+        number = self.index
+        return f"device(type={self.type!r}{'' if number is None else f', index={number}'})"
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (str(self),)
+
+
+CPU = Device("cpu")
+
+
+def require_cpu(device: object) -> None:
+    """Raise unless `device` is None or names the CPU."""
+    if device is None or device in ("cpu", "cpu:0"):
+        return
+    if not isinstance(device, str):
+        raise TypeError(f"a device is named by a string such as 'cpu', not {shown(device)}")
+    raise InvalidArgumentError(
+        f"there is no device {shown(str(device))} here: all memory is the processor's. Use 'cpu'"
+    )

@@ -1,0 +1,250 @@
+"""Methods that make new tensors like this one, and those that fill it with random numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from tensor._devices import require_cpu
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import sizes_of
+from tensor.core.tensor import TensorCore
+from tensor.creation import sampling
+from tensor.creation.from_data import empty, full, tensor, zeros
+from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
+from tensor.kernels.context import run_kernel
+from tensor.ops.data import as_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor._dtypes import Array, DtypeLike
+    from tensor._tensor import Tensor
+
+T = TypeVar("T", bound=TensorCore)
+
+
+class Creating(TensorCore):
+    """``new_*``: the tensor's dtype unless another is given; and fillings, in place, with random numbers."""
+
+    __slots__ = ()
+
+    def new_tensor(
+        self,
+        data: object,
+        *,
+        dtype: DtypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Return a new tensor with a copy of `data`, of this tensor's dtype unless `dtype` says otherwise.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,), dtype="float64").new_tensor([1, 2]).dtype
+        dtype('float64')
+        """
+        require_cpu(device)
+        return tensor(data, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+
+    def new_zeros(
+        self,
+        *size: int | Sequence[int],
+        dtype: DtypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Return a new tensor of zeros, of this tensor's dtype unless `dtype` says otherwise.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).new_zeros(2, 3).shape
+        (2, 3)
+        """
+        require_cpu(device)
+        return zeros(sizes_of("new_zeros", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+
+    def new_ones(
+        self,
+        *size: int | Sequence[int],
+        dtype: DtypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Return a new tensor of ones, of this tensor's dtype unless `dtype` says otherwise.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_ones((2,)).tolist()
+        [1.0, 1.0]
+        """
+        require_cpu(device)
+        sizes = sizes_of("new_ones", size)
+        return full(sizes, 1, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+
+    def new_empty(
+        self,
+        *size: int | Sequence[int],
+        dtype: DtypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Return a new tensor of whatever values the memory held, of this tensor's dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_empty(2, 3).shape
+        (2, 3)
+        """
+        require_cpu(device)
+        return empty(sizes_of("new_empty", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+
+    def new_full(
+        self,
+        size: int | Sequence[int],
+        fill_value: complex,
+        *,
+        dtype: DtypeLike | None = None,
+        device: str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Return a new tensor with `fill_value` everywhere, of this tensor's dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_full((2,), 3).tolist()
+        [3.0, 3.0]
+        """
+        require_cpu(device)
+        sizes = sizes_of("new_full", (size,))
+        return full(sizes, fill_value, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with normal numbers of the given mean and standard deviation.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).normal_(3.0, 0.0).tolist()
+        [3.0, 3.0]
+        """
+        if not std >= 0:
+            raise InvalidArgumentError(f"normal_: a standard deviation is at least 0, not {std}")
+        return _filled("normal_", self, lambda x: normal_array(x.shape, x.dtype, generator) * std + mean)
+
+    def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers drawn evenly from `a` to `b`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((100,)).uniform_(2.0, 3.0)
+        >>> 2 <= x.min().item() <= x.max().item() <= 3
+        True
+        """
+        if not a <= b:
+            raise InvalidArgumentError(f"uniform_: draws from a to b, and a = {a} is above b = {b}")
+        return _filled("uniform_", self, lambda x: uniform_array(x.shape, x.dtype, generator) * (b - a) + a)
+
+    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of the exponential distribution of rate `lambd`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((100,)).exponential_().min().item() >= 0
+        True
+        """
+        if not lambd > 0:
+            raise InvalidArgumentError(f"exponential_: the rate lambd is above 0, not {lambd}")
+        return _filled(
+            "exponential_", self, lambda x: numbers_of(generator).standard_exponential(x.shape) / lambd
+        )
+
+    def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
+        """Fill with integers drawn evenly: below `from_`, or from `from_` to `to`, not included.
+
+        Without either, of all integers from 0 on that the dtype holds exactly.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).random_(5, 6).tolist(), tensor.ones((2,)).random_(1).tolist()
+        ([5.0, 5.0, 5.0], [0.0, 0.0])
+        """
+        dtype = as_tensor(self).dtype
+        if to is None:
+            low, high = (0, from_) if from_ else (0, _first_not_exact(dtype))
+        else:
+            low, high = from_, to
+        if not low < high:
+            raise InvalidArgumentError(f"random_: there is no integer from {low} to {high} (not included)")
+        return _filled(
+            "random_", self, lambda x: numbers_of(generator).integers(low, high, x.shape), floating=False
+        )
+
+    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
+        """Return 1 with the probability that each element gives, else 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 1.0]).bernoulli().tolist()
+        [0.0, 1.0]
+        """
+        return sampling.bernoulli(as_tensor(self), generator=generator)
+
+    def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None) -> Self:
+        """Fill with 1 with probability `p`, else with 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).bernoulli_(1.0).tolist()
+        [1.0, 1.0]
+        """
+        if not 0 <= p <= 1:
+            raise InvalidArgumentError(f"bernoulli_: a probability lies between 0 and 1, and p is {p}")
+        return _filled(
+            "bernoulli_", self, lambda x: numbers_of(generator).random(x.shape) < p, floating=False
+        )
+
+    def multinomial(
+        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    ) -> Tensor:
+        """Return the places of `num_samples` draws, each place of a row by its weight.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 5.0]).multinomial(1).tolist()
+        [1]
+        """
+        return sampling.multinomial(as_tensor(self), num_samples, replacement, generator=generator)
+
+
+def _dtype_of(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike:
+    return as_tensor(x).dtype if dtype is None else dtype
+
+
+def _first_not_exact(dtype: np.dtype[Any]) -> int:
+    """Return the end of the integers from 0 on that `dtype` holds exactly."""
+    if dtype.kind == "f":
+        return int(2 ** (np.finfo(dtype).nmant + 1)) + 1
+    return 2 if dtype.kind == "b" else int(np.iinfo(dtype).max)
+
+
+def _filled(name: str, x: T, draw: Callable[[Tensor], Array], *, floating: bool = True) -> T:
+    """Write what `draw` makes for the tensor `x` over it, and return it."""
+    target = as_tensor(x)
+    kind = target.dtype.kind
+    if kind == "c" or (floating and kind != "f"):
+        raise TypeError(f"{name} fills floating tensors, not {target.dtype}: convert it with x.float()")
+    target.copy_(run_kernel(draw, target))
+    return x

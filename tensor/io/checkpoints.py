@@ -1,0 +1,369 @@
+"""Checkpoints: tensors in dicts and lists with numbers and texts among them, saved and loaded whole.
+
+A file is in the safetensors format. Its header carries the tree of containers as JSON, under a name of its
+own; a flat dict of tensors needs none, and its file is one that any reader of the format takes. What PyTorch
+wrote is read too (`torch_files`). Nothing in a file is ever run.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from tensor._dtypes import complex128, is_inexact
+from tensor._errors import shown
+from tensor.core.storage import on_same_storage
+from tensor.core.tensor import TensorCore
+from tensor.io.files import (
+    PathLike,
+    array_to_write,
+    as_path,
+    map_file,
+    replace_file,
+    tensor_over,
+    values_of,
+    write_to,
+)
+from tensor.io.safetensors import METADATA, compose, read_header
+from tensor.io.torch_files import SIGNATURE, read_torch_file
+from tensor.io.unpickling import CheckpointError, keys_of
+from tensor.tape.nodes import become_leaf
+
+if TYPE_CHECKING:
+    import mmap
+
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+    from tensor.io.safetensors import Entry
+
+# Of texts in the header: the containers, and the names of tensors of complex128, which are pairs in the file.
+_TREE, _PAIRS = "tensor.tree", "tensor.complex128"
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def save(obj: object, f: PathLike | BinaryIO) -> None:
+    """Write a checkpoint: a tensor, or dicts, lists, tuples and sets of tensors, arrays and plain data.
+
+    A path is replaced whole or not at all, as by ``save_file``. The values of tensors and whether they
+    require grad are kept, no gradients and no history. Tensors that are the same view of one storage (tied
+    weights) are written once, and share memory when they are loaded. The file is in the safetensors format,
+    and a flat dict of tensors is one that other readers of it take as it is.
+
+    Parameters
+    ----------
+    obj
+        Tensors of any dtype; NumPy arrays and numbers; int, float, complex, str, bytes, bool, None; in any
+        dicts, lists, tuples and sets. Of dicts of other kinds the items are kept, and they are dicts when
+        they are loaded.
+    f
+        The path to write or to replace, or a file that is open for writing in binary mode.
+
+    Raises
+    ------
+    TypeError
+        If there is anything else in it, such as a module: save its ``state_dict()``.
+    ValueError
+        If containers contain themselves, or are nested hundreds of levels deep.
+    TensorDisposedError
+        If one of the tensors is empty.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import io, nn, tensor
+    >>> layer, file = nn.Linear(2, 1), io.BytesIO()
+    >>> tensor.save({"model": layer.state_dict(), "epoch": 3, "losses": [0.5, 0.25]}, file)
+    >>> found = tensor.load(file)
+    >>> found["epoch"], found["losses"], found["model"]["weight"].shape
+    (3, [0.5, 0.25], (1, 2))
+    """
+    import json  # here, as below: `import tensor` is quicker without
+
+    trunk = _Trunk()
+    try:
+        tree = trunk.described(obj, "")
+        metadata = {} if _is_flat(obj, tree) else {_TREE: json.dumps(tree)}
+        if trunk.pairs:
+            metadata[_PAIRS] = json.dumps(trunk.pairs)
+    except RecursionError:
+        raise ValueError(
+            "save: the containers contain themselves, or are nested hundreds of levels deep"
+        ) from None
+    head, order = compose(trunk.arrays, metadata or None)
+    arrays = [trunk.arrays[name] for name in order]
+    if isinstance(f, (str, os.PathLike)):
+        replace_file(f, head, arrays)
+    else:
+        _require_file(f, "write")
+        write_to(f, head, arrays)
+
+
+def load(f: PathLike | BinaryIO) -> Any:
+    """Return what a checkpoint holds; also of those that ``torch.save`` wrote, without PyTorch.
+
+    Tensors of a path lie over the mapped file, as with ``load_file``: nothing is copied before it is written
+    to. They belong to the current scope. Nothing in the file is run: of PyTorch's files, tensors, parameters
+    (as leaves that require grad) and plain data in containers are read. bfloat16 becomes float32, which takes
+    twice the file's bytes; devices become their names, and all tensors are on the CPU.
+
+    Parameters
+    ----------
+    f
+        The path of a file, or a file that is open for reading in binary mode. That is read from its start.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is of another kind, broken or hostile, or if loading it would run code.
+    SafetensorsError
+        If it is a safetensors file whose header is broken, or that holds a dtype that NumPy has not.
+    OSError
+        If there is no such file, or it can't be read.
+
+    Examples
+    --------
+    >>> import io, tensor
+    >>> file, weight = io.BytesIO(), tensor.ones((2, 2))
+    >>> tensor.save({"encoder": weight, "decoder": weight, 7: (None, "text")}, file)
+    >>> found = tensor.load(file)
+    >>> _ = found["encoder"].fill_(3.0)
+    >>> found["decoder"].tolist(), found[7]
+    ([[3.0, 3.0], [3.0, 3.0]], (None, 'text'))
+    """
+    if isinstance(f, (str, os.PathLike)):
+        place = as_path(f)
+        with place.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return _loaded(file, map_file(file) if size else b"", size, str(place))
+    _require_file(f, "read")
+    f.seek(0)
+    data = f.read()
+    return _loaded(f, data, len(data), "the file given")
+
+
+def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str) -> Any:
+    try:
+        start = memory[:9]
+        if start.startswith(SIGNATURE):
+            return read_torch_file(np.frombuffer(memory, np.uint8), file)
+        # The length of a header may begin with this byte too; its upper half is zero, and a brace follows.
+        if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
+            _fail(
+                "is a plain pickle, which may run code when it is loaded. If it is of torch.save before "
+                "PyTorch 1.6, load it there and save it anew"
+            )
+        if start.startswith(b"\x93NUMPY"):
+            _fail("is an array of NumPy: write tensor.tensor(numpy.load(path))")
+        file.seek(0)
+        header = read_header(file, size, label)
+        pairs = _parsed(header.metadata.get(_PAIRS, "[]"))
+        if not isinstance(pairs, list):
+            _fail(f"is broken: names were expected in {_PAIRS}, not {shown(pairs)}")
+        entries = {name: _of_pairs(x) if name in pairs else x for name, x in header.entries.items()}
+        tensors = _Tensors(memory, entries)
+        if _TREE not in header.metadata:
+            return tensors.all()
+        return tensors.restored(_parsed(header.metadata[_TREE]))
+    except CheckpointError as error:
+        raise CheckpointError(f"{label} {error}") from None
+    except RecursionError:
+        raise CheckpointError(f"{label} is broken: its tree is nested without end") from None
+
+
+def _require_file(f: object, method: str) -> None:
+    if not hasattr(f, method):
+        verb = "save" if method == "write" else "load"
+        raise TypeError(f"{verb}: a path or a file in binary mode is needed, not {type(f).__name__}")
+
+
+def _is_flat(obj: object, tree: Any) -> bool:
+    """Tell whether the names of the tensors say all: a dict of tensors, each of them under its key."""
+    return type(obj) is dict and all(
+        type(key) is str and value == {"tensor": key} and key != METADATA for key, value in tree["dict"]
+    )
+
+
+# --- To a tree of JSON: plain data as such, all else as an object with one tag ------------------------------
+
+
+class _Trunk:
+    """What is to be saved: the arrays by name, and how the tree speaks of them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        # The names of those of complex128.
+        self.pairs: list[str] = []
+        # The names of tensors by their ids; the caller holds them, so that these stay theirs.
+        self._names: dict[int, str] = {}
+
+    def described(self, x: object, path: str) -> Any:
+        """Return `x`, which stands at `path`, in terms of JSON."""
+        if type(x) in _PLAIN:
+            return x
+        if isinstance(x, TensorCore):
+            return self._tensor(x, path)
+        if isinstance(x, np.ndarray):
+            return {"array": self._named(x, path)}
+        if isinstance(x, np.generic):
+            return {"number": self._named(np.asarray(x), path)}
+        if isinstance(x, Mapping):
+            return {"dict": [[_key(key, path), self.described(x[key], _joined(path, key))] for key in x]}
+        match x:
+            case complex():
+                return {"complex": [x.real, x.imag]}
+            case bytes():
+                return {"bytes": b64encode(x).decode()}
+            case set() | frozenset():
+                return {"set": [_key(y, path) for y in x]}
+            case list() | tuple() if type(x) in (list, tuple):
+                return {type(x).__name__: [self.described(y, _joined(path, i)) for i, y in enumerate(x)]}
+        place = f"{shown(path)} is" if path else "the object is"
+        cure = ": save its state_dict()" if hasattr(x, "state_dict") else ""
+        raise TypeError(
+            f"save: {place} {type(x).__name__}, and checkpoints hold tensors, arrays, numbers and texts in "
+            f"dicts, lists, tuples and sets, nothing that would run when it is loaded{cure}"
+        )
+
+    def _tensor(self, x: TensorCore, path: str) -> dict[str, object]:
+        known = self._names.get(id(x))
+        tag = "tensor"
+        if known is None:
+            same = [y for y in on_same_storage(x) if id(y) in self._names and _is_same_view(x, y)]
+            if same:
+                known, tag = self._names[id(same[0])], "alias"
+            else:
+                known = self._named(x, path)
+            self._names[id(x)] = known
+        return {tag: known} if x._node is None else {tag: known, "requires_grad": True}
+
+    def _named(self, x: TensorCore | Array, path: str) -> str:
+        """Return the name under which `x` will be written: its path, if no other has that."""
+        name = path or "value"
+        while name in self.arrays or name == METADATA:
+            name += "'"
+        array = x if isinstance(x, np.ndarray) else values_of(x)
+        if array.dtype == np.complex128:  # which the format has not: as pairs of numbers
+            array = np.ascontiguousarray(array.reshape(*array.shape, 1)).view(np.float64)
+            self.pairs.append(name)
+        self.arrays[name] = array_to_write("save", name, array)
+        return name
+
+
+def _is_same_view(x: TensorCore, y: object) -> bool:
+    one, other = x._array, y._array if isinstance(y, TensorCore) else None
+    return one is not None and other is not None and one.__array_interface__ == other.__array_interface__
+
+
+def _joined(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _key(key: object, path: str) -> Any:
+    if type(key) in _PLAIN:
+        return key
+    if type(key) is tuple and all(type(part) in _PLAIN for part in key):
+        return {"tuple": list(key)}
+    raise TypeError(
+        f"save: a key or a member of a set at {shown(path)} is {shown(key)}: only numbers, texts and tuples "
+        "of them can be saved"
+    )
+
+
+# --- And back -----------------------------------------------------------------------------------------------
+
+
+class _Tensors:
+    """The tensors of a file by name, made when they are asked for."""
+
+    def __init__(self, memory: mmap.mmap | bytes, entries: Mapping[str, Entry]) -> None:
+        self._memory, self._entries = memory, entries
+        self._made: dict[str, Tensor] = {}
+
+    def all(self) -> dict[str, Tensor]:
+        return {name: self._tensor(name) for name in self._entries}
+
+    def restored(self, node: object) -> Any:
+        """Return what a node of the tree describes."""
+        match node:
+            case str() | int() | float() | None:
+                return node
+            case {"tensor": str() as name, **more}:
+                return _with_gradient(self._tensor(name), more)
+            case {"alias": str() as name, **more}:
+                return _with_gradient(self._tensor(name).detach(), more)
+            case {"array": str() as name}:
+                return self._array(name)
+            case {"number": str() as name}:
+                return self._array(name)[()]
+            case {"dict": list() as items} if all(
+                isinstance(item, list) and len(item) == 2 for item in items
+            ):
+                keys = keys_of([self.restored(key) for key, _ in items])
+                return {key: self.restored(value) for key, (_, value) in zip(keys, items, strict=True)}
+            case {"list": list() as values}:
+                return [self.restored(value) for value in values]
+            case {"tuple": list() as values}:
+                return tuple([self.restored(value) for value in values])
+            case {"set": list() as values}:
+                return set(keys_of([self.restored(value) for value in values]))
+            case {"bytes": str() as text}:
+                return _bytes(text)
+            case {"complex": [float() as real, float() as imag]}:
+                return complex(real, imag)
+            case _:
+                raise CheckpointError(f"is broken: its tree holds {shown(node)}")
+
+    def _tensor(self, name: str) -> Tensor:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = tensor_over(self._memory, self._entry(name))
+        return made
+
+    def _array(self, name: str) -> Array:
+        with tensor_over(self._memory, self._entry(name)) as x:
+            return np.array(x._array)
+
+    def _entry(self, name: str) -> Entry:
+        try:
+            return self._entries[name]
+        except KeyError:
+            _fail(f"is broken: its tree speaks of a tensor {shown(name)}, and there is none")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        _fail(f"is broken: its tree holds bytes that are no base64, {shown(text)}")
+
+
+def _parsed(text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        _fail(f"is broken: its tree is no JSON ({error})")
+
+
+def _of_pairs(entry: Entry) -> Entry:
+    if entry.dtype != np.float64 or entry.shape[-1:] != (2,):
+        _fail(f"is broken: complex numbers lie in pairs of float64, not {entry.dtype} of shape {entry.shape}")
+    return entry._replace(dtype=complex128, shape=entry.shape[:-1])
+
+
+def _with_gradient(x: Tensor, more: object) -> Tensor:
+    if more == {"requires_grad": True} and is_inexact(x.dtype):
+        become_leaf(x)
+    elif more:
+        _fail(f"is broken: its tree says {shown(more)} of a tensor of {x.dtype}")
+    return x
+
+
+def _fail(what: str) -> NoReturn:
+    raise CheckpointError(what) from None

@@ -1,0 +1,211 @@
+"""A pickle read without running it: plain data, and what a table of allowed names builds.
+
+Python's own unpickler calls whatever a pickle names, and may be made to take memory without bound by a few
+bytes. This one steps through the opcodes (`pickletools.genops`), builds plain containers, and calls nothing
+that is not in the table it is given. Time and memory grow with the size of the pickle alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
+
+from tensor._errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, is broken, or would run code if it were loaded.
+
+    The message names the file, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import io, pickle, tensor
+    >>> tensor.load(io.BytesIO(pickle.dumps([1, 2, 3])))
+    Traceback (most recent call last):
+        ...
+    tensor.io.unpickling.CheckpointError: the file given is a plain pickle, which may run code ...
+    """
+
+
+class Builder(NamedTuple):
+    """A function that a pickle may call, with the arguments that stand in the pickle."""
+
+    build: Callable[..., object]
+
+
+class Vocabulary(Protocol):
+    """What the names in a pickle mean to whoever reads it."""
+
+    def named(self, name: str) -> object:
+        """Return what ``"module.name"`` stands for: a constant, or a `Builder`; else raise an error."""
+
+    def persistent(self, given: object) -> object:
+        """Return the object of a persistent id."""
+
+    def set_state(self, x: object, state: object) -> None:
+        """Take the state that the pickle has for `x`, which it has just built."""
+
+
+def unpickle(data: bytes, vocabulary: Vocabulary) -> object:
+    """Return what the pickle `data`, of any protocol, holds.
+
+    Raises
+    ------
+    CheckpointError
+        If the pickle is cut off or broken, or names what is not in the `vocabulary`.
+    """
+    import pickletools  # here: `import tensor` is quicker without
+
+    machine = _Machine(vocabulary)
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            machine.step(opcode.name, argument)
+    except CheckpointError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
+        # Cut off, opcodes that don't fit what is on the stack, arguments that no builder takes.
+        _fail(f"the pickle in it is broken: {type(error).__name__}, {shown(str(error))}")
+    return machine.result()
+
+
+_CONSTANTS = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+}
+# What may be a key, or in a set: the hash of tuples in tuples can take forever.
+_HASHED = (str, bytes, int, float, complex, bool, type(None))
+
+
+class _Machine:
+    """The stack that a pickle's opcodes work on."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._stack: list[Any] = []
+        # The stacks below the marks.
+        self._below: list[list[Any]] = []
+        self._memo: dict[int, object] = {}
+
+    def result(self) -> object:
+        if len(self._stack) != 1 or self._below:
+            _fail(f"it ends with {len(self._stack)} objects, instead of one")
+        return self._stack[0]
+
+    def step(self, opcode: str, argument: Any) -> None:
+        """Do what one opcode says; the names are those of `pickletools`."""
+        stack = self._stack
+        match opcode:
+            case "PROTO" | "FRAME" | "STOP":
+                pass
+            case "NONE":
+                stack.append(None)
+            case "NEWTRUE" | "NEWFALSE":
+                stack.append(opcode == "NEWTRUE")
+            case _ if opcode in _CONSTANTS:
+                stack.append(argument)
+            case "EMPTY_LIST":
+                stack.append([])
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_SET":
+                stack.append(set())
+            case "MARK":
+                self._below.append(stack)
+                self._stack = []
+            case "LIST":
+                self._push(self._since_mark())
+            case "TUPLE":
+                self._push(tuple(self._since_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                size = int(opcode[-1])
+                if len(stack) < size:
+                    _fail(f"{opcode} on {len(stack)} objects")
+                stack[-size:] = [tuple(stack[-size:])]
+            case "DICT":
+                values = self._since_mark()
+                self._stack.append({})
+                _set_items(self._stack[-1], values)
+            case "FROZENSET":
+                self._push(frozenset(keys_of(self._since_mark())))
+            case "APPEND":
+                value = stack.pop()
+                _require(stack[-1], list).append(value)
+            case "APPENDS":
+                values = self._since_mark()
+                _require(self._stack[-1], list).extend(values)
+            case "SETITEM":
+                value, key = stack.pop(), stack.pop()
+                _set_items(stack[-1], [key, value])
+            case "SETITEMS":
+                values = self._since_mark()
+                _set_items(self._stack[-1], values)
+            case "ADDITEMS":
+                values = self._since_mark()
+                _require(self._stack[-1], set).update(keys_of(values))
+            case "POP":
+                stack.pop()
+            case "POP_MARK":
+                self._since_mark()
+            case "DUP":
+                stack.append(stack[-1])
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self._memo[argument] = stack[-1]
+            case "MEMOIZE":
+                self._memo[len(self._memo)] = stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                stack.append(self._memo[argument])
+            case "GLOBAL":
+                stack.append(self._vocabulary.named(argument.replace(" ", ".", 1)))
+            case "STACK_GLOBAL":
+                name, module = stack.pop(), stack.pop()
+                stack.append(self._vocabulary.named(f"{_require(module, str)}.{_require(name, str)}"))
+            case "REDUCE" | "NEWOBJ":
+                arguments = _require(stack.pop(), tuple)
+                stack.append(_require(stack.pop(), Builder).build(*arguments))
+            case "BUILD":
+                state = stack.pop()
+                self._vocabulary.set_state(stack[-1], state)
+            case "BINPERSID":
+                stack.append(self._vocabulary.persistent(stack.pop()))
+            case _:
+                _fail(f"it has the opcode {opcode}, which files of tensors do not need")
+
+    def _since_mark(self) -> list[Any]:
+        values, self._stack = self._stack, self._below.pop()
+        return values
+
+    def _push(self, x: object) -> None:
+        self._stack.append(x)
+
+
+def _fail(what: str) -> NoReturn:
+    raise CheckpointError(what) from None
+
+
+def _require(x: object, kind: type[T]) -> T:
+    if not isinstance(x, kind):
+        _fail(f"the pickle in it is broken: {type(x).__name__} instead of {kind.__name__}")
+    return x
+
+
+def _set_items(target: object, values: Sequence[Any]) -> None:
+    items = _require(target, dict)
+    for key, value in zip(keys_of(values[::2]), values[1::2], strict=True):
+        items[key] = value
+
+
+def keys_of(values: Iterable[object]) -> list[Any]:
+    """Return `values`, which are to be keys or members of a set: plain constants, or tuples of them."""
+    found = list(values)
+    for x in found:
+        if any(type(part) not in _HASHED for part in (x if type(x) is tuple else (x,))):
+            _fail(f"a key in it is {shown(x)}: numbers, texts, and tuples of them may be keys")
+    return found

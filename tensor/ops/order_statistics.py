@@ -1,0 +1,156 @@
+"""Methods that find elements by their place in the order: medians, quantiles, the k-th smallest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import dim_of
+from tensor.core.tensor import TensorCore
+from tensor.ops.data import as_data, as_tensor
+from tensor.ops.elementwise import isnan, lerp, where
+from tensor.ops.joining import stack
+from tensor.ops.sorting import Sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._tensor import Tensor
+
+
+class OrderStatistics(TensorCore):
+    """Order statistics; gradients go to the elements found."""
+
+    __slots__ = ()
+
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Sorted:
+        """Return the `k`-th smallest element along `dim`, counted from 1, and its place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> found = tensor.tensor([5.0, 1.0, 3.0]).kthvalue(2)
+        >>> found.values.item(), found.indices.item()
+        (3.0, 2)
+        """
+        x = as_tensor(self)
+        size = 1 if x.ndim == 0 else x.shape[dim_of("kthvalue", dim, x.ndim)]
+        if not 1 <= k <= size:
+            raise InvalidArgumentError(f"kthvalue: k lies between 1 and {size}, not {k}")
+        return _at(x, k - 1, dim, keepdim)
+
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """Return the median, the lower of the two middle ones; along `dim` with its place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.tensor([[5.0, 1.0, 3.0, 2.0]])
+        >>> x.median().item(), x.median(dim=1).indices.tolist()
+        (2.0, [3])
+        """
+        x = as_tensor(self)
+        if dim is None:
+            flat = x.reshape(-1)
+            if flat.shape == (0,):
+                return flat.new_full((), float("nan"))
+            return flat.median(0).values
+        size = 1 if x.ndim == 0 else x.shape[dim_of("median", dim, x.ndim)]
+        if size == 0:
+            raise IndexError(f"median: dimension {dim} of shape {x.shape} is empty")
+        found = _at(x, (size - 1) // 2, dim, keepdim)
+        if x.dtype.kind != "f":
+            return found
+        # nan is behind all numbers in order, and the median of all that holds one.
+        unknown = isnan(x)
+        places = unknown.to(np.int64).argmax(dim, keepdim)
+        some = unknown.any(dim, keepdim)
+        return Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
+
+    def quantile(
+        self,
+        q: float | Sequence[float] | Tensor,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+    ) -> Tensor:
+        """Return the quantiles `q`, between 0 and 1, over `dim`; several stand in a new first dimension.
+
+        Parameters
+        ----------
+        interpolation
+            What lies between two elements: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"``,
+            ``"midpoint"``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()
+        [2.5, 4.0]
+        """
+        x = as_tensor(self)
+        if x.dtype.kind != "f":
+            raise TypeError(f"quantile takes floating tensors, not {x.dtype}: convert it with x.float()")
+        wanted = np.atleast_1d(as_data(q, None).astype(np.float64))
+        if wanted.ndim > 1 or not ((wanted >= 0) & (wanted <= 1)).all():
+            raise InvalidArgumentError("quantile: q is a number between 0 and 1, or several in one dimension")
+        rank = x.ndim
+        ordered = (x.reshape(-1) if dim is None else x).sort(0 if dim is None else dim).values
+        place = 0 if dim is None else dim_of("quantile", dim, max(rank, 1))
+        ordered = ordered.movedim(place, 0) if ordered.ndim > 1 else ordered
+        count = ordered.shape[0]
+        if count == 0:
+            raise InvalidArgumentError("quantile: an empty tensor has no quantiles")
+        found = [_between(ordered, float(share) * (count - 1), interpolation) for share in wanted]
+        if keepdim:
+            found = [y.unsqueeze(place) if dim is not None else y.reshape((1,) * rank) for y in found]
+        return found[0] if np.ndim(as_data(q, None)) == 0 else stack(found)
+
+    def msort(self) -> Tensor:
+        """Return the elements in order along the first dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).msort().tolist()
+        [1, 2, 3]
+        """
+        return as_tensor(self).sort(0).values
+
+
+def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
+    """Return the element at `place` of the order along `dim`, and where it was."""
+    if x.ndim == 0:
+        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+    ordered = x.sort(dim)
+    values, indices = ordered.values.narrow(dim, place, 1), ordered.indices.narrow(dim, place, 1)
+    if keepdim:
+        return Sorted(values.clone(), indices.clone())
+    return Sorted(values.squeeze(dim).clone(), indices.squeeze(dim).clone())
+
+
+def _between(ordered: Tensor, place: float, interpolation: str) -> Tensor:
+    """Return what lies at `place`, whole or not, of the first dimension."""
+    low = int(place)
+    high = min(low + 1, ordered.shape[0] - 1) if place > low else low
+    match interpolation:
+        case "linear":
+            weight = place - low
+        case "lower":
+            weight = 0.0
+        case "higher":
+            weight = 1.0
+        case "nearest":
+            weight = round(place) - low
+        case "midpoint":
+            weight = 0.5
+        case _:
+            raise InvalidArgumentError(
+                "quantile: interpolation is 'linear', 'lower', 'higher', 'nearest' or 'midpoint', not "
+                f"{interpolation!r}"
+            )
+    some = isnan(ordered).any(0)
+    return where(some, float("nan"), lerp(ordered[low], ordered[high], weight))

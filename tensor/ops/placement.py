@@ -1,0 +1,76 @@
+"""What PyTorch's programs say about devices: the CPU has the memory, and other requests are errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from tensor._devices import Device, require_cpu
+from tensor.core.tensor import TensorCore
+
+if TYPE_CHECKING:
+    from tensor._tensor import Tensor
+
+# Inside the class, `bool` is a method's name in one of its neighbours.
+Flag = bool
+
+
+class Placement(TensorCore):
+    """Methods that name a device."""
+
+    __slots__ = ()
+
+    def cuda(self, device: str | int | None = None, non_blocking: Flag = False) -> Tensor:
+        """Raise: there is no such device. Ask ``tensor.torch.cuda.is_available()`` before, which says False.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).cuda()
+        Traceback (most recent call last):
+        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's. Use 'cpu'
+        """
+        del non_blocking
+        self._raise_if_disposed()
+        require_cpu(Device("cuda", device) if isinstance(device, int) else device or "cuda")
+        return self  # type: ignore[return-value]  # every core is a Tensor
+
+    @property
+    def is_cuda(self) -> Flag:
+        """Whether the memory is on a GPU of Nvidia's: False."""
+        return False
+
+    @property
+    def is_cpu(self) -> Flag:
+        """Whether the memory is the processor's: True."""
+        return True
+
+    @property
+    def is_sparse(self) -> Flag:
+        """Whether only some elements are stored: False."""
+        return False
+
+    @property
+    def is_quantized(self) -> Flag:
+        """Whether elements are stored as small integers with a scale: False."""
+        return False
+
+    def get_device(self) -> int:
+        """Return the number of the device: -1, the CPU."""
+        return -1
+
+    def pin_memory(self) -> Self:
+        """Return the tensor itself: there is no device to whose copies pages could be pinned.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((1,))
+        >>> x.pin_memory() is x
+        True
+        """
+        self._raise_if_disposed()
+        return self
+
+    def is_pinned(self) -> Flag:
+        """Return False: no page is pinned for a device."""
+        return False

@@ -1,0 +1,139 @@
+"""PyTorch's face: ``import tensor.torch as torch``, and programs written for PyTorch run.
+
+Thin: names and call forms over the tensors of `tensor` and the modules of `nn`, and no second implementation.
+``import tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.data``, ``.autograd``,
+``.distributions`` hand on what there is, under PyTorch's names. docs/pytorch_programs.md says what is not.
+"""
+
+from math import e, inf, nan, pi
+
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
+from tensor import (
+    Generator,
+    Tensor,
+    broadcast_shapes,
+    broadcast_tensors,
+    can_cast,
+    complex64,
+    complex128,
+    enable_grad,
+    finfo,
+    float16,
+    float32,
+    float64,
+    from_dlpack,
+    from_numpy,
+    get_num_threads,
+    iinfo,
+    inference_mode,
+    int8,
+    int16,
+    int32,
+    int64,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    manual_seed,
+    no_grad,
+    result_type,
+    set_grad_enabled,
+    set_num_threads,
+    set_printoptions,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tensor import bool as bool
+from tensor import complex64 as cfloat
+from tensor import complex128 as cdouble
+from tensor import float16 as half
+from tensor import float32 as float
+from tensor import float64 as double
+from tensor import int16 as short
+from tensor import int32 as int
+from tensor import int64 as long
+from tensor.lowlevel import Dtype as dtype  # noqa: N813
+from tensor.torch import accelerator, autograd, backends, cuda, distributions, nn, optim, utils
+from tensor.torch import creation as _creation
+from tensor.torch import functions as _functions
+from tensor.torch import joining as _joining
+from tensor.torch import typed as _typed
+from tensor.torch.creation import *  # noqa: F403 -- what its `__all__` lists
+from tensor.torch.functions import *  # noqa: F403
+from tensor.torch.joining import *  # noqa: F403
+from tensor.torch.randomness import default_generator, get_rng_state, initial_seed, seed, set_rng_state
+from tensor.torch.serialization import load, save
+from tensor.torch.typed import *  # noqa: F403
+
+__all__ = [
+    "Generator",
+    "Tensor",
+    "accelerator",
+    "autograd",
+    "backends",
+    "bool",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "can_cast",
+    "cdouble",
+    "cfloat",
+    "complex64",
+    "complex128",
+    "cuda",
+    "default_generator",
+    "device",
+    "distributions",
+    "double",
+    "dtype",
+    "e",
+    "enable_grad",
+    "finfo",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "from_numpy",
+    "get_num_threads",
+    "get_rng_state",
+    "half",
+    "iinfo",
+    "inf",
+    "inference_mode",
+    "initial_seed",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "load",
+    "long",
+    "manual_seed",
+    "nan",
+    "nn",
+    "no_grad",
+    "optim",
+    "pi",
+    "result_type",
+    "save",
+    "seed",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_printoptions",
+    "set_rng_state",
+    "short",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "utils",
+]
+__all__ += _creation.__all__
+__all__ += _functions.__all__
+__all__ += _joining.__all__
+__all__ += _typed.__all__
+
+_clear_errors_of(globals(), __all__)

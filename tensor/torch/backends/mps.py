@@ -1,0 +1,6 @@
+"""``torch.backends.mps``: not built."""
+
+from tensor.torch.accelerator import is_available
+from tensor.torch.accelerator import is_available as is_built
+
+__all__ = ["is_available", "is_built"]

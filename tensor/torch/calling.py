@@ -1,0 +1,121 @@
+"""How PyTorch calls: functions that are methods of their first argument, and sizes one by one."""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from tensor import no_grad
+from tensor.lowlevel import TensorCore, require_cpu, shown, sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# PyTorch takes NumPy's words for these too, and one of its functions another word than its method.
+_WORDS = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
+# What functions call that methods take one by one: torch.permute(x, dims=(1, 0)), x.permute(1, 0).
+_SEVERAL = ("dims", "shape")
+# Whose first operand may be a number: torch.pow(2, x).
+_NUMBER_FIRST = frozenset({"pow", "remainder", "xlogy"})
+
+
+def function(method: Callable[P, R]) -> Callable[P, R]:
+    """Return PyTorch's function for a method of tensors: ``torch.mm(x, y)`` for ``x.mm(y)``.
+
+    The tensor comes first, or is called ``input``. With ``out=`` the result is written there; without
+    recording gradients.
+    """
+    name = method.__name__
+    of_any: Callable[..., R] = method
+    takes_several = any(p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values())
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        options: dict[str, Any] = dict(kwargs)
+        given: tuple[Any, ...] = args
+        if "input" in options:
+            given = (options.pop("input"), *given)
+        for word in _WORDS.keys() & options.keys():
+            options[_WORDS[word]] = options.pop(word)
+        if takes_several:
+            given = (*given, *[options.pop(word) for word in _SEVERAL if word in options])
+        if not given:
+            raise TypeError(f"{name}() takes a tensor first: write torch.{name}(x)")
+        if not isinstance(given[0], TensorCore) and name not in _NUMBER_FIRST:
+            raise TypeError(
+                f"{name}() takes a tensor first, not {type(given[0]).__name__}: write "
+                f"torch.{name}(torch.tensor(x))"
+            )
+        if options.get("out") is None:
+            options.pop("out", None)
+            return of_any(*given, **options)
+        out = options.pop("out")
+        with no_grad():
+            written: R = _written(name, of_any(*given, **options), out)
+        return written
+
+    return call
+
+
+def _written(name: str, result: Any, out: Any) -> Any:
+    """Write a result, or each of several, into what ``out=`` names, and return that."""
+    if isinstance(result, TensorCore) and isinstance(out, TensorCore):
+        values: Any = result
+        target: Any = out
+        if target.shape != values.shape:
+            target.data = values.to(target.dtype)
+        else:
+            target.copy_(values)
+        values.dispose()
+        return out
+    if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
+    return type(result)(*[_written(name, y, target) for y, target in zip(result, out, strict=True)])
+
+
+def here(given: Any) -> dict[str, Any]:
+    """Return the options that say more than where and how: all memory is the processor's, in rows."""
+    options = dict(given)
+    require_cpu(options.pop("device", None))
+    for name in ("pin_memory", "layout", "memory_format"):
+        options.pop(name, None)
+    return options
+
+
+def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return PyTorch's function for one that makes a tensor of a shape: ``torch.zeros(2, 3)``."""
+    name = make.__name__
+
+    @wraps(make)
+    def call(*size: int | Sequence[int], **given: Any) -> Tensor:
+        options = here(given)
+        out = options.pop("out", None)
+        if "size" in options:
+            size = (*size, options.pop("size"))
+        if not size:
+            raise TypeError(f"{name}() takes sizes: write torch.{name}(2, 3) or torch.{name}((2, 3))")
+        made = make(sizes_of(name, size), **options)
+        if out is None:
+            return made
+        with no_grad():
+            written: Tensor = _written(name, made, out)
+        return written
+
+    return call
+
+
+def placed(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Return PyTorch's function for one that makes a tensor: with ``device=`` and the like."""
+
+    @wraps(make)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        options = here(kwargs)
+        return make(*args, **options)
+
+    return call

@@ -1,0 +1,55 @@
+"""``torch.cuda``: there is none."""
+
+from __future__ import annotations
+
+from tensor import InvalidArgumentError
+from tensor.torch.accelerator import device_count, is_available, synchronize
+
+__all__ = [
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "set_device",
+    "synchronize",
+]
+
+_NONE = "there is no CUDA device here: all memory is the processor's. Ask torch.cuda.is_available() first"
+
+
+def is_initialized() -> bool:
+    """Return False."""
+    return False
+
+
+def current_device() -> int:
+    """Raise: there is no device."""
+    raise InvalidArgumentError(_NONE)
+
+
+def get_device_name(device: object = None) -> str:
+    """Raise: there is no device."""
+    del device
+    raise InvalidArgumentError(_NONE)
+
+
+def set_device(device: object) -> None:
+    """Raise: there is no device."""
+    del device
+    raise InvalidArgumentError(_NONE)
+
+
+def manual_seed(seed: int) -> None:
+    """Do nothing, as PyTorch does without a device: ``torch.manual_seed`` is for the CPU."""
+    del seed
+
+
+manual_seed_all = manual_seed
+
+
+def empty_cache() -> None:
+    """Do nothing, as PyTorch does without a device; the CPU's pool is emptied by ``tensor.memory.trim()``."""

@@ -1,0 +1,9 @@
+"""``torch.distributions``: Bernoulli, Categorical, Normal, Uniform."""
+
+from tensor.torch.distributions.bernoulli import Bernoulli
+from tensor.torch.distributions.categorical import Categorical
+from tensor.torch.distributions.distribution import Distribution
+from tensor.torch.distributions.normal import Normal
+from tensor.torch.distributions.uniform import Uniform
+
+__all__ = ["Bernoulli", "Categorical", "Distribution", "Normal", "Uniform"]

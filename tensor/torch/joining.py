@@ -1,0 +1,257 @@
+"""Functions of ``torch`` that take several tensors, or have several results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensor as tn
+from tensor import InvalidArgumentError, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor.lowlevel import Operand
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "broadcast_to",
+    "cat",
+    "concat",
+    "concatenate",
+    "dstack",
+    "einsum",
+    "hstack",
+    "is_nonzero",
+    "is_tensor",
+    "meshgrid",
+    "searchsorted",
+    "stack",
+    "std_mean",
+    "tensordot",
+    "var_mean",
+    "vstack",
+    "where",
+]
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return `tensors` one behind the other along `dim`; empty ones of one dimension are left out.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()
+    [1, 2, 3]
+    """
+    given = list(tensors)
+    # Programs start from torch.tensor([]) and add to it.
+    some = [x for x in given if getattr(x, "shape", None) != (0,)]
+    return tn.concat(some or given, axis=dim, out=out)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return `tensors`, all of one shape, along a new dimension at place `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    return tn.stack(list(tensors), axis=dim, out=out)
+
+
+def atleast_1d(x: Tensor) -> Tensor:
+    """Return the tensor, with one dimension if it has none.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_1d(torch.tensor(1)).shape
+    (1,)
+    """
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def atleast_2d(x: Tensor) -> Tensor:
+    """Return the tensor, as one row if it has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_2d(torch.ones(3)).shape
+    (1, 3)
+    """
+    return x if x.ndim > 1 else atleast_1d(x).unsqueeze(0)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return `tensors` one behind the other along the second dimension, vectors along their only one.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.hstack((torch.ones(2, 1), torch.ones(2, 2))).shape
+    (2, 3)
+    """
+    given = [atleast_1d(x) for x in tensors]
+    return cat(given, 0 if given and given[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return `tensors` one below the other, vectors as rows.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.vstack((torch.ones(2), torch.ones(3, 2))).shape
+    (4, 2)
+    """
+    return cat([atleast_2d(x) for x in tensors], 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return `tensors` one behind the other along the third dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.dstack((torch.ones(2, 3), torch.ones(2, 3))).shape
+    (2, 3, 2)
+    """
+    return cat([x if x.ndim > 2 else atleast_2d(x).unsqueeze(-1) for x in tensors], 2)
+
+
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Return the coordinates of a grid; dimension i runs along tensor i unless `indexing` is ``"xy"``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.shape for x in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")]
+    [(2, 3), (2, 3)]
+    """
+    given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    return tuple(tn.meshgrid(*given, indexing=indexing))
+
+
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
+    """Return `input` where `condition` is true and `other` elsewhere; alone, the places where it is true.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> x = torch.tensor([1.0, -2.0])
+    >>> torch.where(x > 0, x, 0.0).tolist(), torch.where(x > 0)[0].tolist()
+    ([1.0, 0.0], [0])
+    """
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes the condition alone, or two values with it: where(condition, x, y)")
+    return tn.where(condition, input, other)
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Return the sum of products that `equation` names: a letter for each dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()
+    [[3.0], [3.0]]
+    """
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    return tn.einsum(equation, *given)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """Return the sum of products over pairs of dimensions: the last of `a` with the first of `b`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape
+    (2, 4)
+    """
+    return tn.tensordot(a, b, axes=dims)
+
+
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """Return a view of `input` in the shape `size`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.broadcast_to(torch.ones(3), (2, 3)).shape
+    (2, 3)
+    """
+    return tn.broadcast_to(input, tuple(size))
+
+
+def searchsorted(sorted_sequence: Tensor, input: Operand, *, right: bool = False) -> Tensor:
+    """Return where in `sorted_sequence`, of one dimension, each element of `input` belongs.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 9])).tolist()
+    [1, 3]
+    """
+    return tn.searchsorted(sorted_sequence, tn.asarray(input), side="right" if right else "left")
+
+
+def std_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Tensor]:
+    """Return the standard deviation over `dim`, and the mean.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]
+    [1.0, 2.0]
+    """
+    return input.std(dim, **options), input.mean(dim, options.get("keepdim", False))
+
+
+def var_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Tensor]:
+    """Return the variance over `dim`, and the mean.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]
+    [2.0, 2.0]
+    """
+    return input.var(dim, **options), input.mean(dim, options.get("keepdim", False))
+
+
+def is_tensor(obj: object) -> bool:
+    """Tell whether `obj` is a tensor.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1.0)
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Tell whether the one element of `input` is not 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.is_nonzero(torch.tensor([0.0]))
+    False
+    """
+    if input.numel() != 1:
+        raise InvalidArgumentError(
+            f"is_nonzero takes one element, not shape {input.shape}: use any() or all()"
+        )
+    return bool(input.item())

@@ -1,0 +1,5 @@
+"""``torch.nn.parameter``."""
+
+from nn import Parameter
+
+__all__ = ["Parameter"]

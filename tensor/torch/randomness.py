@@ -1,0 +1,47 @@
+"""The state of the generator that draws when none is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensor.lowlevel import default_generator
+
+__all__ = ["default_generator", "get_rng_state", "initial_seed", "seed", "set_rng_state"]
+
+
+def seed() -> int:
+    """Start the default generator anew at a seed from the operating system, and return it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """Return the seed that the default generator started at.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> _ = torch.manual_seed(7)
+    >>> torch.initial_seed()
+    7
+    """
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> dict[str, Any]:
+    """Return where the default generator is, for ``set_rng_state``."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: dict[str, Any]) -> None:
+    """Go on from a state that ``get_rng_state`` returned.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(3)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(torch.rand(3), first)
+    True
+    """
+    default_generator.set_state(new_state)

@@ -1,0 +1,7 @@
+"""``torch.utils.data``: `nn.data`, name by name."""
+
+from nn import data as _ours
+from nn.data import *  # noqa: F403 -- what its `__all__` lists
+
+__all__ = []
+__all__ += _ours.__all__

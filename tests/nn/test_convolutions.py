@@ -1,0 +1,251 @@
+"""Convolutions: the plain formula, whatever the pieces; shapes, errors, memory; PyTorch where it is there."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nn
+import tensor
+from nn import functional as F
+from scopes import new_dispose_scope
+from tensor import memory
+from tensor.kernels import convolution
+
+Array = np.ndarray[Any, Any]
+
+
+def plain(x: Array, weight: Array, geometry: convolution.Geometry) -> Array:
+    """Return the convolution as its formula says: one product of a patch and the kernel at a time."""
+    x = np.pad(x, ((0, 0), (0, 0), *geometry.padding))
+    outs = [
+        (size - span) // step + 1
+        for size, span, step in zip(x.shape[2:], geometry.spans(), geometry.stride, strict=True)
+    ]
+    batch, channels, within = x.shape[0], weight.shape[0], weight.shape[1]
+    out = np.zeros((batch, channels, *outs))
+    for channel, place in product(range(channels), product(*map(range, outs))):
+        group = channel // (channels // geometry.groups)
+        patch = [
+            slice(i * step, i * step + span, dilation)
+            for i, step, span, dilation in zip(
+                place, geometry.stride, geometry.spans(), geometry.dilation, strict=True
+            )
+        ]
+        taken = x[(slice(None), slice(group * within, (group + 1) * within), *patch)]
+        out[(slice(None), channel, *place)] = (taken * weight[channel]).sum(tuple(range(1, x.ndim)))
+    return out
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Array, Array, convolution.Geometry]:
+    space = draw(st.integers(1, 3))
+    groups = draw(st.integers(1, 2))
+    small = [draw(st.integers(1, 3)) for _ in range(2 * space)]
+    kernel, stride = tuple(small[:space]), tuple(small[space:])
+    dilation = tuple([draw(st.integers(1, 2)) for _ in range(space)])
+    padding = tuple([(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(space)])
+    geometry = convolution.Geometry(kernel, stride, padding, dilation, groups)
+    sizes = [
+        max(span - sum(pad), 0) + draw(st.integers(0, 3))
+        for span, pad in zip(geometry.spans(), padding, strict=True)
+    ]
+    drawn = np.random.default_rng(draw(st.integers(0, 9)))
+    x = drawn.standard_normal((draw(st.integers(0, 3)), groups * draw(st.integers(1, 2)), *sizes))
+    weight = drawn.standard_normal((groups * draw(st.integers(1, 2)), x.shape[1] // groups, *kernel))
+    return x, weight, geometry
+
+
+@given(case=cases(), piece=st.sampled_from([1, 500, 2**20]), least=st.sampled_from([1, 5, 256]))
+def test_a_convolution_is_its_formula_whatever_the_pieces(
+    case: tuple[Array, Array, convolution.Geometry], piece: int, least: int
+) -> None:
+    x, weight, geometry = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "_PIECE_BYTES", piece)
+        patch.setattr(convolution, "_LEAST_COLUMNS", least)
+        y = convolution.convolve(x, weight, geometry, geometry.outputs(x.shape[2:]))
+        np.testing.assert_allclose(y, plain(x, weight, geometry), atol=1e-12)
+        # The other two are the transposes: <conv(x, w), g> = <x, transposed(g, w)> = <w, for_weight(x, g)>.
+        g = np.random.default_rng(1).standard_normal(y.shape)
+        product_of = (y * g).sum()
+        by_x = convolution.convolve_transposed(g, weight, geometry, x.shape[2:])
+        by_weight = convolution.convolve_for_weight(x, g, geometry)
+        assert (by_x.shape, by_weight.shape) == (x.shape, weight.shape)
+        np.testing.assert_allclose((x * by_x).sum(), product_of, atol=1e-10)
+        np.testing.assert_allclose((weight * by_weight).sum(), product_of, atol=1e-10)
+
+
+def test_what_goes_through_a_convolution_is_disposed_with_its_scope() -> None:
+    layer = nn.Conv2d(2, 3, 3, padding=1)
+    x = tensor.ones((2, 2, 4, 4))
+    with new_dispose_scope() as scope:
+        y = layer(x)
+        y.square().mean().backward()
+        assert len(scope) == 1
+    assert y.is_invalid
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.shape == (3, 2, 3, 3)
+
+
+def test_memory_for_patches_does_not_grow_with_the_batch() -> None:
+    def extra(batch: int) -> int:
+        with new_dispose_scope():
+            x = tensor.ones((batch, 16, 32, 32))
+            weight = tensor.ones((16, 16, 3, 3))
+            with memory.measure() as step:
+                y = F.conv2d(x, weight, padding=1)
+            return step.peak_bytes_change - y.nbytes
+
+    assert extra(32) <= extra(8) + 2**16
+    assert extra(32) < 4 * 2**20  # all patches would be 19 MiB
+
+
+def test_an_input_without_batch_gives_an_output_without() -> None:
+    x, weight, bias = tensor.randn(2, 5), tensor.randn(3, 2, 2), tensor.randn(3)
+    alone = F.conv1d(x, weight, bias)
+    assert alone.tolist() == F.conv1d(x.unsqueeze(0), weight, bias)[0].tolist()
+    assert F.conv_transpose1d(alone, weight).shape == (2, 5)
+
+
+def test_an_empty_batch_gives_an_empty_output_and_gradients_of_zeros() -> None:
+    layer = nn.Conv2d(2, 3, 3)
+    y = layer(tensor.zeros((0, 2, 5, 5)))
+    assert y.shape == (0, 3, 3, 3)
+    y.sum().backward()
+    assert layer.weight.grad is not None
+    assert not layer.weight.grad.any()
+
+
+def test_float16_is_computed_in_float32_and_stays_float16() -> None:
+    x = tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16)
+    y = F.conv2d(x, tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16))
+    assert (y.dtype, y.item()) == (tensor.float16, 4608.0)
+
+
+def test_two_dtypes_give_the_wider_one() -> None:
+    y = F.conv1d(tensor.ones((1, 1, 3)), tensor.ones((1, 1, 2), dtype=tensor.float64))
+    assert y.dtype == tensor.float64
+
+
+def test_same_padding_keeps_the_sizes() -> None:
+    for kernel, dilation in product((1, 2, 3, 4), (1, 2)):
+        layer = nn.Conv1d(1, 1, kernel, padding="same", dilation=dilation)
+        assert layer(tensor.ones((1, 1, 9))).shape == (1, 1, 9)
+
+
+def test_a_transposed_layer_gives_the_output_size_that_is_asked_for() -> None:
+    down, up = nn.Conv2d(1, 2, 3, stride=2), nn.ConvTranspose2d(2, 1, 3, stride=2)
+    for size in (7, 8):
+        x = tensor.ones((1, 1, size, 9))
+        assert up(down(x), output_size=x.shape).shape == x.shape
+    with pytest.raises(ValueError, match=r"sizes \(9, 9\) was asked for; .* from \(7, 7\) on"):
+        up(tensor.ones((1, 2, 3, 3)), output_size=(9, 9))
+
+
+def test_layers_name_their_options() -> None:
+    assert repr(nn.Conv2d(2, 4, 3)) == "Conv2d(2, 4, kernel_size=(3, 3), stride=(1, 1))"
+    assert repr(nn.Conv1d(2, 4, 3, 2, 1, 2, 2, bias=False)) == (
+        "Conv1d(2, 4, kernel_size=(3,), stride=(2,), padding=(1,), dilation=(2,), groups=2, bias=False)"
+    )
+    assert repr(nn.ConvTranspose1d(2, 4, 3, 2, output_padding=1)) == (
+        "ConvTranspose1d(2, 4, kernel_size=(3,), stride=(2,), output_padding=(1,))"
+    )
+
+
+X, W = (1, 4, 5, 5), (2, 4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "message"),
+    [
+        (((4, 5), W), {}, r"conv2d: input has shape \(batch, channels, \*sizes\)"),
+        ((X, (2, 4, 3)), {}, "conv2d: weight has 4 dimensions"),
+        ((X, (2, 4, 0, 3)), {}, "conv2d: weight has 4 dimensions"),
+        ((X, (2, 3, 3, 3)), {}, "takes 3 channels .* has 4"),
+        ((X, (3, 2, 3, 3)), {"groups": 2}, "gives a multiple of 2"),
+        ((X, W, (3,)), {}, r"bias must have shape \(2,\)"),
+        ((X, (2, 4, 6, 6)), {}, r"the kernel spans \(6, 6\), more than the input with its padding, \(5, 5\)"),
+        ((X, W), {"stride": 0}, "stride is an integer of at least 1"),
+        ((X, W), {"stride": (1, 1, 1)}, "stride is an integer of at least 1, or 2 of them"),
+        ((X, W), {"padding": -1}, "padding is an integer of at least 0"),
+        ((X, W), {"padding": "full"}, "padding is 'valid', 'same', or sizes, not 'full'"),
+        ((X, W), {"padding": "same", "stride": 2}, "padding='same' goes with a stride of 1"),
+        ((X, W), {"groups": 0}, "groups is an integer of at least 1"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_says_why(
+    shapes: tuple[tuple[int, ...], ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        F.conv2d(*[tensor.ones(shape) for shape in shapes], **options)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "message"),
+    [
+        ((X, (3, 2, 3, 3)), {}, "takes 3 channels.* has 4"),
+        ((X, (4, 2, 3, 3)), {"groups": 3}, "a multiple of 3"),
+        ((X, (4, 2, 3, 3), (3,)), {}, r"bias must have shape \(2,\)"),
+        ((X, (4, 2, 3, 3)), {"output_padding": 1}, "output_padding must be below stride or dilation"),
+        ((X, (4, 2, 3, 3)), {"padding": 9}, "would give an output of sizes"),
+    ],
+)
+def test_transposed_ones_too(
+    shapes: tuple[tuple[int, ...], ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        F.conv_transpose2d(*[tensor.ones(shape) for shape in shapes], **options)
+
+
+def test_integers_and_fractions_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"input must be floating or complex, not int64: .*input\.float\(\)"):
+        F.conv1d(tensor.tensor([[1, 2, 3]]), tensor.ones((1, 1, 2)))
+    with pytest.raises(TypeError, match="stride is an integer, or 1 of them"):
+        F.conv1d(tensor.ones((1, 1, 3)), tensor.ones((1, 1, 2)), stride=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="groups must divide in_channels, 3, and out_channels, 4"):
+        nn.Conv1d(3, 4, 2, groups=2)
+    with pytest.raises(ValueError, match="padding='same' goes with a stride of 1"):
+        nn.Conv1d(3, 4, 2, stride=2, padding="same")
+    with pytest.raises(ValueError, match="padding is 'valid', 'same' or sizes"):
+        nn.ConvTranspose1d(3, 4, 2, padding="same")  # type: ignore[arg-type]
+
+
+# --- Against PyTorch ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2, "padding": 1},
+        {"dilation": 2, "padding": 2},
+        {"groups": 2, "bias": False},
+        {"groups": 4, "stride": 2},
+    ],
+)
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_layers_are_pytorchs(space: int, options: dict[str, Any], kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    name = f"{kind}{space}d"
+    ours, theirs = getattr(nn, name)(4, 8, 3, **options), getattr(torch.nn, name)(4, 8, 3, **options)
+    assert repr(ours) == repr(theirs)
+    state = {key: value.numpy() for key, value in theirs.state_dict().items()}
+    ours.load_state_dict(state)
+    drawn = np.random.default_rng(0).standard_normal((2, 4, *(7, 6, 5)[:space])).astype(np.float32)
+    x, their_x = tensor.tensor(drawn).requires_grad_(), torch.tensor(drawn, requires_grad=True)
+    y, their_y = ours(x), theirs(their_x)
+    np.testing.assert_allclose(y.detach().numpy(), their_y.detach().numpy(), atol=1e-5)
+    y.square().sum().backward()
+    their_y.square().sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), their_x.grad.numpy(), atol=1e-4)
+    for key, parameter in theirs.named_parameters():
+        found = dict(ours.named_parameters())[key].grad
+        np.testing.assert_allclose(found.numpy(), parameter.grad.numpy(), rtol=1e-4, atol=1e-4)

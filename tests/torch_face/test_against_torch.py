@@ -1,0 +1,64 @@
+"""Lines written for PyTorch give the same on `tensor.torch`: values, dtypes, fields, errors, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor.torch
+from tests.torch_face.expressions import CALLS, DIFFERENTIABLE, ERRORS, plain, values
+
+theirs = pytest.importorskip("torch")
+
+
+def run(torch: Any, line: str, **given: Any) -> Any:
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, **values(torch), **given}
+    return eval(line, names)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple) and len(expected) == 2 and isinstance(expected[1], np.ndarray):
+        assert found[0] == expected[0]
+        assert found[1].shape == expected[1].shape
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-6)
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("line", CALLS)
+def test_a_line_gives_what_pytorch_gives(line: str) -> None:
+    expected = run(theirs, line)
+    assert_same(plain(run(tensor.torch, line)), plain(expected))
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_an_error_is_of_the_class_that_pytorch_raises(line: str) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011 -- whatever PyTorch raises
+        run(theirs, line)
+    with pytest.raises(expected.type):
+        run(tensor.torch, line)
+
+
+@pytest.mark.parametrize("line", DIFFERENTIABLE)
+def test_gradients_are_pytorchs(line: str) -> None:
+    found = []
+    for torch in (tensor.torch, theirs):
+        x = values(torch)["x"].double().requires_grad_()
+        y = run(torch, line, x=x)
+        weights = torch.arange(1, y.numel() + 1).double().reshape(y.shape)
+        (y * weights).sum().backward()
+        found.append((y.detach().numpy(), x.grad.numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6, atol=1e-9)
