@@ -237,6 +237,27 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
     return 0
 
 
+def matrix_product(a, b):
+    """Return ``np.matmul(a, b)``, sooner where `b` is the transpose of a matrix in C order: a weight."""
+    cdef cnp.ndarray x, weight, out
+    if type(a) is not cnp.ndarray or type(b) is not cnp.ndarray:
+        return _matmul(a, b)
+    x = a
+    weight = b
+    if (
+        cnp.PyArray_NDIM(x) != 2
+        or cnp.PyArray_NDIM(weight) != 2
+        or cnp.PyArray_DIM(x, 1) != cnp.PyArray_DIM(weight, 0)
+        or cnp.PyArray_SIZE(x) == 0
+    ):
+        return _matmul(a, b)
+    weight = cnp.PyArray_SwapAxes(weight, 0, 1)
+    if not _is_plain(x) or not _is_alike(weight, x):
+        return _matmul(a, b)
+    out = _thin(x, weight, None, False)
+    return _product(x, weight) if out is None else out
+
+
 # --- Derivatives: functions for the table of rules ----------------------------------------------------------
 
 

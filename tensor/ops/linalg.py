@@ -10,6 +10,7 @@ import numpy as np
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of
 from tensor.core.tensor import TensorCore
+from tensor.kernels.affine import matrix_product
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import BinaryOp
 from tensor.ops.elementwise import conj, multiply
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-_matmul = BinaryOp(RULES["matmul"], np.matmul)
+_matmul = BinaryOp(RULES["matmul"], matrix_product)
 OPS["matmul"] = _matmul
 
 

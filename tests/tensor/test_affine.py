@@ -9,7 +9,7 @@ import pytest
 
 import nn
 import tensor
-from tensor.kernels.affine import affine
+from tensor.kernels.affine import affine, matrix_product
 from tests.simd import printed_at_each_level
 
 RNG = np.random.default_rng(0)
@@ -47,6 +47,21 @@ def test_values_are_those_of_the_formula(shape: Any, columns: int, dtype: str, w
         assert out.dtype == dtype
         assert out.shape == wanted.shape
         np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("shape", "columns"), SIZES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64"])
+def test_a_product_with_a_transposed_matrix_is_numpys(
+    shape: tuple[int, ...], columns: int, dtype: str
+) -> None:
+    x, weight = (random(*shape) * 4).astype(dtype), (random(columns, shape[-1]) * 4).astype(dtype)
+    tolerance = {"int64": 0, "float64": 1e-11}.get(dtype, 1e-5 * max(10, shape[-1]))
+    for a, b in ((x, weight.T), (x, weight.T.copy()), (np.asfortranarray(x), weight.T), (x, weight[::-1].T)):
+        found = matrix_product(a, b)
+        assert (found.shape, found.dtype) == ((a @ b).shape, dtype)
+        np.testing.assert_allclose(found, a @ b, rtol=tolerance, atol=tolerance)
+    of_tensors = tensor.tensor(x) @ tensor.tensor(weight).T
+    np.testing.assert_array_equal(of_tensors.numpy(), matrix_product(x, weight.T))
 
 
 def test_each_instruction_set_gives_the_same() -> None:
