@@ -1,6 +1,7 @@
 """What scopes cost PyTorch: ``python -m benchmarks.foreign`` prints a table, per call and per training step.
 
-Each figure is the least of many, plain and under scopes taking turns in one process on one thread.
+Each figure is the least of many, of the processor's time, so that other programs matter less; plain and under
+scopes take turns in one process on one thread.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ Step = Callable[[], object]
 
 
 def _least(step: Step, repeats: int) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(repeats):
         step()
-    return (time.perf_counter() - began) / repeats
+    return (time.process_time() - began) / repeats
 
 
 def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:

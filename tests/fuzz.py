@@ -174,8 +174,11 @@ def _root_of_squares(program: Program, ours: Any, theirs: Any) -> bool:
 
 
 def _flushed(program: Program, ours: Any, theirs: Any) -> bool:
+    # Logarithms of such numbers are where sigmoid is one.
     del ours, theirs
-    return "log1p" in _names(program) and any(((np.abs(x) < 1e-300) & (x != 0)).any() for x in program.leaves)
+    return bool(_names(program) & {"log1p", "sigmoid"}) and any(
+        ((np.abs(x) < 1e-300) & (x != 0)).any() for x in program.leaves
+    )
 
 
 def _cancelled(program: Program, ours: Any, theirs: Any) -> bool:
@@ -233,7 +236,7 @@ NAMED: dict[str, tuple[str, Callable[[Program, Any, Any], bool]]] = {
         "both",
         _root_of_squares,
     ),
-    "PyTorch's log1p takes denormal numbers for 0": ("both", _flushed),
+    "PyTorch's log1p and sigmoid take denormal numbers for 0": ("both", _flushed),
     "the order of additions decides what is left where huge terms cancel": ("both", _cancelled),
     "outside of the range of numbers infinity and nan depend on the order of factors": (
         "gradients",

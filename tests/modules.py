@@ -41,6 +41,9 @@ IN_FOLDERS = {
     "tensor.torch.utils",
     "tensor.torch.utils.checkpoint",
     "tensor.torch.utils.data",
+    "tensor.torch.utils.data.dataloader",
+    "tensor.torch.utils.data.dataset",
+    "tensor.torch.utils.data.sampler",
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import nn
 from scopes import current_dispose_scope
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +42,15 @@ def test_the_blocks_of_the_documentation_run(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         contextvars.Context().run(run_blocks, path)
+
+
+def test_the_guide_to_training_names_all_that_there_is() -> None:
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "training.md").read_text()))
+    losses = {name for name in nn.__all__ if name.endswith("Loss")}
+    helpers = set(nn.utils.__all__) - {"rnn"}
+    schedulers = set(nn.optim.lr_scheduler.__all__)
+    optimizers = set(nn.optim.__all__) - {"lr_scheduler"}
+    assert losses | helpers | schedulers | optimizers <= named
 
 
 def test_the_readme_has_blocks() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 
 from nn.data.collate import default_collate
 from nn.data.dataset import TensorDataset
+from nn.data.samplers import BatchSampler
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import current
 from tensor import Generator
 from tensor.lowlevel import default_generator, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tensor.lowlevel import Array
 
@@ -58,6 +59,14 @@ class DataLoader(Generic[T_co]):
         Leave out a last batch that would be smaller.
     collate_fn
         Makes a batch from a list of samples; ``default_collate`` for None.
+    sampler
+        Gives the numbers of the samples instead of `shuffle`: anything that can be iterated over.
+    batch_sampler
+        Gives lists of numbers, a batch each, instead of `batch_size`, `shuffle`, `sampler`, `drop_last`.
+    num_workers
+        Taken from programs written for PyTorch: batches are made by the process that asks for them.
+    pin_memory
+        Changes nothing: there is no device to copy to.
     dispose_batches
         With False a batch belongs to the scope that is current at the loop, like any other tensor.
 
@@ -83,6 +92,10 @@ class DataLoader(Generic[T_co]):
         generator: Generator | int | None = None,
         drop_last: bool = False,
         collate_fn: Callable[[list[T_co]], Any] | None = None,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
         dispose_batches: bool = True,
     ) -> None:
         if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
@@ -96,7 +109,19 @@ class DataLoader(Generic[T_co]):
             )
         if batch_size is None and drop_last:
             raise ValueError("drop_last needs a batch_size: single samples have no last batch")
+        if sampler is not None and shuffle:
+            raise ValueError("a sampler gives the order itself: leave shuffle out")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError(
+                "a batch_sampler makes batches itself: leave batch_size, shuffle, sampler, drop_last out"
+            )
+        if type(num_workers) is not int or num_workers < 0:
+            raise ValueError(f"num_workers is a number of processes, at least 0, not {shown(num_workers)}")
         self.dataset = dataset
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.num_workers = num_workers
+        self.pin_memory = pin_memory
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
@@ -109,7 +134,9 @@ class DataLoader(Generic[T_co]):
         self.generator = generator
 
     def __len__(self) -> int:
-        count = len(self.dataset)
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]  # without a length it raises, as it should
+        count = len(self.dataset) if self.sampler is None else len(self.sampler)  # type: ignore[arg-type]
         size = self.batch_size or 1
         return count // size if self.drop_last else -(-count // size)
 
@@ -117,7 +144,7 @@ class DataLoader(Generic[T_co]):
         return _Batches(self)
 
     def order(self) -> Array:
-        """Return the numbers of the samples in the order of a new round; with `shuffle` it is drawn here.
+        """Return the numbers of the samples in the order of a new round, without a sampler's; drawn here.
 
         Examples
         --------
@@ -137,28 +164,24 @@ class _Batches:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._scope: DisposeScope | None = None
         self._loader = loader
-        self._order = loader.order()
-        self._size = loader.batch_size or 1
-        self._count = len(loader)
-        self._next = 0
+        self._numbers = _numbers_of_batches(loader)
+        self._done = 0
 
     def __iter__(self) -> Self:
         return self
 
     def __len__(self) -> int:
-        return self._count - self._next
+        return len(self._loader) - self._done
 
     def __next__(self) -> Any:
         self._end()
-        if self._next >= self._count:
-            raise StopIteration
-        place = self._next * self._size
-        self._next += 1
-        return self._batch(self._order[place : place + self._size])
+        numbers = next(self._numbers)
+        self._done += 1
+        return self._batch(numbers)
 
     def _batch(self, numbers: Array) -> Any:
         loader = self._loader
-        if loader.batch_size is None:
+        if loader.batch_size is None and loader.batch_sampler is None:
             return _read(loader.dataset, numbers)[0]
         whole_rows = _reads_rows(loader)
         samples = [] if whole_rows else _read(loader.dataset, numbers)
@@ -191,6 +214,18 @@ class _Batches:
         if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)
             scope.dispose()
+
+
+def _numbers_of_batches(loader: DataLoader[Any]) -> Iterator[Array]:
+    """Return the numbers of the samples of each batch of a new round."""
+    size = loader.batch_size or 1
+    if loader.batch_sampler is not None:
+        return (np.asarray(numbers, np.int64) for numbers in loader.batch_sampler)
+    if loader.sampler is not None:
+        batches = BatchSampler(loader.sampler, size, loader.drop_last)
+        return (np.asarray(numbers, np.int64) for numbers in batches)
+    order = loader.order()
+    return (order[place : place + size] for place in range(0, len(loader) * size, size))
 
 
 def _reads_rows(loader: DataLoader[Any]) -> bool:

@@ -322,7 +322,7 @@ def multi_margin_loss(
         _check_weight(name, weight, x)
         short = short * weight[classes[..., None]]
     is_other = np.arange(x.shape[-1]) != classes[..., None]
-    return _reduce_rows(tn.where(is_other, short, 0.0).sum(dim=-1) / x.shape[-1], reduction)
+    return reduce_losses(tn.where(is_other, short, 0.0).sum(dim=-1) / x.shape[-1], reduction)
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -366,7 +366,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     counts, classes = counts[..., :most], np.where(counts, given, 0)[..., :most]
     short = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])
     short = tn.where(counts[..., None] & is_other[..., None, :], short, 0.0)
-    return _reduce_rows(short.sum(dim=(-1, -2)) / max(count, 1), reduction)
+    return reduce_losses(short.sum(dim=(-1, -2)) / max(count, 1), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -409,11 +409,6 @@ def multilabel_soft_margin_loss(
         _check_weight(name, weight, x)
         losses = losses * weight
     return reduce_losses(losses.mean(dim=-1), reduction)
-
-
-def _reduce_rows(losses: Tensor, reduction: str) -> Tensor:
-    # The mean of no rows is 0 of these two, as in PyTorch.
-    return reduce_losses(losses, reduction if losses.numel() or reduction == "none" else "sum")
 
 
 def _scores(name: str, input: Tensor) -> Array:

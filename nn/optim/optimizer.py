@@ -330,7 +330,7 @@ class Optimizer:
             for key, value in values.items():
                 name = f"{key!r} of parameter {number}"
                 self._raise_unless_fits(name, value, x)
-                loaded[key] = map_nested(value, _loaded, f"{name}: its values")
+                loaded[key] = map_nested(value, _copied, f"{name}: its values")
             yield number, loaded
 
     def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:
@@ -421,7 +421,7 @@ def _snapshot(value: Any) -> Any:
     return wrap_snapshot(value) if isinstance(value, TensorCore) else value
 
 
-def _loaded(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """Return a copy that no scope owns, of a tensor or an array."""
     if isinstance(value, TensorCore):
         value = snapshot(value)

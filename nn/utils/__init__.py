@@ -1,6 +1,7 @@
 """Helpers for gradients, parameters and sequences: PyTorch's ``torch.nn.utils``."""
 
 from nn.utils import rnn
+from nn.utils.normalized import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from nn.utils.parameters import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -8,4 +9,14 @@ from nn.utils.parameters import (
     vector_to_parameters,
 )
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "spectral_norm",
+    "vector_to_parameters",
+    "weight_norm",
+]

@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 
+from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -17,12 +18,30 @@ cdef extern from "tensor/kernels/affine.h" namespace "disposescope::kernels" nog
         const void* bias
         Py_ssize_t columns
         bint is_rectified
+    struct ThinMap:
+        Py_ssize_t rows
+        Py_ssize_t inner
+        Py_ssize_t columns
+        const void* x
+        const void* weight
+        const void* bias
+        void* out
+        bint is_rectified
+    const Py_ssize_t most_inputs
+    const Py_ssize_t rows_of_few_inputs
+    const Py_ssize_t columns_of_few_inputs
+    const Py_ssize_t rows_of_few_outputs
     struct Affine:
         void (*transpose_single)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
         void (*transpose_double)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
         void (*finish_single)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
         void (*finish_double)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+        Kernel few_inputs[2]
+        Kernel few_outputs[2]
     const Affine* affine_kernels_of(int level)
+
+cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    Py_ssize_t ceil_of(Py_ssize_t n, Py_ssize_t by)
 
 cdef const Affine* _kernels = affine_kernels_of(simd_level)
 cdef object _matmul = np.matmul
@@ -37,6 +56,9 @@ cdef Py_ssize_t _SMALL = 1 << 13
 
 cdef enum:
     MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
+
+# Of maps of few outputs: how many, and from how many inputs on; and from how many products on these pay.
+cdef Py_ssize_t _MOST_OUTPUTS = 16, _LONG_ROW = 1024, _FEW_PRODUCTS = 4096
 
 # Elements that a thread takes at a time: some 5 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 15
@@ -66,6 +88,9 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
         raise ValueError(
             f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
         )
+    out = _thin(x, weight, bias, is_rectified)
+    if out is not None:
+        return out
     out = _product(x, weight)
     if bias is None and not is_rectified:
         return out
@@ -79,6 +104,50 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
             out = np.asarray(out + bias)
     if is_rectified:
         relu_of(out, out)
+    return out
+
+
+cdef cnp.ndarray _thin(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):
+    """Return the map where it has few inputs or few outputs; None where BLAS is as quick."""
+    cdef ThinMap map
+    cdef int i, ndim = cnp.PyArray_NDIM(x)
+    cdef Py_ssize_t units, grain
+    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef cnp.ndarray out
+    cdef Kernel kernel
+    map.inner, map.columns = cnp.PyArray_DIM(weight, 1), cnp.PyArray_DIM(weight, 0)
+    if map.inner > most_inputs and (map.columns > _MOST_OUTPUTS or map.inner < _LONG_ROW):
+        return None
+    if (
+        ndim < 2
+        or ndim > MOST_DIMENSIONS
+        or not _is_plain(x)
+        or not _is_alike(weight, x)
+        or not (bias is None or _is_alike(<cnp.ndarray>bias, x))
+    ):
+        return None
+    map.rows = 1
+    for i in range(ndim - 1):
+        shape[i] = cnp.PyArray_DIM(x, i)
+        map.rows *= shape[i]
+    shape[ndim - 1] = map.columns
+    if map.rows * map.columns * map.inner < _FEW_PRODUCTS:
+        return None
+    out = new_array(ndim, shape, cnp.PyArray_TYPE(x))
+    map.x = cnp.PyArray_DATA(x)
+    map.weight = cnp.PyArray_DATA(weight)
+    map.bias = NULL if bias is None else cnp.PyArray_DATA(<cnp.ndarray>bias)
+    map.out = cnp.PyArray_DATA(out)
+    map.is_rectified = is_rectified
+    if map.inner <= most_inputs:
+        kernel = _kernels.few_inputs[kind_of(x)]
+        units = ceil_of(map.rows, rows_of_few_inputs) * ceil_of(map.columns, columns_of_few_inputs)
+        grain = _AT_ONCE // (min(map.rows, rows_of_few_inputs) * min(map.columns, columns_of_few_inputs))
+    else:
+        kernel = _kernels.few_outputs[kind_of(x)]
+        units = ceil_of(map.rows, rows_of_few_outputs)
+        grain = _AT_ONCE // (rows_of_few_outputs * map.inner)
+    run_units(kernel, &map, units, max(1, grain), cnp.PyArray_NBYTES(x) + cnp.PyArray_NBYTES(out))
     return out
 
 

@@ -36,6 +36,8 @@ cdef class UnaryKernel:
     cdef readonly object plain
     # The result in `out`, or in a new array if that is None; None for what is left to `plain`.
     cdef cnp.ndarray run(self, object x, cnp.ndarray out)
+    # The loop over elements of that dtype, by NumPy's number; NULL: left to `plain`.
+    cdef Loop loop_for(self, int type_number) noexcept
 
 
 cdef class BinaryKernel:

@@ -144,6 +144,11 @@ cdef class UnaryKernel:
         _fill(out, self._loops, &operands, self._bytes_in_piece)
         return out
 
+    cdef Loop loop_for(self, int type_number) noexcept:
+        if type_number == cnp.NPY_FLOAT:
+            return self._loops.of_floats
+        return self._loops.of_doubles if type_number == cnp.NPY_DOUBLE else NULL
+
     def __call__(self, x, out=None):
         result = self.run(x, out)
         if result is not None:

@@ -81,7 +81,7 @@ struct Of<Lanes<double>::Register> {
 
 template <typename R>
 inline R splat(typename Of<R>::Element x) {
-    return R{} + x;
+    return x - R{};  // which costs nothing: a sum would lose the sign of -0
 }
 
 template <typename R>

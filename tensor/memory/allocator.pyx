@@ -10,6 +10,7 @@ The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpret
 
 import atexit
 import gc
+from contextvars import Context
 
 import numpy as np
 
@@ -137,8 +138,12 @@ cdef void _collect_garbage() noexcept with gil:
     cdef PyObject* value = NULL
     cdef PyObject* traceback = NULL
     PyErr_Fetch(&kind, &value, &traceback)
-    # Not PyGC_Collect(), which does nothing while the collector is disabled.
-    _collect()
+    # Not PyGC_Collect(), which does nothing while the collector is disabled. And in a context of its own: a
+    # kernel's is used again, and what finalizers set would stay in it.
+    try:
+        Context().run(_collect)
+    except MemoryError:
+        _collect()
     PyErr_Restore(kind, value, traceback)
 
 

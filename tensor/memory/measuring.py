@@ -159,7 +159,8 @@ class limit:  # noqa: N801  # it is called like a function
 
     Live, pinned and cached bytes count. An allocation that would go over the limit first lets the pool give
     memory back, then garbage is collected; then it raises ``OutOfMemoryError``. Of nested limits the smallest
-    counts, and that of ``configure`` is one of them. What is live already stays.
+    counts, and that of ``configure`` is one of them. What is live already stays. Finalizers that the
+    collection calls see no scope and no setting of their caller's, as on a new thread.
 
     Parameters
     ----------

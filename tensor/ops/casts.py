@@ -59,7 +59,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
 def dtype_asked(
     target: DtypeLike | TensorCore | None, dtype: DtypeLike | None, device: str | None
 ) -> DtypeLike | None:
-    """Return the dtype that the arguments of ``to()`` name, if any; all devices but the CPU are an error."""
+    """Return the dtype that the arguments of ``to()`` name, if any; raise for another device than the CPU."""
     if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
         target, device = None, target
     require_cpu(device)

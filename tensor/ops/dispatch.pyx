@@ -14,7 +14,7 @@ from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
-from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline
+from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline, compute_inline_unary
 from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
@@ -132,7 +132,12 @@ cdef class UnaryOp:
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out = None
+        cdef TensorCore computed
         cdef bint pooled
+        if self.compiled is not None:
+            computed = compute_inline_unary(self.compiled, x)
+            if computed is not None:
+                return computed
         a = _operand(x)
         if a is NotImplemented:
             raise foreign(self.rule.name, x)

@@ -1,6 +1,7 @@
 """Arithmetic on values that lie in the tensors themselves. For `cimport`."""
 
 from tensor.core.tensor cimport TensorCore
+from tensor.kernels.elementwise cimport UnaryKernel
 
 
 cdef enum Arithmetic:
@@ -15,3 +16,5 @@ cdef enum Arithmetic:
 cdef Arithmetic arithmetic_of(object kernel)
 # What the ufunc gives for two operands, as a new tensor; None where this is left to NumPy and the tape.
 cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2)
+# The same for what `kernel` computes.
+cdef TensorCore compute_inline_unary(UnaryKernel kernel, object x)

@@ -3,7 +3,8 @@
 For a few bytes a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
 finds a loop by the dtypes, looks for overlaps, makes an array. Here are sums, differences, products and
 quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's,
-without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. All else is NumPy's.
+without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one operand
+that have a compiled kernel run its loop. All else is NumPy's.
 """
 
 cimport cython
@@ -14,6 +15,7 @@ from libc.string cimport memcpy
 from scopes.core.disposable cimport register_new
 from tensor.core.inline_values cimport MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues, count_inline
 from tensor.core.tensor cimport TensorCore, new_tensor, tensor_type
+from tensor.kernels.elementwise cimport Loop, Operands, UnaryKernel
 
 import numpy as np
 
@@ -135,7 +137,6 @@ cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2):
     cdef InlineValues* b = _values_of(x2, &room2)
     cdef bint a_step, b_step
     cdef Py_ssize_t count
-    cdef TensorCore y
     if a == NULL:
         if b == NULL:
             return None
@@ -160,9 +161,30 @@ cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2):
         _compute(arithmetic, a.data.doubles, a_step, b.data.doubles, b_step, result.data.doubles, count)
     else:
         return None
-    # From here on Python may run, and end the operands: they have been read.
-    y = new_tensor()
+    return _tensor_of(&result)
+
+
+cdef TensorCore compute_inline_unary(UnaryKernel kernel, object x):
+    cdef InlineValues room, result
+    cdef InlineValues* a = _values_of(x, &room)
+    cdef Operands operands
+    cdef Loop loop
+    if a == NULL:
+        return None
+    loop = kernel.loop_for(a.type_number)
+    if loop == NULL:
+        return None
+    result = a[0]
+    operands.a = &a.data
+    operands.out = &result.data
+    loop(&operands, 0, a.nbytes // (sizeof(float) if a.type_number == cnp.NPY_FLOAT32 else sizeof(double)))
+    return _tensor_of(&result)
+
+
+cdef TensorCore _tensor_of(InlineValues* result):
+    """Return a new tensor. Python may run meanwhile, and end the operands: they have been read."""
+    cdef TensorCore y = new_tensor()
     count_inline(result.nbytes)
-    y.inlined = result
+    y.inlined = result[0]
     register_new(y)
     return y

@@ -80,6 +80,8 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
         "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance",
+        # See `test_recurrent`.
+        "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "RNNBase", "RNNCellBase",
     }  # fmt: skip
     # See `test_losses_against_torch`.
     elsewhere = {*vars(ctc), *vars(densities), *vars(margins)}

@@ -5,15 +5,29 @@ from __future__ import annotations
 import gc
 import threading
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nn
 import tensor
-from nn.data import DataLoader, Dataset, TensorDataset, default_collate
+from nn.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
 from scopes import current_dispose_scope, disposing, new_dispose_scope
-from tensor import TensorDisposedError
+from tensor import Generator, TensorDisposedError
 
 
 class Rows(Dataset):
@@ -348,3 +362,70 @@ def test_samples_of_every_kind_are_collated():
 def test_wrong_use_names_the_culprit(call, error, named):
     with pytest.raises(error, match=named):
         call()
+
+
+def test_a_sampler_gives_the_numbers() -> None:
+    loader = DataLoader(range(10), 2, sampler=[5, 1, 7])
+    assert [batch.tolist() for batch in loader] == [[5, 1], [7]]
+    assert len(loader) == 2
+    assert [batch.tolist() for batch in DataLoader(range(10), 2, sampler=[5, 1, 7], drop_last=True)] == [
+        [5, 1]
+    ]
+    assert list(DataLoader("abc", None, sampler=[2, 0])) == ["c", "a"]
+    assert seen(DataLoader(numbered(6), 2, sampler=[5, 1, 3])) == [[5, 1], [3]]
+
+
+def test_a_batch_sampler_gives_the_numbers_of_each_batch() -> None:
+    batches = BatchSampler(SequentialSampler(range(5)), 2, drop_last=False)
+    loader = DataLoader(range(5), batch_sampler=batches)
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
+    assert len(loader) == len(batches) == 3
+    assert len(BatchSampler(range(5), 2, drop_last=True)) == len(
+        list(BatchSampler(range(5), 2, drop_last=True))
+    )
+
+
+def test_random_samplers_draw_a_new_order_each_round() -> None:
+    sampler = RandomSampler(range(50), generator=Generator().manual_seed(1))
+    first, second = list(sampler), list(sampler)
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
+    assert list(RandomSampler(range(50), generator=Generator().manual_seed(1))) == first
+    assert len(list(RandomSampler(range(3), num_samples=7))) == 7
+    assert sorted(list(RandomSampler(range(3), num_samples=7))[:3]) == [0, 1, 2]
+    assert sorted(SubsetRandomSampler([4, 8, 2])) == [2, 4, 8]
+
+
+def test_a_sampler_without_end_is_read_as_it_is_needed() -> None:
+    sampler = RandomSampler(range(3), replacement=True, num_samples=10**10)
+    loader = DataLoader(range(3), 4, sampler=sampler, num_workers=0, pin_memory=True)
+    assert len(loader) == 10**10 // 4
+    assert next(iter(loader)).shape == (4,)
+
+
+def test_parts_and_rows_of_data_sets() -> None:
+    first, second = random_split(range(10), [6, 4], Generator().manual_seed(0))
+    assert sorted([*first, *second]) == list(range(10))
+    assert [len(part) for part in random_split(range(11), [0.5, 0.25, 0.25])] == [6, 3, 2]
+    joined = ConcatDataset([first, second, Subset("ab", [1])])
+    assert len(joined) == 11
+    assert joined[10] == joined[-1] == "b"
+
+
+@pytest.mark.parametrize(
+    ("fail", "error", "says"),
+    [
+        (lambda: DataLoader([1], shuffle=True, sampler=[0]), ValueError, "leave shuffle out"),
+        (lambda: DataLoader([1], 2, batch_sampler=[[0]]), ValueError, "leave batch_size"),
+        (lambda: DataLoader([1], num_workers=-1), ValueError, "at least 0, not -1"),
+        (lambda: RandomSampler([1], num_samples=0), ValueError, "at least 1"),
+        (lambda: BatchSampler([1], 0, drop_last=False), ValueError, "at least 1"),
+        (lambda: random_split([1, 2], [1, 2]), ValueError, "sum to 3"),
+        (lambda: ConcatDataset([]), ValueError, "at least one"),
+        (lambda: ConcatDataset(["ab"])[2], IndexError, "out of range"),
+        (lambda: iter(Sampler()), NotImplementedError, "define __iter__"),
+    ],
+)
+def test_mistakes_with_samplers_and_parts_are_named(fail: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        fail()

@@ -65,6 +65,17 @@ def test_wrong_use_names_the_culprit(call, error, named):
         call()
 
 
+@pytest.mark.parametrize("loss", [F.multi_margin_loss, F.multilabel_margin_loss])
+def test_an_empty_batch_has_the_sum_0_and_no_mean(loss):
+    x = tensor.zeros((0, 3), requires_grad=True)
+    target = tensor.zeros((0,) if loss is F.multi_margin_loss else (0, 3), dtype="int64")
+    assert loss(x, target, reduction="sum").item() == 0.0
+    assert np.isnan(loss(x, target).item())
+    assert loss(x, target, reduction="none").shape == (0,)
+    loss(x, target).backward()
+    assert x.grad.shape == (0, 3)
+
+
 def test_large_margins_overflow_nothing():
     x = tensor.tensor([1e4, -1e4], requires_grad=True)
     loss = F.soft_margin_loss(x, tensor.tensor([-1.0, 1.0]), reduction="none")

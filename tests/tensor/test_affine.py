@@ -25,17 +25,22 @@ def plainly(x: Any, weight: Any, bias: Any, is_rectified: bool) -> Any:
     return np.maximum(out, 0) if is_rectified else out
 
 
-# Sizes for which the weight is transposed first, and others; with what is left over beside blocks of 4.
-@pytest.mark.parametrize(
-    ("shape", "columns"),
-    [((5,), 3), ((64, 64), 128), ((37, 6), 53), ((2, 3, 5), 70), ((0, 5), 4), ((3, 0), 4), ((300, 1), 400)],
-)
+# Sizes for which the weight is transposed first, and others, with what is left over beside blocks of 4; then
+# few inputs, and few outputs.
+SIZES: list[tuple[tuple[int, ...], int]] = [
+    *(((5,), 3), ((64, 64), 128), ((37, 6), 53), ((2, 3, 5), 70), ((0, 5), 4), ((3, 0), 4), ((300, 1), 400)),
+    *(((70, 8), 1100), ((131, 3), 513), ((7, 5000), 10), ((2, 3, 1030), 5), ((9, 1024), 16), ((0, 2000), 3)),
+]
+
+
+@pytest.mark.parametrize(("shape", "columns"), SIZES, ids=str)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_values_are_those_of_the_formula(shape: Any, columns: int, dtype: str, with_bias: bool) -> None:
     x, weight = random(*shape, dtype=dtype), random(columns, shape[-1], dtype=dtype)
     bias = random(columns, dtype=dtype) if with_bias else None
     tolerance = {"float16": 2e-2, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-12}[dtype]
+    tolerance *= max(1, shape[-1] / 100)
     for is_rectified in (False, True):
         out = affine(x, weight, bias, is_rectified)
         wanted = plainly(x, weight, bias, is_rectified)
@@ -55,6 +60,8 @@ for dtype in ("float32", "float64"):
     bias = np.arange(61, dtype=dtype) - 30
     assert np.array_equal(affine(x, weight, bias, False), x @ weight.T + bias)
     assert np.array_equal(affine(x, weight, bias, True), np.maximum(x @ weight.T + bias, 0))
+    x, weight = (np.arange(n * 5003, dtype=dtype).reshape(n, 5003) % 5 - 2 for n in (45, 7))
+    assert np.array_equal(affine(x, weight, bias[:7], False), x @ weight.T + bias[:7])
 print(instruction_set())
 """
     for level, printed in printed_at_each_level(program).items():
@@ -81,16 +88,23 @@ def test_nan_stays_and_infinities_are_rectified() -> None:
     x = np.asarray([[np.nan], [np.inf], [-np.inf], [0.0]], "float32")
     out = affine(x, np.ones((1, 1), "float32"), np.zeros(1, "float32"), True)
     assert np.array_equal(out, np.asarray([[np.nan], [np.inf], [0.0], [0.0]]), equal_nan=True)
+    for inner, columns in ((4, 2000), (2000, 4)):
+        x = np.ones((4, inner), "float32")
+        x[:3, -1] = np.nan, np.inf, -np.inf
+        out = affine(x, np.ones((columns, inner), "float32"), np.zeros(columns, "float32"), True)
+        wanted = np.asarray([[np.nan], [np.inf], [0.0], [inner]])
+        assert np.array_equal(out, np.broadcast_to(wanted, out.shape), equal_nan=True)
 
 
 def test_large_results_are_the_same_for_any_number_of_threads() -> None:
-    x, weight, bias = random(3000, 3), random(100, 3), random(100)
-    before, found = tensor.get_num_threads(), []
-    for count in (1, 2, 5):
-        tensor.set_num_threads(count)
-        found.append(affine(x, weight, bias, True))
-    tensor.set_num_threads(before)
-    assert all(np.array_equal(found[0], other) for other in found)
+    before = tensor.get_num_threads()
+    for rows, inner, columns in ((3000, 3, 100), (64, 4, 3000), (70, 5000, 6), (500, 40, 100)):
+        x, weight, bias, found = random(rows, inner), random(columns, inner), random(columns), []
+        for count in (1, 2, 5):
+            tensor.set_num_threads(count)
+            found.append(affine(x, weight, bias, True))
+        tensor.set_num_threads(before)
+        assert all(np.array_equal(found[0], other) for other in found)
 
 
 @pytest.mark.parametrize(

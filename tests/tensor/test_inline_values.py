@@ -85,6 +85,38 @@ def test_integers_wrap_around_as_in_numpy() -> None:
     assert_same_bits(tensor.tensor(most) + tensor.tensor(most), np.array([-2], np.int32))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    "name", ["exp", "tanh", "sigmoid", "relu", "negative", "abs", "sqrt", "gelu", "erf", "sin"]
+)
+def test_functions_of_one_operand_give_what_they_give_in_large_arrays(name: str, dtype: str) -> None:
+    function = getattr(tensor, name)
+    for shape in SHAPES:
+        for i in range(len(SPECIAL)):
+            with np.errstate(invalid="ignore"):
+                x = values(shape, dtype, i)
+            if name != "sin" and dtype in {"float32", "float64"}:  # the others are NumPy's
+                assert_same_bits(function(tensor.tensor(x)), tiled(function, x))
+            in_place = tensor.tensor(x)
+            in_place.numpy()  # from here on with an array
+            assert_same_bits(function(in_place), function(tensor.tensor(x)).numpy())
+
+
+def tiled(function: Callable[[Tensor], Tensor], x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return what `function` makes of `x` among many others."""
+    return function(tensor.tensor(np.tile(x, (50, *[1] * x.ndim)))).numpy()[0]
+
+
+def test_functions_of_one_operand_record_and_refuse_as_others_do() -> None:
+    x = tensor.tensor([0.5], requires_grad=True)
+    x.exp().tanh().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(0.5) / np.cosh(np.exp(0.5)) ** 2, rtol=1e-6)
+    x.dispose()
+    with pytest.raises(TensorDisposedError, match="disposed by dispose"):
+        x.exp()
+
+
 def test_operands_with_an_array_are_read_there() -> None:
     x, y = tensor.tensor([1.0, 2.0, 3.0, 4.0]), tensor.tensor([10.0, 20.0])
     x.numpy()[0] = 5.0

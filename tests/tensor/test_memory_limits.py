@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nn
 import tensor
-from scopes import new_dispose_scope
+from scopes import current_dispose_scope, new_dispose_scope
 from tensor import Tensor, memory
+from tensor.memory.allocator import is_counted
 
 MIB = 2**20
 LARGE = 8_000_000
@@ -99,6 +102,49 @@ def test_a_cycle_that_holds_half_of_the_memory_is_collected_in_time() -> None:
                 Epoch(number)
             x = of(3, 128 * MIB)
             assert is_all(x, 3)
+    finally:
+        gc.enable()
+
+
+class Ending:
+    """Garbage that holds memory, and whose finalizer works with tensors and leaves settings behind."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.me = self
+        self.seen = seen
+        self.x = of(1, 4 * MIB)
+
+    def __del__(self) -> None:
+        y = of(3, 8) + 1
+        weight = tensor.ones((2,), requires_grad=True)
+        (weight * 2).sum().backward()
+        self.seen += [y.owning_dispose_scope, y[0].item(), weight.grad.tolist(), is_counted(np.ones(MIB))]
+        new_dispose_scope("left open")
+        tensor.set_grad_enabled(False)
+        np.seterr(all="raise")
+
+
+@pytest.mark.parametrize("work", [lambda x: x * 2, lambda x: x.sort(), lambda x: x[::2].clone().mul_(2)])
+def test_finalizers_that_a_limit_calls_inside_a_kernel_leave_nothing_set_there_or_here(work) -> None:
+    seen: list[Any] = []
+    x = of(2, 4 * MIB)
+    gc.collect()
+    gc.disable()
+    try:
+        with new_dispose_scope("mine") as scope:
+            for _ in range(3):
+                Ending(seen)
+                with (
+                    contextlib.suppress(memory.OutOfMemoryError),
+                    memory.limit(memory.statistics().bytes_live + 100),
+                ):
+                    work(x)
+                assert seen == [None, 4, [2, 2], False]
+                seen.clear()
+                assert current_dispose_scope() is scope
+                assert tensor.is_grad_enabled()
+                assert np.geterr()["divide"] == "warn"
+                assert not (of(1, 2 * MIB) / 0).isfinite().any()
     finally:
         gc.enable()
 

@@ -73,6 +73,8 @@ class HeldReport(Report):
 
 
 GRAPH = "a graph, for backward"
+# Both hold the tensor itself; of one that requires a gradient PyTorch makes no DLPack capsule.
+GRAPH_OR_DLPACK = "a graph, for backward, or a DLPack export"
 SHARED = "a view, a detached tensor, NumPy or another export"
 VIEW = "a view or a detached tensor"
 KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last reference"
@@ -95,7 +97,7 @@ def note(x: Any, owner: Any) -> None:
     if x is owner:
         by = KEPT
     elif owner._use_count() > 1:
-        by = GRAPH
+        by = GRAPH if owner.requires_grad else GRAPH_OR_DLPACK
     else:
         by = SHARED
     if len(_held) > 1000:

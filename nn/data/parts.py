@@ -1,0 +1,106 @@
+"""Data sets made of others: some of their samples, or several of them one behind the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from math import floor, isclose
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from nn.data.dataset import Dataset
+from tensor import Generator, InvalidArgumentError
+from tensor.lowlevel import default_generator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Numbered(Protocol[T_co]):
+    """Samples by number."""
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+    def __len__(self) -> int: ...
+
+
+class Subset(Dataset[T_co]):
+    """The samples of `dataset` that `indices` name, in their order.
+
+    Examples
+    --------
+    >>> from nn.data import Subset
+    >>> part = Subset("abcd", [3, 0])
+    >>> len(part), part[0], part[1]
+    (2, 'd', 'a')
+    """
+
+    def __init__(self, dataset: Numbered[T_co], indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: int) -> T_co:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[T_co]):
+    """The samples of several data sets, one behind the other.
+
+    Examples
+    --------
+    >>> from nn.data import ConcatDataset
+    >>> joined = ConcatDataset(["ab", "cde"])
+    >>> len(joined), joined[1], joined[2], joined[-1]
+    (5, 'b', 'c', 'e')
+    """
+
+    def __init__(self, datasets: Iterable[Numbered[T_co]]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise InvalidArgumentError("ConcatDataset needs at least one data set")
+        self.cumulative_sizes = list(accumulate(len(part) for part in self.datasets))
+
+    def __getitem__(self, index: int) -> T_co:
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"sample {index} is out of range: there are {len(self)}")
+        which = bisect_right(self.cumulative_sizes, place)
+        return self.datasets[which][place - (self.cumulative_sizes[which - 1] if which else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+def random_split(
+    dataset: Numbered[Any], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[Any]]:
+    """Return parts of `dataset` of these lengths, or of these shares of it, which sum to 1; chosen at random.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not sum to that of the data set.
+
+    Examples
+    --------
+    >>> from nn.data import random_split
+    >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
+    [7, 3]
+    """
+    count = len(dataset)
+    sizes = [int(n) for n in lengths]
+    if isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9:
+        sizes = [floor(count * share) for share in lengths]
+        for i in range(count - sum(sizes)):  # what rounding has left over, one each
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != count:
+        raise InvalidArgumentError(
+            f"random_split: {list(lengths)} sum to {sum(sizes)}, and there are {count} samples"
+        )
+    order = (generator or default_generator).numbers.permutation(count).tolist()
+    ends = list(accumulate(sizes))
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]

@@ -1,0 +1,170 @@
+"""Samplers: which samples of a data set come next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tensor import Generator, InvalidArgumentError
+from tensor.lowlevel import default_generator, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence, Sized
+
+T_co = TypeVar("T_co", covariant=True)
+
+# So many numbers are drawn at once.
+_DRAWN = 1024
+
+
+class Sampler(Generic[T_co]):
+    """Base of samplers: derive, and define ``__iter__``, which gives numbers of samples, and ``__len__``.
+
+    Examples
+    --------
+    >>> from nn.data import DataLoader, Sampler
+    >>> class Backward(Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    ...
+    ...     def __len__(self):
+    ...         return 3
+    >>> [batch.tolist() for batch in DataLoader([5, 6, 7], batch_size=2, sampler=Backward())]
+    [[7, 6], [5]]
+    """
+
+    def __init__(self, data_source: object = None) -> None:
+        del data_source
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} gives no numbers: define __iter__(self)")
+
+
+class SequentialSampler(Sampler[int]):
+    """All samples in their order.
+
+    Examples
+    --------
+    >>> from nn.data import SequentialSampler
+    >>> list(SequentialSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler[int]):
+    """Samples in a random order, drawn anew in each round.
+
+    Parameters
+    ----------
+    data_source
+        The data set, of which the length alone is asked for.
+    replacement
+        Whether a sample may come again before all have come.
+    num_samples
+        How many a round has; None for as many as there are.
+    generator
+        What is drawn from; None is the default generator.
+
+    Examples
+    --------
+    >>> from nn.data import RandomSampler
+    >>> sorted(RandomSampler("abc")), len(list(RandomSampler("abc", replacement=True, num_samples=10)))
+    ([0, 1, 2], 10)
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        if num_samples is not None and (type(num_samples) is not int or num_samples < 1):
+            raise InvalidArgumentError(
+                f"num_samples is a number, at least 1, or None, not {shown(num_samples)}"
+            )
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples a round has."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        numbers = (self.generator or default_generator).numbers
+        count, left = len(self.data_source), self.num_samples
+        while left > 0:
+            if self.replacement:
+                drawn = numbers.integers(0, count, min(left, _DRAWN))
+            else:
+                drawn = numbers.permutation(count)[:left]
+            left -= len(drawn)
+            yield from drawn.tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The samples of some numbers, in a random order.
+
+    Examples
+    --------
+    >>> from nn.data import SubsetRandomSampler
+    >>> sorted(SubsetRandomSampler([7, 3]))
+    [3, 7]
+    """
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        order = (self.generator or default_generator).numbers.permutation(len(self.indices))
+        return iter([self.indices[i] for i in order.tolist()])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class BatchSampler(Sampler[list[int]]):
+    """The numbers of another sampler, `batch_size` at a time.
+
+    Examples
+    --------
+    >>> from nn.data import BatchSampler
+    >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
+        if type(batch_size) is not int or batch_size < 1:
+            raise InvalidArgumentError(
+                f"batch_size is a number of samples, at least 1, not {shown(batch_size)}"
+            )
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        numbers = iter(self.sampler)
+        while batch := list(islice(numbers, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)  # type: ignore[arg-type]  # a sampler without a length raises, as it should
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

@@ -1,0 +1,251 @@
+"""Weights that are divided by a norm: weight normalisation and spectral normalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tensor as tn
+from nn.module.parameter import Parameter
+from nn.module.states import copy_values
+from nn.utils.computed import computations_of, set_computations
+from tensor.lowlevel import is_recomputing, shown
+
+if TYPE_CHECKING:
+    from nn.module.module import Module
+    from tensor import Tensor
+
+M = TypeVar("M", bound="Module")
+
+
+class _WeightNorm:
+    """``weight_g / norm(weight_v) * weight_v``, the norm over all dimensions but one."""
+
+    def __init__(self, name: str, dim: int | None) -> None:
+        self.name = name
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        return f"weight_norm(name={self.name!r}, dim={self.dim})"
+
+    def length(self, weight: Tensor) -> Tensor:
+        """Return the norm of each slice along ``dim``."""
+        # PyTorch takes -1, too, for all dimensions together.
+        if self.dim is None or self.dim == -1:
+            return weight.norm()
+        own = self.dim % weight.ndim
+        others = tuple(d for d in range(weight.ndim) if d != own)
+        return weight.norm(dim=others, keepdim=True) if others else weight.abs()
+
+    def compute(self, module: Module) -> Tensor:
+        """Return the weight of now."""
+        size, direction = (getattr(module, f"{self.name}_{part}") for part in "gv")
+        return direction * (size / self.length(direction))  # type: ignore[no-any-return]
+
+
+class _SpectralNorm:
+    """``weight_orig`` divided by its largest singular value, of which it knows the vectors approximately."""
+
+    def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
+        self.name = name
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        return f"spectral_norm(name={self.name!r}, dim={self.dim})"
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        """Return the weight as a matrix, with a row for each output."""
+        if self.dim % weight.ndim:
+            weight = weight.movedim(self.dim, 0)
+        return weight.reshape(weight.shape[0], -1)
+
+    def unit(self, vector: Tensor) -> Tensor:
+        """Return the vector of length 1 in the direction of `vector`."""
+        return vector / vector.norm().clamp(min=self.eps)
+
+    def compute(self, module: Module) -> Tensor:
+        """Return the weight of now; in training, after improving the vectors."""
+        weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = self.matrix(weight)
+        if module.training and not is_recomputing():
+            with tn.no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(self.unit(u @ matrix))
+                    u.copy_(self.unit(matrix @ v))
+        return weight / (u * (matrix @ v)).sum()  # type: ignore[no-any-return]
+
+
+def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
+    """Let a module train the size and the direction of a weight apart (Salimans and Kingma, 2016).
+
+    The parameter itself becomes ``name + "_v"``, the direction, beside ``name + "_g"``, its size.
+    ``module.weight`` is computed anew whenever it is read, and belongs to the current scope. Give optimizers
+    ``module.parameters()`` of afterwards.
+
+    Parameters
+    ----------
+    module
+        The module; it is changed, and returned.
+    name
+        The name of a parameter.
+    dim
+        Along which dimension slices have sizes of their own; None for one size of all.
+
+    Raises
+    ------
+    ValueError
+        If the module has no such parameter, or computes it already.
+
+    Examples
+    --------
+    >>> import nn
+    >>> layer = nn.utils.weight_norm(nn.Linear(3, 2))
+    >>> {name: x.shape for name, x in layer.state_dict().items()}
+    {'bias': (2,), 'weight_g': (2, 1), 'weight_v': (2, 3)}
+    >>> layer.weight.shape
+    (2, 3)
+    """
+    computation = _WeightNorm(name, dim)
+    weight = _parameter("weight_norm", module, name, dim)
+    with tn.no_grad():
+        size = Parameter(computation.length(weight))
+    delattr(module, name)
+    module.register_parameter(f"{name}_g", size)
+    module.register_parameter(f"{name}_v", weight)
+    set_computations(module, (*computations_of(module), computation))
+    return module
+
+
+def remove_weight_norm(module: M, name: str = "weight") -> M:
+    """Undo ``weight_norm``: the parameter has the computed values from then on.
+
+    Raises
+    ------
+    ValueError
+        If `name` is not computed by ``weight_norm``.
+
+    Examples
+    --------
+    >>> import nn
+    >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2)))
+    >>> list(layer.state_dict())
+    ['bias', 'weight']
+    """
+    return _removed("weight_norm", _WeightNorm, module, name, f"{name}_v", (f"{name}_g",))
+
+
+def spectral_norm(
+    module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> M:
+    """Let a module divide a weight by its largest singular value (Miyato et al., 2018).
+
+    The parameter itself becomes ``name + "_orig"``; buffers ``name + "_u"`` and ``name + "_v"`` hold the
+    vectors that belong to that value. ``module.weight`` is computed anew whenever it is read, and belongs to
+    the current scope; in training each reading improves the vectors by `n_power_iterations`.
+
+    Parameters
+    ----------
+    module
+        The module; it is changed, and returned.
+    name
+        The name of a parameter.
+    n_power_iterations
+        How often the vectors are improved each time, at least once.
+    eps
+        The least length that is divided by.
+    dim
+        The dimension of the outputs, 0 by default.
+
+    Raises
+    ------
+    ValueError
+        If the module has no such parameter, or computes it already, or `n_power_iterations` is not positive.
+
+    Examples
+    --------
+    >>> import nn
+    >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    >>> {name: x.shape for name, x in layer.state_dict().items()}
+    {'bias': (2,), 'weight_orig': (2, 3), 'weight_u': (2,), 'weight_v': (3,)}
+    """
+    if n_power_iterations < 1:
+        raise ValueError(
+            f"spectral_norm: n_power_iterations must be at least 1, not {shown(n_power_iterations)}"
+        )
+    computation = _SpectralNorm(name, n_power_iterations, eps, dim or 0)
+    weight = _parameter("spectral_norm", module, name, dim)
+    with tn.no_grad():
+        matrix = computation.matrix(weight)
+        u, v = (computation.unit(tn.randn(n, dtype=weight.dtype)) for n in matrix.shape)
+    delattr(module, name)
+    module.register_parameter(f"{name}_orig", weight)
+    module.register_buffer(f"{name}_u", u)
+    module.register_buffer(f"{name}_v", v)
+    set_computations(module, (*computations_of(module), computation))
+    return module
+
+
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
+    """Undo ``spectral_norm``: the parameter has the computed values from then on.
+
+    Raises
+    ------
+    ValueError
+        If `name` is not computed by ``spectral_norm``.
+
+    Examples
+    --------
+    >>> import nn
+    >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
+    >>> list(layer.state_dict())
+    ['bias', 'weight']
+    """
+    return _removed("spectral_norm", _SpectralNorm, module, name, f"{name}_orig", (f"{name}_u", f"{name}_v"))
+
+
+def _parameter(function: str, module: Module, name: str, dim: int | None) -> Parameter:
+    for computation in computations_of(module):
+        if computation.name == name:
+            raise ValueError(
+                f"{function}: {name!r} of this {type(module).__name__} is computed already, by "
+                f"{computation!r}: remove that first"
+            )
+    found = vars(module).get(name)
+    if not isinstance(found, Parameter):
+        names = ", ".join(name for name, _ in module.named_parameters(recurse=False)) or "none"
+        raise ValueError(
+            f"{function}: this {type(module).__name__} has no parameter {name!r} (but {names}): pass name="
+        )
+    if dim is not None and not -found.ndim <= dim < found.ndim:
+        raise ValueError(f"{function}: {name!r} has shape {found.shape}, and no dimension {dim}")
+    return found
+
+
+def _removed(
+    function: str, kind: type[Any], module: M, name: str, original: str, others: tuple[str, ...]
+) -> M:
+    computations = computations_of(module)
+    for computation in computations:
+        if computation.name == name and isinstance(computation, kind):
+            break
+    else:
+        raise ValueError(
+            f"remove_{function}: {name!r} of this {type(module).__name__} is not computed by {function}"
+        )
+    was_training, parameter = module.training, getattr(module, original)
+    try:
+        vars(module)["training"] = False  # to compute changes nothing
+        with tn.no_grad():
+            values = computation.compute(module)
+    finally:
+        vars(module)["training"] = was_training
+    copy_values([parameter], [values._live_array()])
+    set_computations(module, tuple(other for other in computations if other is not computation))
+    for part in others:
+        held = getattr(module, part)
+        delattr(module, part)
+        held.dispose()
+    delattr(module, original)
+    module.register_parameter(name, parameter)
+    return module

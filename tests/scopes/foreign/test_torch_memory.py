@@ -1,0 +1,46 @@
+"""The memory of the process comes back with the scope, whoever holds the tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+from tests.torch_memory import CASES, SIZE, measure_apart
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the memory of a process is read from Linux"
+)
+BYTES = 4 * SIZE
+each_case = pytest.mark.parametrize(
+    "case",
+    [
+        name if name == "view" else pytest.param(name, marks=pytest.mark.soak)
+        for name in CASES
+        if name != "export"
+    ],
+)
+
+
+@each_case
+def test_without_scopes_it_stays(case: str) -> None:
+    figures = measure_apart(case, scoped=False)
+    assert figures["after"] - figures["before"] > 0.9 * BYTES
+
+
+@each_case
+def test_with_a_scope_it_is_back_within_a_twentieth(case: str) -> None:
+    figures = measure_apart(case, scoped=True)
+    assert figures["after"] <= 1.05 * figures["before"]
+    assert figures["held"] == []
+
+
+@pytest.mark.soak
+def test_what_an_array_of_numpy_still_holds_is_reported_with_its_line() -> None:
+    figures = measure_apart("export", scoped=True)
+    assert figures["after"] - figures["before"] > 0.9 * BYTES
+    ((nbytes, by, line),) = figures["held"]
+    assert nbytes == BYTES
+    assert "NumPy" in by
+    assert line == "x = torch.ones(size)"
