@@ -37,25 +37,30 @@ class Placement(TensorCore):
     @property
     def is_cuda(self) -> Flag:
         """Whether the memory is on a GPU of Nvidia's: False."""
+        self._raise_if_disposed()
         return False
 
     @property
     def is_cpu(self) -> Flag:
         """Whether the memory is the processor's: True."""
+        self._raise_if_disposed()
         return True
 
     @property
     def is_sparse(self) -> Flag:
         """Whether only some elements are stored: False."""
+        self._raise_if_disposed()
         return False
 
     @property
     def is_quantized(self) -> Flag:
         """Whether elements are stored as small integers with a scale: False."""
+        self._raise_if_disposed()
         return False
 
     def get_device(self) -> int:
         """Return the number of the device: -1, the CPU."""
+        self._raise_if_disposed()
         return -1
 
     def pin_memory(self) -> Self:
@@ -73,4 +78,5 @@ class Placement(TensorCore):
 
     def is_pinned(self) -> Flag:
         """Return False: no page is pinned for a device."""
+        self._raise_if_disposed()
         return False

@@ -51,6 +51,8 @@ OPERANDS = {
     ("meshgrid", "arrays"): tensor.ones((2,)),
     ("fill_", "value"): tensor.ones(()),
     ("index_add", "index"): tensor.tensor([1, 0]),
+    **dict.fromkeys([("addmv", "vec"), ("addr", "vec1"), ("addr", "vec2")], tensor.ones((2,))),
+    **dict.fromkeys(["batch1", "batch2"], tensor.ones((2, 2, 2))),
     ("bmm", "self"): tensor.ones((2, 2, 2)),
     ("bmm", "other"): tensor.ones((2, 2, 2)),
     ("cross", "self"): tensor.ones((3,)),
