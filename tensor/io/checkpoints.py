@@ -8,7 +8,6 @@ wrote is read too (`torch_files`). Nothing in a file is ever run.
 from __future__ import annotations
 
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
@@ -29,7 +28,6 @@ from tensor.io.files import (
     write_to,
 )
 from tensor.io.safetensors import METADATA, compose, read_header
-from tensor.io.torch_files import SIGNATURE, read_torch_file
 from tensor.io.unpickling import CheckpointError, keys_of
 from tensor.tape.nodes import become_leaf
 
@@ -149,7 +147,9 @@ def load(f: PathLike | BinaryIO) -> Any:
 def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str) -> Any:
     try:
         start = memory[:9]
-        if start.startswith(SIGNATURE):
+        if start.startswith(b"PK\x03\x04"):
+            from tensor.io.torch_files import read_torch_file  # here: zipfile is dear to import
+
             return read_torch_file(np.frombuffer(memory, np.uint8), file)
         # The length of a header may begin with this byte too; its upper half is zero, and a brace follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
@@ -217,7 +217,7 @@ class _Trunk:
             case complex():
                 return {"complex": [x.real, x.imag]}
             case bytes():
-                return {"bytes": b64encode(x).decode()}
+                return {"bytes": x.hex()}
             case set() | frozenset():
                 return {"set": [_key(y, path) for y in x]}
             case list() | tuple() if type(x) in (list, tuple):
@@ -337,9 +337,9 @@ class _Tensors:
 
 def _bytes(text: str) -> bytes:
     try:
-        return b64decode(text, validate=True)
+        return bytes.fromhex(text)
     except ValueError:
-        _fail(f"is broken: its tree holds bytes that are no base64, {shown(text)}")
+        _fail(f"is broken: its tree holds bytes in no hexadecimal digits, {shown(text)}")
 
 
 def _parsed(text: str) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-SIGNATURE = b"PK\x03\x04"
+_SIGNATURE = b"PK\x03\x04"
 # Of a member in a zip archive: the sizes of its name and of what comes between that and its bytes.
 _LOCAL = struct.Struct("<4s22xHH")
 _NAMES = (
@@ -356,7 +356,7 @@ class _Archive:
         signature, name_size, extra_size = _LOCAL.unpack(self._memory[start : start + _LOCAL.size].tobytes())
         begin = start + _LOCAL.size + name_size + extra_size
         end = begin + found.file_size
-        if signature != SIGNATURE or end > size:
+        if signature != _SIGNATURE or end > size:
             _fail(f"{shown(name)} in its archive is not where the archive says")
         return self._memory[begin:end]
 

@@ -234,7 +234,7 @@ def tree(text: object, data: bytes = bytes(4), **texts: str) -> bytes:
         (tree({"dict": [[1]]}), "its tree holds"),
         (tree({"dict": [[{"list": []}, 1]]}), r"a key in it is \[\]"),
         (tree({"set": [{"list": []}]}), r"a key in it is \[\]"),
-        (tree({"bytes": "%"}), "no base64"),
+        (tree({"bytes": "%"}), "no hexadecimal digits"),
         (tree(1, **{"tensor.complex128": '["x"]'}), "pairs of float64, not float32"),
         (tree(1, **{"tensor.complex128": "5"}), "names were expected"),
     ],
