@@ -28,6 +28,7 @@ from tensor.io.files import (
     write_to,
 )
 from tensor.io.safetensors import METADATA, compose, read_header
+from tensor.io.torch_files import SIGNATURE, read_torch_file
 from tensor.io.unpickling import CheckpointError, keys_of
 from tensor.tape.nodes import become_leaf
 
@@ -147,9 +148,7 @@ def load(f: PathLike | BinaryIO) -> Any:
 def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str) -> Any:
     try:
         start = memory[:9]
-        if start.startswith(b"PK\x03\x04"):
-            from tensor.io.torch_files import read_torch_file  # here: zipfile is dear to import
-
+        if start.startswith(SIGNATURE):
             return read_torch_file(np.frombuffer(memory, np.uint8), file)
         # The length of a header may begin with this byte too; its upper half is zero, and a brace follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":

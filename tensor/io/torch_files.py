@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 import sys
-import zipfile
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-_SIGNATURE = b"PK\x03\x04"
+SIGNATURE = b"PK\x03\x04"
 # Of a member in a zip archive: the sizes of its name and of what comes between that and its bytes.
 _LOCAL = struct.Struct("<4s22xHH")
 _NAMES = (
@@ -73,8 +72,10 @@ _STORAGES = {
     },
 }
 _MAX_DIMENSIONS = 64
+# How a member of an archive is compressed: not at all.
+_STORED = 0
 # What Python's reader raises for archives that are cut off, or made to harm.
-_BROKEN_ARCHIVE = (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, EOFError, struct.error)
+_BROKEN_ARCHIVE = (NotImplementedError, ValueError, OSError, EOFError, struct.error)
 _NUMBER = re.compile(r"\?|b1|[iu][1248]|f[248]|c(8|16)")
 
 
@@ -313,18 +314,13 @@ class _Archive:
     """The members of a zip archive, as parts of the memory that the file is in."""
 
     def __init__(self, memory: Array, file: BinaryIO) -> None:
+        import zipfile  # here: `import tensor` is a tenth quicker without
+
         self._memory = memory
         try:
             with zipfile.ZipFile(file) as archive:
                 self._members = {member.filename: member for member in archive.infolist()}
-        except (
-            zipfile.BadZipFile,
-            ValueError,
-            NotImplementedError,
-            struct.error,
-            OSError,
-            EOFError,
-        ) as error:
+        except (zipfile.BadZipFile, *_BROKEN_ARCHIVE) as error:
             _fail(f"its zip archive is broken: {error}")
         pickles = [name for name in self._members if name.endswith("/data.pkl")]
         if len(pickles) != 1:
@@ -345,7 +341,7 @@ class _Archive:
         found = self._members.get(self._folder + name)
         if found is None:
             _fail(f"its archive has no {shown(name)}: it was cut off, or made by hand")
-        if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1:
+        if found.compress_type != _STORED or found.flag_bits & 1:
             _fail(
                 f"{shown(name)} in its archive is compressed or encrypted, which torch.save never does. "
                 "Unpack it, and zip it again without compression (zip -0)"
@@ -356,7 +352,7 @@ class _Archive:
         signature, name_size, extra_size = _LOCAL.unpack(self._memory[start : start + _LOCAL.size].tobytes())
         begin = start + _LOCAL.size + name_size + extra_size
         end = begin + found.file_size
-        if signature != _SIGNATURE or end > size:
+        if signature != SIGNATURE or end > size:
             _fail(f"{shown(name)} in its archive is not where the archive says")
         return self._memory[begin:end]
 
