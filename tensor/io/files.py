@@ -176,6 +176,7 @@ def _write(file: BinaryIO, array: Array) -> None:
 
 
 def as_path(path: PathLike) -> Path:
+    """Return `path` as a ``pathlib.Path``."""
     from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
 
     return Path(path)

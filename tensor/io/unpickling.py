@@ -39,7 +39,7 @@ class Builder(NamedTuple):
 
 
 class Vocabulary(Protocol):
-    """What the names in a pickle mean to whoever reads it."""
+    """What a reader of a pickle supplies: the meaning of its names, persistent ids and states."""
 
     def named(self, name: str) -> object:
         """Return what ``"module.name"`` stands for: a constant, or a `Builder`; else raise an error."""

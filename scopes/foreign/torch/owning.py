@@ -47,7 +47,7 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
 
 
 class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
-    """Sees each operator that C++ code runs, whoever calls it."""
+    """Sees each operator that runs in C++, called from Python or from C++."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
