@@ -13,7 +13,7 @@ from nn.functional.convolutions import weight_of_convolution
 from nn.functional.max_pooling import _added, _taken
 from nn.utils import rnn
 from tensor import Generator, Tensor
-from tensor.autograd.recorded_functions import Functions as NUMPY_LIKE
+from tensor.autograd.recorded_functions import Functions
 from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
@@ -108,7 +108,9 @@ POOLS = [
     Sample("axis_map", _opted(F.avg_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
     Sample(
         "axis_map",
-        _opted(F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        _opted(
+            F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False
+        ),
         ((2, 1, 4, 3),),
     ),
     Sample("axis_map", _opted(F.avg_pool3d, kernel_size=2, divisor_override=3), ((1, 1, 2, 3, 4),)),
@@ -119,8 +121,8 @@ POOLS = [
     Sample("max_pool", _opted(F.max_pool2d, kernel_size=(3, 2), dilation=(1, 2)), ((2, 1, 4, 4),)),
     Sample("max_pool", _opted(F.adaptive_max_pool3d, output_size=2), ((1, 1, 2, 3, 2),)),
     Sample("max_pool", lambda x: F.max_pool2d(x, 2, 1, return_indices=True)[0] ** 2, ((1, 1, 3, 3),)),
-    Sample("add_at_places", lambda x: _added(NUMPY_LIKE, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
-    Sample("take_places", lambda x: _taken(NUMPY_LIKE, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
+    Sample("add_at_places", lambda x: _added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
+    Sample("take_places", lambda x: _taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
     Sample("max_unpool", lambda x: F.max_unpool1d(x, WHERE_LARGEST, 2), ((2, 2),)),
 ]
 
@@ -130,7 +132,9 @@ RESIZED = [
         for mode in ("nearest", "nearest-exact", "linear", "area")
     ],
     Sample("axis_map", _opted(F.interpolate, scale_factor=1.7, mode="bilinear"), ((1, 2, 3, 2),)),
-    Sample("axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)),
+    Sample(
+        "axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)
+    ),
     Sample("axis_map", _opted(F.interpolate, size=(2, 3), mode="bilinear", antialias=True), ((1, 1, 5, 4),)),
     Sample("axis_map", _opted(F.interpolate, size=(2, 3, 1), mode="trilinear"), ((1, 1, 1, 2, 3),)),
     Sample("permute_dims", _opted(F.pixel_shuffle, upscale_factor=2), ((1, 4, 1, 2),)),
@@ -138,7 +142,7 @@ RESIZED = [
     *[Sample("edge_pad", _opted(F.pad, pad=(2, 1, 1, 2), mode=mode), ((1, 3, 4),)) for mode in padding.MODES],
     Sample("edge_pad", _opted(F.pad, pad=(2, -1, -1, 1), mode="reflect"), ((1, 3, 4),)),
     *[
-        Sample("edge_unpad", _with(partial(padding._unpadded, NUMPY_LIKE), ((0, 0), (1, 2)), mode), ((2, 6),))
+        Sample("edge_unpad", _with(partial(padding._unpadded, Functions), ((0, 0), (1, 2)), mode), ((2, 6),))
         for mode in padding.MODES
     ],
     Sample("unfold", _opted(F.unfold, kernel_size=2, padding=1, stride=(2, 1)), ((2, 1, 3, 2),)),
