@@ -120,14 +120,14 @@ class _Forward(Convolution):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
+        options = padding_mode, device, dtype
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, 0, padding_mode, device, dtype),
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, 0, *options
         )
 
     def forward(self, input: Tensor) -> Tensor:
         """Convolve."""
-        padding = self.padding
+        padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
         function = type(self)._function
@@ -160,9 +160,9 @@ class _Transposed(Convolution):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
+        more, options = output_padding, (padding_mode, device, dtype)
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, output_padding, padding_mode, device, dtype),
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, more, *options
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
