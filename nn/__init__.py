@@ -1,5 +1,7 @@
 """Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
 
+from typing import TYPE_CHECKING
+
 from nn import data, functional, init, optim, utils
 from nn.layers.activations import (
     ELU,
@@ -129,3 +131,12 @@ __all__ = [
 ]
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        for module in (data, functional, optim, optim.lr_scheduler, utils, utils.rnn, init):
+            if name in module.__all__:
+                raise AttributeError(f"module 'nn' has no attribute {name!r}: write {module.__name__}.{name}")
+        raise AttributeError(f"module 'nn' has no attribute {name!r}")

@@ -1,10 +1,13 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
+from typing import TYPE_CHECKING
+
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
 from tensor import autograd as autograd
 from tensor import memory as memory
+from tensor._advice import name_advice as _name_advice
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
@@ -252,3 +255,9 @@ __all__ = [
 __all__ += _elementwise.__all__
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        raise AttributeError(_name_advice(name, Tensor), name=name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.lowlevel import clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of
+from tensor._advice import call_advice
 from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
@@ -36,6 +37,7 @@ from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
 clear_frames_of("numpy")  # its functions in Python, which we call
+advise_calls_of("tensor", call_advice)
 
 
 class Tensor(
