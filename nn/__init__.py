@@ -54,6 +54,7 @@ from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNC
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
 

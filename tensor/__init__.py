@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
+from scopes import __version__ as __version__
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor import autograd as autograd
 from tensor import memory as memory
 from tensor._advice import name_advice as _name_advice
