@@ -6,9 +6,8 @@ import atexit
 import sys
 from math import prod
 from operator import index
-from pickle import PickleBuffer
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from tensor.core.storage import members_of
 from tensor.core.tensor import wrap_borrowed
 from tensor.creation.from_data import shape_of
 from tensor.memory.buffer import listed_buffers, owner_of
-from tensor.memory.external import External, call_off
+from tensor.memory.external import Exported, External, call_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,24 +100,26 @@ def from_blob(
     if start < 0:
         raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
     _require_callable("from_blob", on_release)
-    raw = held = external = None
+    source = held = external = None
     try:
-        raw, held = _take(buffer)
+        source = _exported(buffer)
+        if isinstance(buffer, np.ndarray):
+            held = _mapping_of(buffer)
         end = start + nbytes
-        if end > raw.nbytes:
+        if end > source.nbytes:
             raise ValueError(
                 f"from_blob(): {_described(sizes, kind, steps)} asks for {nbytes} bytes from offset {start}, "
-                f"to byte {end}; the buffer has {raw.nbytes}. Ask for less; strides count elements, offset "
+                f"to byte {end}; the buffer has {source.nbytes}. Ask for less; strides count elements, offset "
                 "counts bytes"
             )
-        external = External(raw, nbytes, owner=held, on_release=on_release)
+        external = External(source, nbytes, owner=held, on_release=on_release)
         if steps is None:
-            return _packed(external.over(np.frombuffer(raw, kind, nbytes // kind.itemsize, start)), sizes)
+            return wrap_borrowed(external.over_exported(start, sizes, kind))
         # All bytes are the root: a write that must copy finds each view's elements in it by their offset.
-        return _strided(external.over(np.frombuffer(raw, uint8, nbytes, start)), sizes, kind, steps)
+        return _strided(external.over_exported(start, (nbytes,), uint8), sizes, kind, steps)
     except BaseException as error:
         # The frames in the traceback would keep the buffer as long as somebody keeps the error.
-        raw = held = external = None
+        source = held = external = None
         clear_frames(error.__traceback__)
         raise
 
@@ -189,55 +190,35 @@ def from_address(
         raise
 
 
-def _take(buffer: Buffer | np.ndarray[Any, Any]) -> tuple[memoryview, object]:
-    """Return all bytes of `buffer`, which can't be resized or closed until they go; and what else to hold."""
+def _exported(buffer: object) -> Exported:
     try:
-        # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
-        # fails before it has released anything.
-        exporter = PickleBuffer(cast("Buffer", buffer))
+        found = Exported(buffer)
     except TypeError:
         raise TypeError(
             "from_blob() takes a buffer (bytes, bytearray, array.array, memoryview, mmap, the buf of a "
             f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
         ) from None
-    try:
-        view = memoryview(exporter)
-    except TypeError:
-        # What a class written in Python exports (`__buffer__`, from 3.12 on) only a memoryview passes on.
-        exporter.release()
-        exporter = PickleBuffer(memoryview(cast("Buffer", buffer)))
-        view = memoryview(exporter)
-    if "O" in view.format:
+    if found.has_references:
         raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
-    try:
-        raw = exporter.raw()
-    except BufferError:
+    if found.has_gaps:
         raise ValueError(
             "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, or "
             "write tensor.from_numpy(numpy.asarray(buffer))"
-        ) from None
-    return raw, _mapping_of(buffer) if isinstance(buffer, np.ndarray) else None
+        )
+    return found
 
 
-def _mapping_of(array: np.ndarray[Any, Any]) -> PickleBuffer | None:
+def _mapping_of(array: np.ndarray[Any, Any]) -> Exported | None:
     # A memmap refers to its mmap but doesn't keep it from being closed.
     root = owner_of(array).base
     try:
-        return None if root is None else PickleBuffer(cast("Buffer", root))
+        return None if root is None else Exported(root)
     except TypeError:
         return None  # no exporter: the reference that the array holds must do
 
 
-def _packed(block: Array, shape: tuple[int, ...]) -> Tensor:
-    return _borrowed(block.reshape(shape))
-
-
 def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...]) -> Tensor:
-    return _borrowed(np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides])))
-
-
-def _borrowed(array: Array) -> Tensor:
-    return wrap_borrowed(array)
+    return wrap_borrowed(np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides])))
 
 
 @atexit.register

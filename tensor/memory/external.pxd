@@ -3,8 +3,13 @@
 from cpython.ref cimport PyObject
 
 
+cdef class Exported:
+    # Owned by the exporter, and there until `view` is released.
+    cdef Py_buffer view
+
+
 cdef class External:
-    # What keeps the memory: a buffer's export, an array. None while memory is at a bare address.
+    # What keeps the memory: an `Exported`, an array. None while memory is at a bare address.
     cdef object source
     # What must stay besides; let go together with `source`.
     cdef object owner
