@@ -50,7 +50,7 @@ _SUPPORTED = {
 _OF_PYTHON_TYPE: dict[object, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 # All that names a dtype in short: to ask NumPy takes twice as long.
-_KNOWN: dict[object, Dtype] = {
+KNOWN: dict[object, Dtype] = {
     **_OF_PYTHON_TYPE,
     **{name: dtype for dtype in _SUPPORTED for name in (dtype, dtype.name, dtype.type)},
 }
@@ -58,7 +58,7 @@ _KNOWN: dict[object, Dtype] = {
 
 def as_dtype(dtype: DtypeLike) -> Dtype:
     """Return the supported dtype that `dtype` names: a dtype, a name, NumPy's or Python's own type."""
-    known = _KNOWN.get(dtype)
+    known = KNOWN.get(dtype)
     if known is not None:
         return known
     try:

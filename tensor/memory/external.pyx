@@ -35,19 +35,12 @@ cdef class Exported:
     def __cinit__(self, exporter):
         PyObject_GetBuffer(exporter, &self.view, PyBUF_FULL_RO)
 
-    @property
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return self.view.len
-
-    @property
-    def has_references(self) -> bool:
-        """Whether the elements are references to Python objects."""
+    cdef bint has_references(self) noexcept:
+        """Tell whether the elements are references to Python objects."""
         return self.view.format != NULL and strchr(self.view.format, b"O") != NULL
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether the bytes do not follow each other, in C's order or in Fortran's."""
+    cdef bint has_gaps(self) noexcept:
+        """Tell whether the bytes do not follow each other, in C's order or in Fortran's."""
         return not PyBuffer_IsContiguous(&self.view, b"A")
 
     def __dealloc__(self):
@@ -91,7 +84,7 @@ cdef class External:
         """Return an array of the place and layout of `array`, whose base object this is."""
         return array_over(array, <char*>cnp.PyArray_DATA(array), self)
 
-    def over_exported(self, Py_ssize_t offset, tuple shape not None, cnp.dtype dtype not None) -> cnp.ndarray:
+    cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype):
         """Return the bytes of the `Exported` source from `offset` on as an array, whose base object this is.
 
         The caller has checked that they are there.
