@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
+from tensor.kernels.affine import matrix_product
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
@@ -49,6 +50,7 @@ class Namespace:
     erf = staticmethod(special.erf)
     exp = exponentials.exp
     log = exponentials.log
+    matmul = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
     negative = arithmetic.negative
     sigmoid = staticmethod(special.sigmoid)

@@ -28,8 +28,8 @@ cdef PyObject* _newest = NULL
 cdef class Exported:
     """All bytes of an exporter's buffer, which can't be resized or closed until this goes.
 
-    Unlike a memoryview of a memoryview, it holds the memoryview too, whose ``release`` fails meanwhile. Raises a
-    ``TypeError`` for what exports nothing.
+    Unlike a memoryview of a memoryview, it holds the memoryview too, whose ``release`` fails meanwhile.
+    Raises a ``TypeError`` for what exports nothing.
     """
 
     def __cinit__(self, exporter):
