@@ -49,6 +49,16 @@ from tensor.io.dlpack import from_dlpack
 from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.safetensors import SafetensorsError
+from tensor.io.standard import (
+    NamespaceInfo,
+    __array_api_version__,
+    __array_namespace_info__,
+    e,
+    inf,
+    nan,
+    newaxis,
+    pi,
+)
 from tensor.io.unpickling import CheckpointError
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
@@ -67,7 +77,7 @@ from tensor.ops.expanding import (
 )
 from tensor.ops.joining import cat, concat, meshgrid, stack, unstack
 from tensor.ops.linalg import cross, matmul, outer, tensordot, trace, vecdot
-from tensor.ops.moving import flip, roll, tril, triu
+from tensor.ops.moving import flip, imag, real, roll, tril, triu
 from tensor.ops.reductions import (
     all,
     any,
@@ -85,6 +95,7 @@ from tensor.ops.reductions import (
 from tensor.ops.scans import (
     cumulative_prod,
     cumulative_sum,
+    diff,
     log_softmax,
     logsumexp,
     softmax,
@@ -116,10 +127,13 @@ __all__ = [
     "Generator",
     "Handle",
     "InvalidArgumentError",
+    "NamespaceInfo",
     "OutOfMemoryError",
     "SafetensorsError",
     "Tensor",
     "TensorDisposedError",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "all",
     "any",
     "arange",
@@ -144,6 +158,8 @@ __all__ = [
     "cross",
     "cumulative_prod",
     "cumulative_sum",
+    "diff",
+    "e",
     "einsum",
     "elu",
     "empty",
@@ -167,6 +183,8 @@ __all__ = [
     "get_num_threads",
     "get_printoptions",
     "iinfo",
+    "imag",
+    "inf",
     "inference_mode",
     "int8",
     "int16",
@@ -190,6 +208,8 @@ __all__ = [
     "min",
     "moveaxis",
     "multinomial",
+    "nan",
+    "newaxis",
     "no_grad",
     "nonzero",
     "normal",
@@ -197,6 +217,7 @@ __all__ = [
     "ones_like",
     "outer",
     "permute_dims",
+    "pi",
     "prod",
     "rand",
     "rand_like",
@@ -204,6 +225,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "real",
     "repeat",
     "reshape",
     "result_type",

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
-from tensor.kernels import arithmetic, special
+from tensor.kernels import arithmetic, special, special_cases
 from tensor.kernels.context import run_kernel
 from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
@@ -22,6 +22,7 @@ from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import copy_out
+from tensor.ops.promotion import promoted
 from tensor.ops.table import augmented, binary, binary_function, unary, unary_function
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
@@ -118,6 +119,10 @@ def _write_power(x1: Array, x2: Any) -> None:
     power(x1, x2, x1)
 
 
+def _write_floor_divide(x1: Array, x2: Any) -> None:
+    special_cases.floor_divide(x1, x2, x1)
+
+
 def _write_abs(x: Array) -> Any:
     if x.dtype.kind == "c":
         raise TypeError(
@@ -141,11 +146,12 @@ class Elementwise(TensorCore):
     multiply, multiply_ = binary("multiply", np.multiply, "`x1` * `x2`.", "[1, 2]", "3", "[3, 6]")
     floor_divide, floor_divide_ = binary(
         "floor_divide",
-        np.floor_divide,
+        special_cases.floor_divide,
         "the quotient rounded down; its gradient is 0.",
         "[5, -5]",
         "2",
         "[2, -3]",
+        kernel_in_place=_write_floor_divide,
     )
     remainder, remainder_ = binary(
         "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
@@ -201,7 +207,7 @@ class Elementwise(TensorCore):
 
     exp, exp_ = unary("exp", np.exp, "e to the power `x`.", "[0.0]", "[1.0]")
     exp2, exp2_ = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
-    expm1, expm1_ = unary("expm1", np.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
+    expm1, expm1_ = unary("expm1", special_cases.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
     log, log_ = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
     log1p, log1p_ = unary("log1p", np.log1p, "log(1 + x), precise near 0.", "[0.0]", "[0.0]")
     log2, log2_ = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
@@ -319,7 +325,7 @@ class Elementwise(TensorCore):
     __isub__ = augmented("subtract")
     __imul__ = augmented("multiply")
     __itruediv__ = augmented("divide")
-    __ifloordiv__ = augmented("floor_divide")
+    __ifloordiv__ = augmented("floor_divide", kernel_in_place=_write_floor_divide)
     __imod__ = augmented("remainder")
     __ipow__ = augmented("pow", kernel_in_place=_write_power)
     __iand__ = augmented("bitwise_and")
@@ -405,6 +411,8 @@ bitwise_right_shift = Elementwise.bitwise_right_shift
 bitwise_invert = Elementwise.bitwise_not
 
 function_of[np.power] = pow
+function_of[np.floor_divide] = floor_divide
+function_of[np.expm1] = expm1
 
 
 def clip(
@@ -435,8 +443,8 @@ def clip(
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
     # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
-    raised = x if low is None else np.maximum(x, low)
-    return raised if high is None else np.minimum(raised, high)
+    raised = x if low is None else np.maximum(*promoted((x, low)))
+    return raised if high is None else np.minimum(*promoted((raised, high)))
 
 
 def _number_or_array(name: str, x: object) -> Any:
@@ -473,6 +481,7 @@ def _where(*operands: Any) -> Any:
         raise TypeError("the condition must be bool: write x != 0, or x > 0")
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):
         x1 = as_data(x1, None)
+    x1, x2 = promoted((x1, x2))
     # np.where would wrap a number that its other operand's dtype can't hold.
     dtype = np.result_type(x1, x2)
     return place_where(np.asarray(condition), np.asarray(x1, dtype), np.asarray(x2, dtype))
@@ -487,7 +496,12 @@ def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
     >>> tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.5).tolist()
     [5.0]
     """
-    return apply(RULES["lerp"], lambda a, b, w: a + w * (b - a), (start, end, weight))
+    return apply(RULES["lerp"], _lerp, (start, end, weight))
+
+
+def _lerp(*operands: Any) -> Any:
+    a, b, w = promoted(operands)
+    return a + w * (b - a)
 
 
 def isclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:

@@ -76,7 +76,8 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     if first.is_complex():
         first = conj(first)
     if axis not in (-1, first.ndim - 1) or first.ndim != second.ndim:
-        return sum(multiply(first, second), axis=axis)
+        products = multiply(first, second)
+        return sum(products, axis=axis, dtype=products.dtype)
     return matmul(expand_dims(first, axis=-2), expand_dims(second, axis=-1)).squeeze((-2, -1))
 
 
