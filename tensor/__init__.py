@@ -1,6 +1,10 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+
+# Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
+from tensor import autograd as autograd
+from tensor import memory as memory
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (

@@ -135,7 +135,7 @@ class Embedding(Module):
         require_size("Embedding", "embedding_dim", embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = None if padding_idx is None else row_of(padding_idx, num_embeddings)
+        self.padding_idx: int | None = None if padding_idx is None else row_of(padding_idx, num_embeddings)
         self.weight = new_parameter((num_embeddings, embedding_dim), dtype)
         self.reset_parameters()
 
@@ -267,7 +267,7 @@ class Unflatten(Module):
         if not isinstance(dim, int):
             raise TypeError(f"Unflatten: dim is an integer, not {type(dim).__name__}")
         self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+        self.unflattened_size: tuple[int, ...] = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
         """Split the dimension."""
