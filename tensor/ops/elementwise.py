@@ -22,12 +22,8 @@ from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import copy_out
-<<<<<<< HEAD
 from tensor.ops.promotion import promoted
-from tensor.ops.table import augmented, binary, binary_function, unary, unary_function
-=======
 from tensor.ops.table import augmented, binary, binary_in_place, unary, unary_in_place
->>>>>>> 6755f5dd4162fc0279b6ed1d66f386e42762a4cc
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -159,9 +155,8 @@ class Elementwise(TensorCore):
         "[5, -5]",
         "2",
         "[2, -3]",
-        kernel_in_place=_write_floor_divide,
     )
-    floor_divide_: Final = binary_in_place("floor_divide")
+    floor_divide_: Final = binary_in_place("floor_divide", _write_floor_divide)
     remainder: Final = binary(
         "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
     )
@@ -213,22 +208,11 @@ class Elementwise(TensorCore):
 
     # Powers, exponentials, logarithms
 
-<<<<<<< HEAD
-    exp, exp_ = unary("exp", np.exp, "e to the power `x`.", "[0.0]", "[1.0]")
-    exp2, exp2_ = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
-    expm1, expm1_ = unary("expm1", special_cases.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
-    log, log_ = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
-    log1p, log1p_ = unary("log1p", np.log1p, "log(1 + x), precise near 0.", "[0.0]", "[0.0]")
-    log2, log2_ = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
-    log10, log10_ = unary("log10", np.log10, "the logarithm to base 10.", "[1.0]", "[0.0]")
-    sqrt, sqrt_ = unary("sqrt", np.sqrt, "the square root.", "[9.0]", "[3.0]")
-    rsqrt, rsqrt_ = unary("rsqrt", arithmetic.reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
-=======
     exp: Final = unary("exp", np.exp, "e to the power `x`.", "[0.0]", "[1.0]")
     exp_: Final = unary_in_place("exp")
     exp2: Final = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
     exp2_: Final = unary_in_place("exp2")
-    expm1: Final = unary("expm1", np.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
+    expm1: Final = unary("expm1", special_cases.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
     expm1_: Final = unary_in_place("expm1")
     log: Final = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
     log_: Final = unary_in_place("log")
@@ -242,7 +226,6 @@ class Elementwise(TensorCore):
     sqrt_: Final = unary_in_place("sqrt")
     rsqrt: Final = unary("rsqrt", arithmetic.reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
     rsqrt_: Final = unary_in_place("rsqrt")
->>>>>>> 6755f5dd4162fc0279b6ed1d66f386e42762a4cc
 
     # Trigonometry, in radians
 
@@ -382,25 +365,11 @@ class Elementwise(TensorCore):
 
     # Augmented assignment; the other operators are compiled (`tensor/ops/operators.pyx`).
 
-<<<<<<< HEAD
-    __iadd__ = augmented("add")
-    __isub__ = augmented("subtract")
-    __imul__ = augmented("multiply")
-    __itruediv__ = augmented("divide")
-    __ifloordiv__ = augmented("floor_divide", kernel_in_place=_write_floor_divide)
-    __imod__ = augmented("remainder")
-    __ipow__ = augmented("pow", kernel_in_place=_write_power)
-    __iand__ = augmented("bitwise_and")
-    __ior__ = augmented("bitwise_or")
-    __ixor__ = augmented("bitwise_xor")
-    __ilshift__ = augmented("bitwise_left_shift")
-    __irshift__ = augmented("bitwise_right_shift")
-=======
     __iadd__: Final = augmented("add")
     __isub__: Final = augmented("subtract")
     __imul__: Final = augmented("multiply")
     __itruediv__: Final = augmented("divide")
-    __ifloordiv__: Final = augmented("floor_divide")
+    __ifloordiv__: Final = augmented("floor_divide", _write_floor_divide)
     __imod__: Final = augmented("remainder")
     __ipow__: Final = augmented("pow", _write_power)
     __iand__: Final = augmented("bitwise_and")
@@ -408,7 +377,6 @@ class Elementwise(TensorCore):
     __ixor__: Final = augmented("bitwise_xor")
     __ilshift__: Final = augmented("bitwise_left_shift")
     __irshift__: Final = augmented("bitwise_right_shift")
->>>>>>> 6755f5dd4162fc0279b6ed1d66f386e42762a4cc
 
 
 # The functions of the namespace.
