@@ -13,6 +13,7 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
+from nn.layers.attention import MultiheadAttention
 from nn.layers.containers import ModuleDict, ModuleList, Sequential
 from nn.layers.convolutions import (
     Conv1d,
@@ -49,6 +50,13 @@ from nn.layers.margins import (
 from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
 from nn.layers.parameter_containers import ParameterDict, ParameterList
 from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from nn.layers.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
@@ -98,6 +106,7 @@ __all__ = [
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "PairwiseDistance",
     "Parameter",
@@ -118,6 +127,11 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",

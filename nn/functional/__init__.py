@@ -12,6 +12,7 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.convolutions import (
     conv1d,
     conv2d,
@@ -44,6 +45,7 @@ from nn.functional.margins import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from nn.functional.multihead import multi_head_attention_forward
 from nn.functional.normalizations import batch_norm, layer_norm, rms_norm
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
@@ -76,6 +78,7 @@ __all__ = [
     "log_softmax",
     "margin_ranking_loss",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -85,6 +88,7 @@ __all__ = [
     "poisson_nll_loss",
     "relu",
     "rms_norm",
+    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
