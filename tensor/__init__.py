@@ -1,6 +1,7 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from tensor import fft, linalg
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
@@ -167,6 +168,7 @@ __all__ = [
     "enable_grad",
     "expand_dims",
     "eye",
+    "fft",
     "finfo",
     "flip",
     "float16",
@@ -194,6 +196,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "isdtype",
     "leaky_relu",
+    "linalg",
     "linspace",
     "load",
     "load_file",
