@@ -4,6 +4,8 @@ from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
 from tensor import autograd as autograd
+from tensor import fft as fft
+from tensor import linalg as linalg
 from tensor import memory as memory
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
@@ -171,6 +173,7 @@ __all__ = [
     "enable_grad",
     "expand_dims",
     "eye",
+    "fft",
     "finfo",
     "flip",
     "float16",
@@ -198,6 +201,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "isdtype",
     "leaky_relu",
+    "linalg",
     "linspace",
     "load",
     "load_file",

@@ -12,7 +12,7 @@ from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32,
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
 
-VERSION = "2024.12"
+__array_api_version__ = "2024.12"
 # Those whose functions and behaviour are all here.
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
