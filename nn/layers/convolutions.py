@@ -125,13 +125,23 @@ class _Forward(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, 0, padding_mode, device, dtype),
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            0,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor) -> Tensor:
         """Convolve."""
-        padding = self.padding
+        padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
         function = type(self)._function
@@ -165,8 +175,18 @@ class _Transposed(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, output_padding, padding_mode, device, dtype),
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            output_padding,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

@@ -16,6 +16,7 @@ from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
+from tensor.ops.linalg import matmul
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Functions:
     log: Final = elementwise.log
     log1p: Final = elementwise.log1p
     logaddexp: Final = elementwise.logaddexp
-    matmul: Final = linalg.matmul
+    matmul: Final = matmul
     matrix_transpose: Final = shapes.matrix_transpose
     max: Final = reductions.max
     maximum: Final = elementwise.maximum
