@@ -17,6 +17,7 @@ from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop
 from tensor.io.pickling import Pickling
 from tensor.io.printing import Printing
+from tensor.io.standard import Standard
 from tensor.ops.casts import Casts
 from tensor.ops.expanding import Expanding
 from tensor.ops.indexing import Indexing
@@ -65,6 +66,7 @@ class Tensor(
     Shapes,
     Sharing,
     Sorting,
+    Standard,
     Writing,
     TensorCore,
 ):

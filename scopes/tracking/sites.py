@@ -88,7 +88,8 @@ def pass_over(package: str) -> None:
     _codes.clear()
 
 
-def _is_passed_over(frame: FrameType) -> bool:
+def is_passed_over(frame: FrameType) -> bool:
+    """Tell whether the frame is of such a package."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _passed_over
 
@@ -130,7 +131,7 @@ def _places_in(frame: FrameType) -> dict[int, Site] | None:
     key = id(code)
     if key in _known:
         return _known[key]
-    places: dict[int, Site] | None = None if is_ours(frame) or _is_passed_over(frame) else {}
+    places: dict[int, Site] | None = None if is_ours(frame) or is_passed_over(frame) else {}
 
     def forget(_: ref[CodeType]) -> None:
         _known.pop(key, None)

@@ -57,6 +57,13 @@ def note_memory(x: object, buffer: int, nbytes: int) -> None:
         tracker.given_memory(x, buffer, nbytes)
 
 
+def note_written(x: object) -> None:
+    """Say that an operation in place has given `x` a graph, if tracking is on: ``total += loss``."""
+    tracker = current.tracker
+    if tracker is not None:
+        tracker.written(x)
+
+
 def note_made_for(owner: object, x: object) -> None:
     """Put the new `x` to the line that created `owner`: an optimizer's state is the optimizer's."""
     of_owner, record = record_of(owner), record_of(x)

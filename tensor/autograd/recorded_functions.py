@@ -9,13 +9,14 @@ import numpy as np
 from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
 from tensor.creation.ranges import arange, eye
 from tensor.kernels.scatter_add import scatter_add
-from tensor.ops import elementwise, linalg, moving, reductions, scans, shapes
+from tensor.ops import elementwise, fourier, moving, reductions, scans, shapes, solving
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
+from tensor.ops.linalg import matmul
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -87,15 +88,17 @@ class Functions:
     expand_dims: Final = shapes.expand_dims
     expm1: Final = elementwise.expm1
     eye = eye
+    fft = fourier
     flip: Final = moving.flip
     floor_divide: Final = elementwise.floor_divide
     int64 = np.int64
     isnan: Final = elementwise.isnan
+    linalg = solving  # of NumPy's namespace of this name, what derivatives ask for
     keep_where = _keep_where
     log: Final = elementwise.log
     log1p: Final = elementwise.log1p
     logaddexp: Final = elementwise.logaddexp
-    matmul: Final = linalg.matmul
+    matmul: Final = matmul
     matrix_transpose: Final = shapes.matrix_transpose
     max: Final = reductions.max
     maximum: Final = elementwise.maximum

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
+from tensor.kernels.affine import matrix_product
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
@@ -49,6 +50,7 @@ class Namespace:
     erf: Final = staticmethod(special.erf)
     exp: Final = exponentials.exp
     log: Final = exponentials.log
+    matmul: Final = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
     negative: Final = arithmetic.negative
     sigmoid: Final = staticmethod(special.sigmoid)

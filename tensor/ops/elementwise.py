@@ -14,7 +14,7 @@ import numpy as np
 
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
-from tensor.kernels import arithmetic, special
+from tensor.kernels import arithmetic, special, special_cases
 from tensor.kernels.context import run_kernel
 from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
@@ -22,6 +22,7 @@ from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, as_array, function_of, operand
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import copy_out
+from tensor.ops.promotion import promoted
 from tensor.ops.table import augmented, binary, binary_in_place, unary, unary_in_place
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
@@ -118,6 +119,10 @@ def _write_power(x1: Array, x2: Any) -> None:
     power(x1, x2, x1)
 
 
+def _write_floor_divide(x1: Array, x2: Any) -> None:
+    special_cases.floor_divide(x1, x2, x1)
+
+
 def _write_abs(x: Array) -> Any:
     if x.dtype.kind == "c":
         raise TypeError(
@@ -145,13 +150,13 @@ class Elementwise(TensorCore):
     multiply_: Final = binary_in_place("multiply")
     floor_divide: Final = binary(
         "floor_divide",
-        np.floor_divide,
+        special_cases.floor_divide,
         "the quotient rounded down; its gradient is 0.",
         "[5, -5]",
         "2",
         "[2, -3]",
     )
-    floor_divide_: Final = binary_in_place("floor_divide")
+    floor_divide_: Final = binary_in_place("floor_divide", _write_floor_divide)
     remainder: Final = binary(
         "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
     )
@@ -207,7 +212,7 @@ class Elementwise(TensorCore):
     exp_: Final = unary_in_place("exp")
     exp2: Final = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
     exp2_: Final = unary_in_place("exp2")
-    expm1: Final = unary("expm1", np.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
+    expm1: Final = unary("expm1", special_cases.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
     expm1_: Final = unary_in_place("expm1")
     log: Final = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
     log_: Final = unary_in_place("log")
@@ -364,7 +369,7 @@ class Elementwise(TensorCore):
     __isub__: Final = augmented("subtract")
     __imul__: Final = augmented("multiply")
     __itruediv__: Final = augmented("divide")
-    __ifloordiv__: Final = augmented("floor_divide")
+    __ifloordiv__: Final = augmented("floor_divide", _write_floor_divide)
     __imod__: Final = augmented("remainder")
     __ipow__: Final = augmented("pow", _write_power)
     __iand__: Final = augmented("bitwise_and")
@@ -450,6 +455,8 @@ bitwise_right_shift: Final = Elementwise.bitwise_right_shift
 bitwise_invert: Final = Elementwise.bitwise_not
 
 function_of[np.power] = pow
+function_of[np.floor_divide] = floor_divide
+function_of[np.expm1] = expm1
 
 
 def clip(
@@ -480,8 +487,8 @@ def clip(
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
     # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
-    raised = x if low is None else np.maximum(x, low)
-    return raised if high is None else np.minimum(raised, high)
+    raised = x if low is None else np.maximum(*promoted((x, low)))
+    return raised if high is None else np.minimum(*promoted((raised, high)))
 
 
 def _number_or_array(name: str, x: object) -> Any:
@@ -518,6 +525,7 @@ def _where(*operands: Any) -> Any:
         raise TypeError("the condition must be bool: write x != 0, or x > 0")
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):
         x1 = as_data(x1, None)
+    x1, x2 = promoted((x1, x2))
     # np.where would wrap a number that its other operand's dtype can't hold.
     dtype = np.result_type(x1, x2)
     return place_where(np.asarray(condition), np.asarray(x1, dtype), np.asarray(x2, dtype))
@@ -532,7 +540,12 @@ def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
     >>> tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.5).tolist()
     [5.0]
     """
-    return apply(RULES["lerp"], lambda a, b, w: a + w * (b - a), (start, end, weight))
+    return apply(RULES["lerp"], _lerp, (start, end, weight))
+
+
+def _lerp(*operands: Any) -> Any:
+    a, b, w = promoted(operands)
+    return a + w * (b - a)
 
 
 def isclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:

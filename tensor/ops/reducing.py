@@ -48,7 +48,7 @@ class Reductions(TensorCore):
         return f.sum(self, axis=dim, keepdims=keepdim, dtype=dtype)
 
     def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the mean over `dim`, computed in `dtype`; integers give float64.
+        """Return the mean over `dim`, computed in `dtype`; integers give float32.
 
         Examples
         --------

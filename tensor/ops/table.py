@@ -14,6 +14,7 @@ from tensor.kernels.ufuncs import COMPILED, compute_into
 from tensor.ops.dispatch import BinaryOp, UnaryOp, function_of, operand, overwrite, write_plainly
 from tensor.ops.messages import Operand, explain, foreign
 from tensor.ops.outputs import run_into
+from tensor.ops.promotion import promoted_for
 from tensor.ops.writing import of_other_dtype
 from tensor.tape.rules import RULES
 
@@ -139,13 +140,16 @@ def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
     rule = RULES[name]
 
     def overwrite_with(array: Array) -> None:
+        (given,) = promoted_for(kernel, (array,))
+        if given is not array:
+            raise of_other_dtype(name, given.dtype, array)
         try:
             compute_into(kernel, (array,), array)
         except (TypeError, ValueError) as error:
             raise _misfit(name, error, array) from None
 
     def copy(array: Array) -> None:
-        out = kernel(array)
+        out = kernel(*promoted_for(kernel, (array,)))
         if not np.can_cast(out.dtype, array.dtype, "same_kind"):
             raise of_other_dtype(name, out.dtype, array)
         array[...] = out
@@ -195,7 +199,9 @@ def _write_binary(
 
 def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array) -> None:
     # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
-    given = operand(x2)
+    first, given = promoted_for(OPS[name].kernel, (array, operand(x2)))
+    if first is not array:
+        raise of_other_dtype(name, first.dtype, array)
     try:
         if isinstance(kernel, np.ufunc):
             compute_into(kernel, (array, given), array)
