@@ -60,8 +60,8 @@ class Leftovers:
     """
 
     def __init__(self, items: Items, others: Iterable[tuple[Record, Any]] = ()) -> None:
-        self.count = len(items)
-        self.nbytes = 0
+        self.count: int = len(items)
+        self.nbytes: int = 0
         self._groups: dict[Site, tuple[Counter[str], list[int]]] = {}
         self._paths = Counter([record.scope for record, _ in items])
         self._owners = Counter([owner for _, x in items if (owner := _label_of_owner(x)) is not None])

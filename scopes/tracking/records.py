@@ -74,8 +74,9 @@ class Record(ref[Any]):
     ended: str | None
     ended_at: Site | None
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    if not TYPE_CHECKING:  # whose types are those of `ref`
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
 
     def __call__(self) -> Any:
         """Return the disposable, or None when it has gone."""
@@ -122,10 +123,10 @@ class Tracker:
         self._closings = Number()
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
-        self.root = Place((), None)
+        self.root: Place = Place((), None)
         # The memory of other libraries' objects.
-        self.foreign = Place((), None)
-        self.began_at = time.perf_counter_ns()
+        self.foreign: Place = Place((), None)
+        self.began_at: int = time.perf_counter_ns()
         # By the id of an open scope: its place, and since when it is open.
         self.place_by_scope: dict[int, Place] = {}
         self._opened_at: dict[int, int] = {}

@@ -19,9 +19,9 @@ class Line:
     __slots__ = ("file", "function", "number")
 
     def __init__(self, file: str, number: int, function: str) -> None:
-        self.file = file
-        self.number = number
-        self.function = function
+        self.file: str = file
+        self.number: int = number
+        self.function: str = function
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class Site:
     __slots__ = ("lines",)
 
     def __init__(self, lines: tuple[Line, ...]) -> None:
-        self.lines = lines
+        self.lines: tuple[Line, ...] = lines
 
     @property
     def file(self) -> str:
