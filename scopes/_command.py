@@ -29,26 +29,28 @@ from scopes.tracking.tree import scope_tree
 if TYPE_CHECKING:
     from types import FrameType
 
-PROGRAM = "python -m scopes"
+_program = "python -m scopes"
 HIGHEST = "It held most after {:.3g} s:"
 # The end is as good as the high-water mark when it holds nearly as much.
 _NEARLY = 0.9
 
 
-def main() -> None:
-    """Do what the command line asks for, and exit."""
+def main(program: str = "python -m scopes") -> None:
+    """Do what the command line asks for, and exit; `program` is what it was started as."""
+    global _program
+    _program = program
     options = _parser().parse_args()
     options.command(options)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(PROGRAM, description="See where memory goes.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(_program, description="See where memory goes.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
 
     run = commands.add_parser(
         "run",
         allow_abbrev=False,
-        usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
+        usage=f"{_program} run [options] (script.py | -m module) [arguments]",
         help="run a program with tracking, and tell at its end what is alive, by the line that created it",
         description="Run a program with tracking. At its end, however it comes, the report goes to the "
         "standard error stream: what is alive, by the line that created it. The status is the program's.",
@@ -120,7 +122,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{PROGRAM}: {missing}")
+            _say(f"{_program}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
     history = History(options.every)
@@ -134,7 +136,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{PROGRAM}: {reason}")
+        _say(f"{_program}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -276,7 +278,7 @@ class _Ending:
                 timeline.__exit__(None, None, None)
                 timeline.save(trace)
         except OSError as error:
-            _say(f"{PROGRAM}: can't write the report: {error}")
+            _say(f"{_program}: can't write the report: {error}")
             return False
         return True
 
@@ -298,9 +300,9 @@ def _report(options: argparse.Namespace) -> None:
     try:
         sys.stdout.write(f"{tell(options.trace)}\n")
     except OSError as error:
-        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
+        sys.exit(f"{_program}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
-        sys.exit(f"{PROGRAM}: {error}")
+        sys.exit(f"{_program}: {error}")
 
 
 def _say(text: str) -> None:
