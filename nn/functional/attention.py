@@ -10,7 +10,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES, attention_chances
-from nn.functional.maps import dropout
+from nn.functional.dropouts import dropout
 from tensor.kernels import attention_forward, run_kernel
 from tensor.lowlevel import InvalidArgumentError, numbers_of, record, wrap_recorded
 

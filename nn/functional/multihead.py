@@ -9,7 +9,8 @@ import numpy as np
 import tensor as tn
 from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.maps import dropout, linear
+from nn.functional.dropouts import dropout
+from nn.functional.maps import linear
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:

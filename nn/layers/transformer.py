@@ -12,7 +12,8 @@ from nn import functional as F
 from nn import init
 from nn.layers.attention import MultiheadAttention
 from nn.layers.containers import ModuleList
-from nn.layers.maps import Dropout, Linear
+from nn.layers.dropouts import Dropout
+from nn.layers.maps import Linear
 from nn.layers.normalizations import LayerNorm
 from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
