@@ -7,7 +7,6 @@ may have modules of these names, and pytest and the command must start there all
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 __version__: str
@@ -28,4 +27,5 @@ def unload_ipython_extension(shell: Any) -> None:
 def __getattr__(name: str) -> str:
     if name != "__version__":
         raise AttributeError(f"module 'disposescope' has no attribute {name!r}")
-    return version("disposescope")  # of what is installed; asked for by few, and not free
+    found: str = import_module("importlib.metadata").version("disposescope")
+    return found
