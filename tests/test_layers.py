@@ -34,7 +34,8 @@ OWN = set(ALLOWED)
 ORDER = {
     "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
     "lowlevel torch jax cupy notebook",
-    "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
+    "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor linalg fft "
+    "lowlevel",
     "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
     "serialization autograd nn optim utils distributions",
     "nn": "init module functional utils layers optim data",

@@ -225,7 +225,9 @@ class Elementwise(TensorCore):
     atan, atan_ = unary("atan", np.arctan, "the inverse tangent.", "[0.0]", "[0.0]")
     sinh, sinh_ = unary("sinh", np.sinh, "the hyperbolic sine.", "[0.0]", "[0.0]")
     cosh, cosh_ = unary("cosh", np.cosh, "the hyperbolic cosine.", "[0.0]", "[1.0]")
-    tanh, tanh_ = unary("tanh", np.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]")
+    tanh, tanh_ = unary(
+        "tanh", special_cases.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]", kernel_in_place=np.tanh
+    )
     asinh, asinh_ = unary("asinh", np.arcsinh, "the inverse hyperbolic sine.", "[0.0]", "[0.0]")
     acosh, acosh_ = unary("acosh", np.arccosh, "the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
     atanh, atanh_ = unary("atanh", np.arctanh, "the inverse hyperbolic tangent.", "[0.0]", "[0.0]")
@@ -413,6 +415,7 @@ bitwise_invert = Elementwise.bitwise_not
 function_of[np.power] = pow
 function_of[np.floor_divide] = floor_divide
 function_of[np.expm1] = expm1
+function_of[np.tanh] = tanh
 
 
 def clip(
