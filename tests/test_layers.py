@@ -35,7 +35,7 @@ ORDER = {
     "scopes": "_version core _clearing _disposing _statistics tracking foreign testing _program _command "
     "__main__ lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io "
-    "_advice _tensor lowlevel",
+    "_advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
     "serialization autograd nn optim utils distributions",
     "nn": "init module functional utils layers optim data",
