@@ -1,5 +1,7 @@
 """Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
 
+from typing import TYPE_CHECKING
+
 from nn import data, functional, init, optim, utils
 from nn.layers.activations import (
     ELU,
@@ -13,6 +15,7 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
+from nn.layers.attention import MultiheadAttention
 from nn.layers.channel_norms import (
     BatchNorm1d,
     BatchNorm2d,
@@ -119,9 +122,17 @@ from nn.layers.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from nn.layers.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
 
@@ -208,6 +219,7 @@ __all__ = [
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "PairwiseDistance",
     "Parameter",
@@ -236,6 +248,11 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
@@ -254,3 +271,12 @@ __all__ = [
 ]
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        for module in (data, functional, optim, optim.lr_scheduler, utils, utils.rnn, init):
+            if name in module.__all__:
+                raise AttributeError(f"module 'nn' has no attribute {name!r}: write {module.__name__}.{name}")
+        raise AttributeError(f"module 'nn' has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -17,9 +17,25 @@ from tensor.lowlevel import default_generator, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from tensor import Tensor
     from tensor.lowlevel import Array
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Collated:
+    """For type checkers: batches are what ``default_collate`` makes of samples."""
+
+
+# A batch, of the loader's own `collate_fn` if it has one.
+if TYPE_CHECKING:
+    B_co = TypeVarWithDefault("B_co", covariant=True, default=Collated)
+else:
+    B_co = TypeVar("B_co", covariant=True)
+# Samples whose batches are of the same type.
+Rows = TypeVar("Rows", bound="Tensor | tuple[Tensor, ...]")
 
 
 class Samples(Protocol[T_co]):
@@ -30,7 +46,7 @@ class Samples(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
-class DataLoader(Generic[T_co]):
+class DataLoader(Generic[T_co, B_co]):
     """Goes through a data set in batches, as often as it is iterated.
 
     Each batch is in a scope of its own, which ends before the next batch is made, and when the loop has come
@@ -83,6 +99,12 @@ class DataLoader(Generic[T_co]):
     ([1.0, 2.0, 3.0], True, 2)
     """
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, item):
+            # Before Python 3.13 a type variable has no default: `DataLoader[Tensor]` leaves the batch out.
+            return super().__class_getitem__(item if isinstance(item, tuple) else (item, Collated))
+
     def __init__(
         self,
         dataset: Samples[T_co],
@@ -91,7 +113,7 @@ class DataLoader(Generic[T_co]):
         *,
         generator: Generator | int | None = None,
         drop_last: bool = False,
-        collate_fn: Callable[[list[T_co]], Any] | None = None,
+        collate_fn: Callable[[list[T_co]], B_co] | None = None,
         sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[Sequence[int]] | None = None,
         num_workers: int = 0,
@@ -140,6 +162,12 @@ class DataLoader(Generic[T_co]):
         size = self.batch_size or 1
         return count // size if self.drop_last else -(-count // size)
 
+    @overload
+    def __iter__(self: DataLoader[Rows, Collated]) -> Iterator[Rows]: ...
+    @overload
+    def __iter__(self: DataLoader[Any, Collated]) -> Iterator[Any]: ...
+    @overload
+    def __iter__(self) -> Iterator[B_co]: ...
     def __iter__(self) -> Iterator[Any]:
         return _Batches(self)
 
@@ -161,7 +189,7 @@ class DataLoader(Generic[T_co]):
 class _Batches:
     """One round through a loader."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[Any, Any]) -> None:
         self._scope: DisposeScope | None = None
         self._loader = loader
         self._numbers = _numbers_of_batches(loader)
@@ -216,7 +244,7 @@ class _Batches:
             scope.dispose()
 
 
-def _numbers_of_batches(loader: DataLoader[Any]) -> Iterator[Array]:
+def _numbers_of_batches(loader: DataLoader[Any, Any]) -> Iterator[Array]:
     """Return the numbers of the samples of each batch of a new round."""
     size = loader.batch_size or 1
     if loader.batch_sampler is not None:
@@ -228,7 +256,7 @@ def _numbers_of_batches(loader: DataLoader[Any]) -> Iterator[Array]:
     return (order[place : place + size] for place in range(0, len(loader) * size, size))
 
 
-def _reads_rows(loader: DataLoader[Any]) -> bool:
+def _reads_rows(loader: DataLoader[Any, Any]) -> bool:
     """Tell whether a batch can be read in one go: its collated samples would be the tensors' rows."""
     dataset = loader.dataset
     return (

@@ -57,6 +57,25 @@ MAPS = [
 
 STRIDED = Geometry((2, 3), (2, 1), ((0, 1), (1, 0)), (1, 2), 2)
 
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    generator = Generator().manual_seed(3)
+    return F.scaled_dot_product_attention(q, k, v, generator=generator, **options)
+
+
+SOME_KEYS = tensor.tensor([[True, False, True], [False, False, False]])
+TO_SCORES = tensor.tensor([[[0.5, -1.0, 2.0]], [[0.0, 1.0, 0.5]]], dtype=tensor.float64)
+OF_TWO_HEADS = ((1, 2, 2, 2), (1, 2, 3, 2), (1, 2, 3, 2))
+
+ATTENTION = [
+    Sample("attention", _attended, ((2, 2), (3, 2), (3, 1))),
+    Sample("attention", _opted(_attended, is_causal=True, scale=0.7), ((1, 2, 3), (1, 3, 3), (1, 3, 2))),
+    Sample("attention", _opted(_attended, attn_mask=SOME_KEYS), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, attn_mask=TO_SCORES, dropout_p=0.4), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, enable_gqa=True), ((1, 4, 2, 2), *OF_TWO_HEADS[1:])),
+    Sample("attention", lambda x: _attended(x, x, x, dropout_p=0.3), ((2, 3, 2),)),
+]
+
 CONVOLUTIONS = [
     Sample("convolution", F.conv1d, ((2, 2, 4), (3, 2, 3), (3,))),
     Sample("convolution", F.conv1d, ((2, 4), (1, 2, 2))),
@@ -347,6 +366,7 @@ COMPOSITIONS = [
 
 SAMPLES = [
     *MAPS,
+    *ATTENTION,
     *CONVOLUTIONS,
     *POOLS,
     *RESIZED,
