@@ -32,8 +32,12 @@ def _rows(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
+def _embedding(
+    xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None, scale_grad_by_freq: bool
+) -> Any:
     rows, g = indices.reshape(-1), _rows(xp, g)
+    if scale_grad_by_freq:
+        g = g / np.bincount(rows, minlength=shape[0])[rows].astype(g.dtype)[:, None]
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]

@@ -252,3 +252,36 @@ def convolve_for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
         for piece in gathering.pieces:
             out += np.matmul(_beside(y, piece, inner), gathering.columns(piece).swapaxes(1, 2))
     return out.reshape(shape)
+
+
+def columns_of_patches(x: Array, geometry: Geometry) -> Array:
+    """Return all patches of `x`, ``(batch, channels, *sizes)``, as columns.
+
+    Of shape ``(batch, channels * elements of a kernel, patches)``.
+    """
+    outs = geometry.outputs(x.shape[2:])
+    padded = x
+    if any(map(any, geometry.padding)):
+        padded = zeros((*x.shape[:2], *geometry.padded(x.shape[2:])), x.dtype)
+        _inside(padded, geometry, x.shape[2:])[...] = x
+    out = empty((x.shape[0], x.shape[1] * prod(geometry.kernel), prod(outs)), x.dtype)
+    if out.size:
+        windows = _windows(padded, geometry, 0, outs)[0]
+        space = len(outs)
+        by_sample = windows.transpose(space + 1, *range(space + 1), *range(space + 2, 2 * space + 2))
+        np.copyto(out.reshape(by_sample.shape), by_sample)
+    return out
+
+
+def patches_of_columns(columns: Array, geometry: Geometry, sizes: tuple[int, ...]) -> Array:
+    """Return the sums of all columns, as patches of what has these `sizes`: ``(batch, channels, *sizes)``."""
+    batch, height = columns.shape[:2]
+    channels = height // prod(geometry.kernel)
+    out = zeros((batch, channels, *geometry.padded(sizes)), columns.dtype)
+    if columns.size:
+        shares = columns.reshape(batch, channels, *geometry.kernel, *geometry.outputs(sizes))
+        space = len(sizes)
+        _scatter(
+            out, shares.transpose(*range(1, space + 2), 0, *range(space + 2, 2 * space + 2)), geometry, 0
+        )
+    return np.ascontiguousarray(_inside(out, geometry, sizes))
