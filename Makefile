@@ -27,7 +27,7 @@ help:
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
-	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
+	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
@@ -60,6 +60,8 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
+	$(BIN)/python .ci/type-completeness $(PACKAGES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)

@@ -13,6 +13,7 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
+from nn.layers.attention import MultiheadAttention
 from nn.layers.channel_norms import (
     BatchNorm1d,
     BatchNorm2d,
@@ -119,6 +120,13 @@ from nn.layers.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from nn.layers.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
@@ -208,6 +216,7 @@ __all__ = [
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "PairwiseDistance",
     "Parameter",
@@ -236,6 +245,11 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",

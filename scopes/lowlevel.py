@@ -13,7 +13,7 @@ from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Listener, Record
 from scopes.tracking.sites import callers, site_here
 from scopes.tracking.sizes import format_bytes, parse_size
-from scopes.tracking.tracking import note_created, note_ended, note_made_for, record_of
+from scopes.tracking.tracking import note_created, note_ended, note_made_for, note_written, record_of
 
 __all__ = [
     "Compound",
@@ -31,6 +31,7 @@ __all__ = [
     "note_created",
     "note_ended",
     "note_made_for",
+    "note_written",
     "owner_of",
     "parse_size",
     "record_of",

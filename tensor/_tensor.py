@@ -16,6 +16,7 @@ from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop
 from tensor.io.pickling import Pickling
 from tensor.io.printing import Printing
+from tensor.io.standard import Standard
 from tensor.ops.casts import Casts
 from tensor.ops.expanding import Expanding
 from tensor.ops.indexing import Indexing
@@ -63,6 +64,7 @@ class Tensor(
     Shapes,
     Sharing,
     Sorting,
+    Standard,
     Writing,
     TensorCore,
 ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 from nn.data.dataset import IterableDataset
 from nn.data.fetching import EXHAUSTED, Recipe, Source
@@ -18,7 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.context import BaseContext
 
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from tensor import Tensor
+
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Collated:
+    """For type checkers: batches are what ``default_collate`` makes of samples."""
+
+
+# A batch, of the loader's own `collate_fn` if it has one.
+if TYPE_CHECKING:
+    B_co = TypeVarWithDefault("B_co", covariant=True, default=Collated)
+else:
+    B_co = TypeVar("B_co", covariant=True)
+# Samples whose batches are of the same type.
+Rows = TypeVar("Rows", bound="Tensor | tuple[Tensor, ...]")
 
 
 class Samples(Protocol[T_co]):
@@ -29,7 +46,7 @@ class Samples(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
-class DataLoader(Generic[T_co]):
+class DataLoader(Generic[T_co, B_co]):
     """Goes through a data set in batches, as often as it is iterated.
 
     A batch belongs to the scope that is current where the loop asks for it, like any other tensor made there;
@@ -100,6 +117,12 @@ class DataLoader(Generic[T_co]):
     ([1.0, 2.0, 3.0], 2)
     """
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, item):
+            # Before Python 3.13 a type variable has no default: `DataLoader[Tensor]` leaves the batch out.
+            return super().__class_getitem__(item if isinstance(item, tuple) else (item, Collated))
+
     def __init__(
         self,
         dataset: Samples[T_co] | IterableDataset[T_co],
@@ -108,7 +131,7 @@ class DataLoader(Generic[T_co]):
         sampler: Iterable[Any] | None = None,
         batch_sampler: Iterable[Any] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[Any], Any] | None = None,
+        collate_fn: Callable[[Any], B_co] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
@@ -165,6 +188,12 @@ class DataLoader(Generic[T_co]):
             return count // size if self.drop_last else -(-count // size)
         return len(self._tasks_of_a_round())  # type: ignore[arg-type]  # without a length it raises, as it should
 
+    @overload
+    def __iter__(self: DataLoader[Rows, Collated]) -> Iterator[Rows]: ...
+    @overload
+    def __iter__(self: DataLoader[Any, Collated]) -> Iterator[Any]: ...
+    @overload
+    def __iter__(self) -> Iterator[B_co]: ...
     def __iter__(self) -> Iterator[Any]:
         return _Batches(self)
 
@@ -209,7 +238,7 @@ class DataLoader(Generic[T_co]):
 class _Batches:
     """One round through a loader."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[Any, Any]) -> None:
         self._scope: DisposeScope | None = None
         self._workers: Workers | None = None
         self._loader = loader

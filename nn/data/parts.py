@@ -59,10 +59,10 @@ class ConcatDataset(Dataset[T_co]):
     """
 
     def __init__(self, datasets: Iterable[Numbered[T_co]]) -> None:
-        self.datasets = list(datasets)
+        self.datasets: list[Numbered[T_co]] = list(datasets)
         if not self.datasets:
             raise InvalidArgumentError("ConcatDataset needs at least one data set")
-        self.cumulative_sizes = list(accumulate(len(part) for part in self.datasets))
+        self.cumulative_sizes: list[int] = list(accumulate(len(part) for part in self.datasets))
 
     def __getitem__(self, index: int) -> T_co:
         place = index + len(self) if index < 0 else index
@@ -86,7 +86,7 @@ class ChainDataset(IterableDataset[T_co]):
     """
 
     def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
-        self.datasets = datasets
+        self.datasets: Iterable[Iterable[T_co]] = datasets
 
     def __iter__(self) -> Iterator[T_co]:
         for dataset in self.datasets:

@@ -12,6 +12,7 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.average_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -85,6 +86,7 @@ from nn.functional.max_pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from nn.functional.multihead import multi_head_attention_forward
 from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
 from nn.functional.padding import (
     pad,
@@ -160,6 +162,7 @@ __all__ = [
     "max_unpool2d",
     "max_unpool3d",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -172,6 +175,7 @@ __all__ = [
     "poisson_nll_loss",
     "relu",
     "rms_norm",
+    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "smooth_l1_loss",

@@ -73,7 +73,8 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
             raise InvalidArgumentError(
                 f"{name}: input of two dimensions has a bag in each row: leave offsets out"
             )
-        return np.arange(indices.shape[0] + 1, dtype=np.int64) * indices.shape[1]
+        starts: Array = np.arange(indices.shape[0] + 1, dtype=np.int64) * indices.shape[1]
+        return starts
     if indices.ndim != 1:
         raise InvalidArgumentError(f"{name}: input has one or two dimensions, not shape {indices.shape}")
     if offsets is None:

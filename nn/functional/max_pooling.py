@@ -86,7 +86,7 @@ def _largest(space: int, input: Tensor, x: Array, windows: Sequence[Windows], re
         )
 
     out, places = run_kernel(kernel, x)
-    if not return_indices:
+    if places is None or not return_indices:
         return wrap_recorded(out, record(_LARGEST, (input,), out, {"places": places, "space": space}))
     indices = wrap(places)
     # As a tensor: who gets it may write to it.

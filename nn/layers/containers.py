@@ -214,6 +214,22 @@ class ModuleList(Row):
     def _of(self, members: list[Module]) -> Self:
         return type(self)(members)
 
+    def _labelled_modules(self) -> list[tuple[str, Any]]:
+        """Return modules in a row that look alike as one, with their numbers, as in PyTorch."""
+        labelled = super()._labelled_modules()
+        if len(labelled) < 2:
+            return labelled
+        found: list[tuple[str, Any]] = []
+        texts = [repr(module) for _, module in labelled]
+        start = 0
+        for end in range(1, len(texts) + 1):
+            if end == len(texts) or texts[end] != texts[start]:
+                count = end - start
+                label = f"({start}-{end - 1}): {count} x " if count > 1 else labelled[start][0]
+                found.append((label, labelled[start][1]))
+                start = end
+        return found
+
 
 class ModuleDict(Module):
     """Modules by name; it computes nothing itself.

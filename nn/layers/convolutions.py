@@ -56,16 +56,20 @@ class Convolution(Module):
                 f"{name}: groups must divide in_channels, {in_channels}, and out_channels, {out_channels}, "
                 f"and {shown(groups)} does not"
             )
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = sizes_of(name, "kernel_size", kernel_size, space, 1)
-        self.stride = sizes_of(name, "stride", stride, space, 1)
-        self.padding = padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
+        self.in_channels: int = in_channels
+        self.out_channels: int = out_channels
+        self.groups: int = groups
+        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, space, 1)
+        self.stride: tuple[int, ...] = sizes_of(name, "stride", stride, space, 1)
+        self.padding: str | tuple[int, ...] = (
+            padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
+        )
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
             raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
         if padding == "same" and set(self.stride) != {1}:
             raise ValueError(f"{name}: padding='same' goes with a stride of 1, not {self.stride}")
-        self.dilation = sizes_of(name, "dilation", dilation, space, 1)
-        self.output_padding = sizes_of(name, "output_padding", output_padding, space, 0)
+        self.dilation: tuple[int, ...] = sizes_of(name, "dilation", dilation, space, 1)
+        self.output_padding: tuple[int, ...] = sizes_of(name, "output_padding", output_padding, space, 0)
         modes = ("zeros",) if self._is_transposed else ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
             raise ValueError(f"{name}: padding_mode is one of {modes}, not {shown(padding_mode)}")
@@ -121,13 +125,23 @@ class _Forward(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, 0, padding_mode, device, dtype),
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            0,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor) -> Tensor:
         """Convolve."""
-        padding = self.padding
+        padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
         function = type(self)._function
@@ -161,8 +175,18 @@ class _Transposed(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, output_padding, padding_mode, device, dtype),
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            output_padding,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

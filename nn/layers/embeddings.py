@@ -11,7 +11,7 @@ from nn.functional.maps import row_of
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
-from tensor.lowlevel import InvalidArgumentError, TensorCore, require_cpu
+from tensor.lowlevel import InvalidArgumentError, require_cpu
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -73,7 +73,7 @@ class _Table(Module):
 
 def _rows_of(embeddings: object) -> tuple[int, int]:
     """Return the sizes of the table that somebody has trained before."""
-    if not isinstance(embeddings, TensorCore):
+    if not isinstance(embeddings, tn.Tensor):
         raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
     if len(embeddings.shape) != 2:
         raise InvalidArgumentError(f"from_pretrained() takes shape (rows, size), not {embeddings.shape}")

@@ -62,7 +62,7 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         require_cpu(device)
-        self.normalized_shape = _as_sizes(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         has_bias = elementwise_affine and bias
@@ -121,7 +121,7 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         require_cpu(device)
-        self.normalized_shape = _as_sizes(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         sizes = self.normalized_shape

@@ -79,7 +79,7 @@ class RNNBase(Module):
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
+        self.dropout: float = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._names: list[dict[str, str]] = []
@@ -432,8 +432,8 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = self._blocks * hidden_size
-        self.weight_ih = new_parameter((rows, input_size), dtype)
-        self.weight_hh = new_parameter((rows, hidden_size), dtype)
+        self.weight_ih: Parameter = new_parameter((rows, input_size), dtype)
+        self.weight_hh: Parameter = new_parameter((rows, hidden_size), dtype)
         for what in ("bias_ih", "bias_hh"):
             self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
         self.reset_parameters()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 from operator import setitem
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 # Brings an iterator to its end without leaving C.
-run = deque[None](maxlen=0).extend
+run: Final = deque[None](maxlen=0).extend
 # As a function of an array, an ellipsis and the values.
 _write: Callable[[Any, Any, Any], None] = setitem
 

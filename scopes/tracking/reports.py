@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -123,8 +124,8 @@ def as_text(table: Table) -> str:
     lines = [_line(headings, widths, rights), "  ".join("-" * width for width in widths)]
     for row, written in zip(shown, entries, strict=True):
         lines.append(_line(written, widths, rights))
-        if any(cell.more for cell in row):
-            lines.append(_line([f"    {cell.more}" if cell.more else "" for cell in row], widths, rights))
+        below = zip_longest(*[cell.more.splitlines() for cell in row], fillvalue="")
+        lines += [_line([f"    {text}" if text else "" for text in more], widths, rights) for more in below]
     return "\n".join([table.title, "", *lines, *_rest_of(table)])
 
 
@@ -154,7 +155,7 @@ def as_rich(table: Table) -> Any:
     for heading, is_figure in table.headings:
         made.add_column(heading, justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold")
     for row in table.rows[:SHOWN]:
-        made.add_row(*[Text(f"{cell.text}\n    {cell.more}" if cell.more else cell.text) for cell in row])
+        made.add_row(*[Text("\n    ".join([cell.text, *cell.more.splitlines()])) for cell in row])
     return made
 
 
@@ -173,7 +174,7 @@ def as_html(table: Table) -> str:
 
 def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
     kind = "figure" if heading[1] else "words"
-    more = f"<br><code>{escape(cell.more)}</code>" if cell.more else ""
+    more = "".join([f"<br><code>{escape(text)}</code>" for text in cell.more.splitlines()])
     return f'<td class="{kind}" data-order="{escape(str(cell.order))}">{escape(cell.text)}{more}</td>'
 
 

@@ -8,7 +8,7 @@ each new disposable has a `Record` there, which knows it by a weak reference. ``
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from scopes.core.disposable import set_observer
 from scopes.core.guard import Guard
@@ -28,12 +28,12 @@ class _Current:
 
     def __init__(self) -> None:
         self.tracker: Tracker | None = None
-        self.open_blocks = 0
+        self.open_blocks: int = 0
 
 
-current = _Current()
+current: Final = _Current()
 # Who begins and ends tracking, and who listens, is changed by one thread at a time.
-guard = Guard()
+guard: Final = Guard()
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
@@ -55,6 +55,13 @@ def note_memory(x: object, buffer: int, nbytes: int) -> None:
     tracker = current.tracker
     if tracker is not None:
         tracker.given_memory(x, buffer, nbytes)
+
+
+def note_written(x: object) -> None:
+    """Say that an operation in place has given `x` a graph, if tracking is on: ``total += loss``."""
+    tracker = current.tracker
+    if tracker is not None:
+        tracker.written(x)
 
 
 def note_made_for(owner: object, x: object) -> None:

@@ -6,6 +6,7 @@ derivatives see it.
 """
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
+from tensor.kernels.attention import attention_backward, attention_forward, attention_kept
 from tensor.kernels.axis_maps import AxisMap, map_axes
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.convolution import (
@@ -41,6 +42,9 @@ __all__ = [
     "affine_by_input",
     "affine_by_weight",
     "as_one_dtype",
+    "attention_backward",
+    "attention_forward",
+    "attention_kept",
     "blend",
     "columns_of_patches",
     "convolve",

@@ -37,7 +37,7 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 _ASTYPE = RULES["astype"]
 
 
-def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
+def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`; with ``copy=False`` `x` itself where it has that dtype.
 
     A copy of the same dtype costs nothing until one side is written to. Complex values lose their imaginary
@@ -49,6 +49,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
     >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
     [1, -2]
     """
+    require_cpu(device)
     x = as_tensor(x)
     wanted = as_dtype(dtype)
     if x.dtype == wanted:

@@ -136,7 +136,7 @@ class Recorder:
 
     def __init__(self) -> None:
         # Another one that was there before, and goes on being shown them.
-        self.outer = innermost_recorder()
+        self.outer: Recorder | None = innermost_recorder()
 
     def show(self, node: Node) -> None:
         """Take note of a node that has just been recorded, all but an output that it saves."""

@@ -13,7 +13,7 @@ from nn.functional.convolutions import weight_of_convolution
 from nn.functional.max_pooling import _added, _taken
 from nn.utils import rnn
 from tensor import Generator, Tensor
-from tensor.autograd.recorded_functions import Functions as NUMPY_LIKE
+from tensor.autograd.recorded_functions import Functions as NUMPY_LIKE  # noqa: N814
 from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
@@ -56,6 +56,25 @@ MAPS = [
 ]
 
 STRIDED = Geometry((2, 3), (2, 1), ((0, 1), (1, 0)), (1, 2), 2)
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    generator = Generator().manual_seed(3)
+    return F.scaled_dot_product_attention(q, k, v, generator=generator, **options)
+
+
+SOME_KEYS = tensor.tensor([[True, False, True], [False, False, False]])
+TO_SCORES = tensor.tensor([[[0.5, -1.0, 2.0]], [[0.0, 1.0, 0.5]]], dtype=tensor.float64)
+OF_TWO_HEADS = ((1, 2, 2, 2), (1, 2, 3, 2), (1, 2, 3, 2))
+
+ATTENTION = [
+    Sample("attention", _attended, ((2, 2), (3, 2), (3, 1))),
+    Sample("attention", _opted(_attended, is_causal=True, scale=0.7), ((1, 2, 3), (1, 3, 3), (1, 3, 2))),
+    Sample("attention", _opted(_attended, attn_mask=SOME_KEYS), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, attn_mask=TO_SCORES, dropout_p=0.4), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, enable_gqa=True), ((1, 4, 2, 2), *OF_TWO_HEADS[1:])),
+    Sample("attention", lambda x: _attended(x, x, x, dropout_p=0.3), ((2, 3, 2),)),
+]
 
 CONVOLUTIONS = [
     Sample("convolution", F.conv1d, ((2, 2, 4), (3, 2, 3), (3,))),
@@ -108,7 +127,9 @@ POOLS = [
     Sample("axis_map", _opted(F.avg_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
     Sample(
         "axis_map",
-        _opted(F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        _opted(
+            F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False
+        ),
         ((2, 1, 4, 3),),
     ),
     Sample("axis_map", _opted(F.avg_pool3d, kernel_size=2, divisor_override=3), ((1, 1, 2, 3, 4),)),
@@ -130,7 +151,9 @@ RESIZED = [
         for mode in ("nearest", "nearest-exact", "linear", "area")
     ],
     Sample("axis_map", _opted(F.interpolate, scale_factor=1.7, mode="bilinear"), ((1, 2, 3, 2),)),
-    Sample("axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)),
+    Sample(
+        "axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)
+    ),
     Sample("axis_map", _opted(F.interpolate, size=(2, 3), mode="bilinear", antialias=True), ((1, 1, 5, 4),)),
     Sample("axis_map", _opted(F.interpolate, size=(2, 3, 1), mode="trilinear"), ((1, 1, 1, 2, 3),)),
     Sample("permute_dims", _opted(F.pixel_shuffle, upscale_factor=2), ((1, 4, 1, 2),)),
@@ -343,6 +366,7 @@ COMPOSITIONS = [
 
 SAMPLES = [
     *MAPS,
+    *ATTENTION,
     *CONVOLUTIONS,
     *POOLS,
     *RESIZED,
