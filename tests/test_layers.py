@@ -36,8 +36,8 @@ ORDER = {
     "lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor linalg fft "
     "lowlevel",
-    "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
-    "serialization autograd nn optim utils distributions",
+    "tensor.torch": "calling linalg fft randomness accelerator cuda backends typed creation joining "
+    "functions serialization autograd nn optim utils distributions",
     "nn": "init module functional utils layers optim data",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.
