@@ -36,7 +36,7 @@ ORDER = {
     "__main__ lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io "
     "_advice _tensor linalg fft lowlevel",
-    "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
+    "tensor.torch": "calling linalg fft randomness accelerator cuda backends typed creation joining functions "
     "serialization autograd nn optim utils distributions",
     "nn": "init module functional utils layers optim data",
 }
