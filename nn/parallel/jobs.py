@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
+import traceback
 import uuid
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from nn.parallel.watching import Watch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from nn.parallel.board import Board
 
@@ -122,27 +120,18 @@ class Trainer(_base()):  # type: ignore[misc]  # Ray is an extra: its types are 
         ray.train.TrainingFailedError
             If a worker raised, or was lost more often than ``FailureConfig(max_failures=...)`` allows.
         """
-        with _own_interrupts(), self._watch as watch:
+        with self._watch as watch:
             self._exchange.board = watch.board
             try:
                 return super().fit()
+            except BaseException as error:
+                # Frames of Ray's refer to objects of the store: a stored error would keep these.
+                traceback.clear_frames(error.__traceback__)
+                raise
             finally:
                 self._exchange.board = None
                 # Where all workers of this machine were killed at once while they made shared memory.
                 remove_left_behind(f"{self._exchange.job}.")
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Put back the handler of Ctrl-C, which Ray Train replaces for good."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def places_of(nodes: list[str]) -> list[tuple[groups.Place, tuple[int, ...]]]:

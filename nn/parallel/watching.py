@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 import tempfile
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +20,7 @@ from nn.parallel.traces import merge
 from scopes import Timeline, is_tracking, leaks, track
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
 # What the workers of the last job told, or the board of the one that runs.
@@ -64,10 +66,13 @@ class Watch:
     def loop(self, train_loop: Callable[..., Any]) -> Callable[..., Any]:
         """Return `train_loop` as a function whose workers are watched; for a trainer of Ray Train."""
         watched = WatchedLoop(train_loop, is_tracking=self._track, is_traced=self._trace is not None)
+        watched.board = self.board
         self._loops.append(watched)
         return watched
 
     def __enter__(self) -> Self:
+        self._interrupts = _own_interrupts()
+        self._interrupts.__enter__()
         board = self.board = Board.start()
         for watched in self._loops:
             watched.board = board
@@ -87,11 +92,25 @@ class Watch:
             _last = board.read()
         finally:
             board.stop()
+            self._interrupts.__exit__(None, None, None)
         for it in _last.values():
             if not it.has_ended and not it.lost:
                 it.lost = "it has sent no word of its end: it was killed, or stopped with the others"
         if self._trace is not None:
             merge(self._trace, _last)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Put back the handler of Ctrl-C, which Ray Train replaces for good by one that keeps its controller."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class WatchedLoop:
