@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,14 +14,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
+from scopes.tracking.files import require_ours
 from scopes.tracking.history import History, leaking, told_lines
 from scopes.tracking.leaks import LeakReport
-from scopes.tracking.reports import _PAGE, _SCRIPT, _STYLE, Report
+from scopes.tracking.pages import page, write_page
+from scopes.tracking.reports import Report
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, tell
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _program = "python -m scopes"
+_arguments: list[str] = []
 HIGHEST = "It held most after {:.3g} s:"
 # The end is as good as the high-water mark when it holds nearly as much.
 _NEARLY = 0.9
@@ -37,8 +42,8 @@ _NEARLY = 0.9
 
 def main(program: str = "python -m scopes") -> None:
     """Do what the command line asks for, and exit; `program` is what it was started as."""
-    global _program
-    _program = program
+    global _program, _arguments
+    _program, _arguments = program, sys.argv[1:]
     options = _parser().parse_args()
     options.command(options)
 
@@ -90,7 +95,10 @@ def _writable(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
         )
-    return path
+    try:
+        return require_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:
@@ -125,6 +133,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
             _say(f"{_program}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
+    _children.follow_children(options.depth)
     history = History(options.every)
     history.begin()
     timeline = None
@@ -228,6 +237,8 @@ class _Ending:
         parts = self._parts()
         for title, part in parts:
             _say(f"\n{title}\n{part}")
+        for text in _children.reports():
+            _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
         is_leaking = self._options.fail_on_leak and self._judge()
@@ -273,7 +284,7 @@ class _Ending:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline
         try:
             if html is not None:
-                html.write_text(_page(parts), encoding="utf-8")
+                write_page(html, _page(parts, self._history, self._options.program))
             if timeline is not None:
                 timeline.__exit__(None, None, None)
                 timeline.save(trace)
@@ -283,9 +294,11 @@ class _Ending:
         return True
 
 
-def _page(parts: list[tuple[str, Report]]) -> str:
+def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    return _PAGE.format(title=escape(parts[0][0]), style=_STYLE, table="\n".join(tables), script=_SCRIPT)
+    command = " ".join([_program, *map(shlex.quote, _arguments)])
+    facts = (command, f"Python {sys.version.split()[0]}")
+    return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
 
 
 def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
