@@ -286,6 +286,8 @@ def test_a_disposed_input_is_an_error(name):
         "bilinear": (y, y),
         "embedding_bag": (y,),
         "fold": (2, 2),
+        "multi_head_attention_forward": (y, y, 3, 1, *[None] * 4, False, 0.0, y, y),
+        "scaled_dot_product_attention": (y, y),
         "prelu": (y,),
         "softmin": (1,),
         "threshold": (1.0, 2.0),

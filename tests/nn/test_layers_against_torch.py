@@ -319,7 +319,8 @@ EDGES = [-float("inf"), -6.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 6.0, float("inf")
     ("name", "options"),
     [
         ("hardtanh", (-0.5, 3.0)), ("relu6", ()), ("hardsigmoid", ()), ("hardswish", ()),
-        ("hardshrink", (0.5,)), ("softshrink", (0.5,)), ("threshold", (0.5, 7.0)), ("celu", ()), ("selu", ()), ("softsign", ()),
+        ("hardshrink", (0.5,)), ("softshrink", (0.5,)), ("threshold", (0.5, 7.0)),
+        ("celu", ()), ("selu", ()), ("softsign", ()),
     ],
 )  # fmt: skip
 def test_activations_and_their_slopes_are_pytorchs_at_their_edges(
