@@ -114,6 +114,7 @@ from tensor.ops.selecting import argwhere, nonzero, take, take_along_axis
 from tensor.ops.shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
 from tensor.ops.sorting import (
     argsort,
+    isin,
     searchsorted,
     sort,
     unique_all,
@@ -203,6 +204,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "isdtype",
+    "isin",
     "leaky_relu",
     "linalg",
     "linspace",

@@ -77,7 +77,15 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
     (tmp_path / "test_guide.py").write_text(block[1])
     run = subprocess.run(
         # By name, for the package need not be installed.
-        [sys.executable, "-m", "pytest", "--strict-markers", "-p", "scopes.testing.plugin", "test_guide.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--strict-markers",
+            "-p",
+            "disposescope.pytest_plugin",
+            "test_guide.py",
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,

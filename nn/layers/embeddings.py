@@ -73,7 +73,7 @@ class _Table(Module):
         return parts + (f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else "")
 
 
-def _rows_of(embeddings: object) -> tuple[int, int]:
+def _rows_of(embeddings: Tensor) -> tuple[int, int]:
     """Return the sizes of the table that somebody has trained before."""
     if not isinstance(embeddings, tn.Tensor):
         raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")

@@ -41,7 +41,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        self.size: Any = sizes_given(size)  # as it was given
+        self.size: Any = sizes_given(size)
         self.scale_factor: Any = (
             tuple([float(n) for n in scale_factor])
             if isinstance(scale_factor, (tuple, list))
