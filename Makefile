@@ -41,18 +41,22 @@ demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
 test: $(VENV)/.has-test $(VENV)/.built
-	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS)
+	@echo "== Testing: ten minutes or so on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
+	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
+	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
+	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 # Where the libraries can't be installed, one line says so, and nothing fails.
 FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \
 	tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
 
 test-foreign: $(VENV)/.has-test $(VENV)/.built
-	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign > $(VENV)/foreign.log 2>&1; then \
+	@echo "== PyTorch, JAX and Jupyter: some minutes to install, the first time"
+	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign; then \
 		echo "$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS)"; \
 		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
 	else \
-		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here; $(VENV)/foreign.log says why"; \
+		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
 	fi
 
 build: $(VENV)/.built
