@@ -76,6 +76,21 @@ def test_numbers_in_words():
     assert {c for n in range(10_000) for c in words.spelled(n)} | {words.END} == set(words.CHARACTERS)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [(["--steps", "30"], 0.0), pytest.param([], 0.3, marks=pytest.mark.soak)],
+)
+def test_a_gpt_writes_sums_and_nothing_is_left(capsys, arguments: list[str], share: float):
+    gpt = load("small_gpt")
+    result = gpt.main(["--quiet", *arguments])
+    assert result.marks[-1].loss < result.marks[0].loss
+    assert len({(mark.live_tensors, mark.bytes_live) for mark in result.marks}) == 1
+    assert result.share_of_right >= share
+    assert {c for text in result.written for c in text} <= set(gpt.CHARACTERS)
+    assert result.left.live_count == 0
+    assert "live_count: 0;" in capsys.readouterr().out
+
+
 def test_a_missing_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(SystemExit, match=r"pip install 'disposescope\[examples\]'"):
