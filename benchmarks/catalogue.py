@@ -15,6 +15,7 @@ FAMILIES = {
     "products": "products",
     "training": "training",
     "recurrent": "recurrent",
+    "attention": "attention",
     "inference": "inference",
     "optimizers": "optimizers",
     "scopes": "lifetimes",

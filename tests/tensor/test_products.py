@@ -18,8 +18,8 @@ def random(*shape: int, dtype: str = "float32") -> Any:
     return np.asarray(RNG.standard_normal(shape), dtype)
 
 
-# Of both factors: whole tiles, what is left over beside them, stacks that broadcast, long rows; then what NumPy
-# does.
+# Of both factors: whole tiles, what is left over beside them, stacks that broadcast, long rows; then what
+# NumPy does.
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((8, 64, 64), (8, 64, 64)),
     ((3, 45, 70), (3, 70, 83)),
