@@ -72,18 +72,15 @@ class SpectralNorm:
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         if module.training and not is_recomputing():
             with tn.no_grad():
-                self.improve(self.matrix(weight), u, v, self.n_power_iterations)
+                matrix = self.matrix(weight)
+                for _ in range(self.n_power_iterations):
+                    v.copy_(self.unit(u @ matrix))
+                    u.copy_(self.unit(matrix @ v))
         return self.weight(weight, u, v)
 
     def weight(self, weight: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Return `weight` divided by the singular value that belongs to these vectors."""
         return weight / (u * (self.matrix(weight) @ v)).sum()
-
-    def improve(self, matrix: Tensor, u: Tensor, v: Tensor, times: int) -> None:
-        """Bring the vectors nearer to those of the largest singular value."""
-        for _ in range(times):
-            v.copy_(self.unit(u @ matrix))
-            u.copy_(self.unit(matrix @ v))
 
     def new_vectors(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return random vectors of length 1, one for the outputs and one for the inputs."""

@@ -40,18 +40,24 @@ class _SpectralNorm(Module):
         if weight.ndim > 1:
             with tn.no_grad():
                 u, v = self.formula.new_vectors(weight)
-                self.formula.improve(self.formula.matrix(weight), u, v, 15)
-            self.register_buffer("_u", u)
-            self.register_buffer("_v", v)
+                self.register_buffer("_u", u)
+                self.register_buffer("_v", v)
+                self._improve(weight, 15)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return self.formula.unit(weight)
         if self.training and not is_recomputing():
             with tn.no_grad():
-                matrix = self.formula.matrix(weight)
-                self.formula.improve(matrix, self._u, self._v, self.formula.n_power_iterations)
+                self._improve(weight, self.formula.n_power_iterations)
         return self.formula.weight(weight, self._u, self._v)
+
+    def _improve(self, weight: Tensor, times: int) -> None:
+        # In PyTorch's order here, which is the other one in `nn.utils.spectral_norm`.
+        matrix = self.formula.matrix(weight)
+        for _ in range(times):
+            self._u.copy_(self.formula.unit(matrix @ self._v))
+            self._v.copy_(self.formula.unit(self._u @ matrix))
 
     def right_inverse(self, weight: Tensor) -> Tensor:
         return weight
