@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nn.data import DataLoader, Sampler
+from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
 
@@ -126,7 +126,8 @@ def prepare_data_loader(loader: DataLoader[T_co]) -> DataLoader[T_co]:
     """
     if not isinstance(loader, DataLoader):
         raise TypeError(f"prepare_data_loader() takes a DataLoader of nn.data, not a {type(loader).__name__}")
-    if loader.sampler is not None or loader.batch_sampler is not None:
+    makes_order = isinstance(loader.sampler, RandomSampler if loader.shuffle else SequentialSampler)
+    if not makes_order or not isinstance(loader.batch_sampler, BatchSampler | None):
         raise InvalidArgumentError(
             "prepare_data_loader(): the loader has a sampler of its own, which knows nothing of other "
             "workers: "
@@ -140,7 +141,11 @@ def prepare_data_loader(loader: DataLoader[T_co]) -> DataLoader[T_co]:
     sampler = ShardSampler(
         loader.dataset, loader.batch_size, shuffle=loader.shuffle, drop_last=loader.drop_last, seed=seed
     )
-    options: dict[str, Any] = {"collate_fn": loader.collate_fn, "dispose_batches": loader.dispose_batches}
+    kept = (
+        "collate_fn num_workers timeout worker_init_fn multiprocessing_context generator prefetch_factor "
+        "persistent_workers in_order dispose_batches"
+    )
+    options: dict[str, Any] = {name: getattr(loader, name) for name in kept.split()}
     return DataLoader(
         loader.dataset, loader.batch_size, sampler=sampler, drop_last=loader.drop_last, **options
     )
