@@ -71,7 +71,8 @@ def test_large_arrays_are_chosen_from_by_several_threads(dtype, way):
 
 
 @pytest.mark.parametrize(
-    "shape", [(4, 3, 70, 80), (70, 80), (1, 1, 70, 80), (3, 70, 80), (4, 1, 70, 80), (1, 80), (70, 1), (1,), ()]
+    "shape",
+    [(4, 3, 70, 80), (70, 80), (1, 1, 70, 80), (3, 70, 80), (4, 1, 70, 80), (1, 80), (70, 1), (1,), ()],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
 def test_a_mask_serves_all_that_it_broadcasts_to(shape: tuple[int, ...], dtype: str):
