@@ -22,7 +22,7 @@ author = "disposescope developers"
 copyright = author
 version = release = version_of("disposescope")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 exclude_patterns = ["_build"]
 default_role = "code"
 # A class handed on by a package is known by its inner name too.
@@ -35,8 +35,7 @@ myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "alphabetical"
 autodoc_typehints_format = "short"
 autosummary_generate = False
-napoleon_google_docstring = False
-napoleon_use_ivar = True
+numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "disposescope"
