@@ -20,12 +20,13 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign build check dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign test-ray build check dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
+	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
@@ -52,6 +53,17 @@ test-foreign: $(VENV)/.has-test $(VENV)/.built
 		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
 	else \
 		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here; $(VENV)/foreign.log says why"; \
+	fi
+
+# A cluster of its own for each file, on this machine: not on several processes at once.
+RAY_TESTS := tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py nn/parallel
+
+test-ray: $(VENV)/.has-test $(VENV)/.built
+	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
+		echo "$(BIN)/python -m pytest -n 0 $(RAY_TESTS)"; \
+		$(BIN)/python -m pytest -n 0 $(RAY_TESTS); \
+	else \
+		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
 	fi
 
 build: $(VENV)/.built
