@@ -38,6 +38,8 @@ MODELS = {
     "4.7 M": ([784, 1536, 1536, 768, 10], 512),
 }
 COUNTS = (1, 2)
+#: The numbers in a large bucket.
+LARGE = 4_000_000
 #: Of networks that people have: seconds a message, bytes a second.
 NETWORKS = {"10 Gbit/s Ethernet": (50e-6, 1.1e9), "100 Gbit/s": (15e-6, 11e9)}
 
@@ -121,7 +123,7 @@ def measure(kind: str, model: str, count: int, steps: int) -> dict[str, float]:
 def train(kind: str, model: str, rank: int, count: int, steps: int, token: str, folder: str) -> None:
     """Be one worker, and print its times."""
     sizes, batch = MODELS[model]
-    run = {"ours": _ours, "torch": _torch, "gloo": _gloo}[kind]
+    run = {"ours": _ours, "torch": _torch, "gloo": _gloo, "shared": _shared}[kind]
     numbers = np.random.default_rng(rank)
     each = batch // count
     data = numbers.standard_normal((each, sizes[0])).astype(np.float32), numbers.integers(0, 10, each)
@@ -206,7 +208,7 @@ def _gloo(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=count
     )
     found = {}
-    for name, length in (("small", 2), ("large", 4_000_000)):
+    for name, length in (("small", 2), ("large", LARGE)):
         x, times = torch.zeros(length), []
         for _ in range(max(steps // 4, 5)):
             begin = time.perf_counter()
@@ -216,16 +218,28 @@ def _gloo(
     return found
 
 
-def _shared_link() -> Link:
-    """Return what shared memory costs here: its flags, some 60 us a bucket, and the bandwidth of a copy."""
-    a = np.zeros(8_000_000, np.float32)
-    b = np.empty_like(a)
-    times = []
-    for _ in range(9):
-        begin = time.perf_counter()
-        np.copyto(b, a)
-        times.append(time.perf_counter() - begin)
-    return Link(60e-6, a.nbytes / statistics.median(times))
+def _shared(
+    sizes: list[int], data: Any, rank: int, count: int, steps: int, token: str, folder: str
+) -> dict[str, float]:
+    """Measure the exchange through shared memory alone: a small and a large bucket."""
+    from nn.parallel import group as groups
+    from nn.parallel.exchange import Exchange, Size
+
+    del sizes, data, folder
+    group = groups.Group(groups.Place(rank, count, rank, count), token, ranks=tuple(range(count)))
+    groups.join(group)
+    found = {}
+    for name, length in (("small", 2), ("large", LARGE)):
+        exchange = Exchange(group, [Size(np.dtype(np.float32), length)])
+        values, average, times = np.ones(length, np.float32), np.empty(length, np.float32), []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            exchange.slot(0)[...] = values
+            exchange.publish(0)
+            average[...] = exchange.result(0)
+            times.append(time.perf_counter() - begin)
+        found[name] = statistics.median(times)
+    return found
 
 
 # --- Telling ----------------------------------------------------------------------------------------------
@@ -255,11 +269,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     known = best.get((kind, model, count))
                     if known is None or found["step"] < known["step"]:
                         best[kind, model, count] = found
-    gloo = measure("gloo", next(iter(MODELS)), 2, 40)
-    shared = _shared_link()
-    loopback = Link(gloo["small"] / 2, 4_000_000 * 4 / max(gloo["large"] - gloo["small"], 1e-9))
+    some = next(iter(MODELS))
+    gloo, memory = measure("gloo", some, 2, 40), measure("shared", some, 2, 40)
+    nbytes = 4 * LARGE
+    # Two machines' ring sends two messages, and the bytes once; two workers make six passes over them.
+    loopback = Link(gloo["small"] / 2, nbytes / max(gloo["large"] - gloo["small"], 1e-9))
+    shared = Link(memory["small"], 6 * nbytes / max(memory["large"] - memory["small"], 1e-9))
     print(_table(best))
-    print(f"\nshared memory: a copy of {shared.bandwidth / 1e9:.1f} GB/s")
+    print(
+        f"\nshared memory: {shared.latency * 1e6:.0f} us a bucket, {shared.bandwidth / 1e9:.1f} GB/s; "
+        f"{memory['large'] * 1e3:.1f} ms for {nbytes / 1e6:.0f} MB, gloo {gloo['large'] * 1e3:.1f} ms"
+    )
     print(f"gloo on loopback: {loopback.latency * 1e6:.0f} us a message, {loopback.bandwidth / 1e9:.2f} GB/s")
     _plot_steps(best)
     _plot_scaling(best, shared, loopback)
