@@ -20,7 +20,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign test-ray build check dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign test-ray build check docs dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -28,7 +28,8 @@ help:
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
-	@echo "make check   ruff (lint and format), mypy --strict, cython-lint, and stubs against compiled modules"
+	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
+	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
@@ -72,9 +73,15 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
+	$(BIN)/python .ci/type-completeness $(PACKAGES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)
+
+docs: $(VENV)/.has-docs $(VENV)/.built
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	$(BIN)/python .ci/check-site docs/_build/html
 
 # The source archive, the wheel built from it, and a program on the wheel, in a new environment.
 dist: $(VENV)/.made $(COMPILER)
@@ -116,7 +123,7 @@ matrix:
 	test $$found = 1 || { echo "none of Python $(MATRIX) is installed"; exit 1; }
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results
+	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

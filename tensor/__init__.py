@@ -1,6 +1,15 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
+from typing import TYPE_CHECKING
+
+# Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
+from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from tensor import autograd as autograd
+from tensor import fft as fft
+from tensor import linalg as linalg
+from tensor import memory as memory
+from tensor._advice import name_advice as _name_advice
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
@@ -49,6 +58,16 @@ from tensor.io.dlpack import from_dlpack
 from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.safetensors import SafetensorsError
+from tensor.io.standard import (
+    NamespaceInfo,
+    __array_api_version__,
+    __array_namespace_info__,
+    e,
+    inf,
+    nan,
+    newaxis,
+    pi,
+)
 from tensor.io.unpickling import CheckpointError
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
@@ -67,7 +86,7 @@ from tensor.ops.expanding import (
 )
 from tensor.ops.joining import cat, concat, meshgrid, stack, unstack
 from tensor.ops.linalg import cross, matmul, outer, tensordot, trace, vecdot
-from tensor.ops.moving import flip, roll, tril, triu
+from tensor.ops.moving import flip, imag, real, roll, tril, triu
 from tensor.ops.reductions import (
     all,
     any,
@@ -85,6 +104,7 @@ from tensor.ops.reductions import (
 from tensor.ops.scans import (
     cumulative_prod,
     cumulative_sum,
+    diff,
     log_softmax,
     logsumexp,
     softmax,
@@ -94,6 +114,7 @@ from tensor.ops.selecting import argwhere, nonzero, take, take_along_axis
 from tensor.ops.shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
 from tensor.ops.sorting import (
     argsort,
+    isin,
     searchsorted,
     sort,
     unique_all,
@@ -116,10 +137,13 @@ __all__ = [
     "Generator",
     "Handle",
     "InvalidArgumentError",
+    "NamespaceInfo",
     "OutOfMemoryError",
     "SafetensorsError",
     "Tensor",
     "TensorDisposedError",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "all",
     "any",
     "arange",
@@ -144,6 +168,8 @@ __all__ = [
     "cross",
     "cumulative_prod",
     "cumulative_sum",
+    "diff",
+    "e",
     "einsum",
     "elu",
     "empty",
@@ -151,6 +177,7 @@ __all__ = [
     "enable_grad",
     "expand_dims",
     "eye",
+    "fft",
     "finfo",
     "flip",
     "float16",
@@ -167,6 +194,8 @@ __all__ = [
     "get_num_threads",
     "get_printoptions",
     "iinfo",
+    "imag",
+    "inf",
     "inference_mode",
     "int8",
     "int16",
@@ -175,7 +204,9 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "isdtype",
+    "isin",
     "leaky_relu",
+    "linalg",
     "linspace",
     "load",
     "load_file",
@@ -190,6 +221,8 @@ __all__ = [
     "min",
     "moveaxis",
     "multinomial",
+    "nan",
+    "newaxis",
     "no_grad",
     "nonzero",
     "normal",
@@ -197,6 +230,7 @@ __all__ = [
     "ones_like",
     "outer",
     "permute_dims",
+    "pi",
     "prod",
     "rand",
     "rand_like",
@@ -204,6 +238,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "real",
     "repeat",
     "reshape",
     "result_type",
@@ -248,3 +283,9 @@ __all__ = [
 __all__ += _elementwise.__all__
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        raise AttributeError(_name_advice(name, Tensor), name=name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tensor._errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Dtype = np.dtype[np.generic]
 DtypeLike = str | type | Dtype
@@ -27,7 +30,7 @@ float64: Dtype = np.dtype(np.float64)
 complex64: Dtype = np.dtype(np.complex64)
 complex128: Dtype = np.dtype(np.complex128)
 
-_SUPPORTED = {
+SUPPORTED = {
     dtype: dtype
     for dtype in (
         bool_,
@@ -47,18 +50,18 @@ _SUPPORTED = {
     )
 }
 # Python's float is a double, but float32 is what models are made of (PyTorch's default too).
-_OF_PYTHON_TYPE: dict[object, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
+_OF_PYTHON_TYPE: dict[Any, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 # All that names a dtype in short: to ask NumPy takes twice as long.
-_KNOWN: dict[object, Dtype] = {
+KNOWN: dict[object, Dtype] = {
     **_OF_PYTHON_TYPE,
-    **{name: dtype for dtype in _SUPPORTED for name in (dtype, dtype.name, dtype.type)},
+    **{name: dtype for dtype in SUPPORTED for name in (dtype, dtype.name, dtype.type)},
 }
 
 
 def as_dtype(dtype: DtypeLike) -> Dtype:
     """Return the supported dtype that `dtype` names: a dtype, a name, NumPy's or Python's own type."""
-    known = _KNOWN.get(dtype)
+    known = KNOWN.get(dtype)
     if known is not None:
         return known
     try:
@@ -73,9 +76,9 @@ def require_supported(dtype: Dtype) -> Dtype:
 
     Equal dtypes are one object here: most of those who compare them need no more than ``is``.
     """
-    native = _SUPPORTED.get(dtype)
+    native = SUPPORTED.get(dtype)
     if native is None:
-        native = _SUPPORTED.get(dtype.newbyteorder("="))
+        native = SUPPORTED.get(dtype.newbyteorder("="))
     if native is None:
         raise TypeError(
             f"tensors can't hold {dtype}: they hold bool, integers, float16/32/64 and complex64/128. "
@@ -150,18 +153,56 @@ def iinfo(type: object, /) -> IntegerLimits:
 def result_type(*arrays_and_dtypes: object) -> Dtype:
     """Return the dtype of an operation on these tensors, dtypes and Python numbers.
 
+    Within a kind of number it is the standard's: int8 with int16 is int16, float64 with complex64 is
+    complex128. Between kinds the higher kind's dtype wins: float32 with int64 is float32. Python's numbers
+    have no width of their own; where they are of a higher kind than all others, it is the default dtype of
+    that kind. uint64 with a signed dtype, which no integer dtype holds, is float32.
+
     Examples
     --------
     >>> import tensor
     >>> tensor.result_type(tensor.int8, tensor.ones((1,)), 2)
     dtype('float32')
+    >>> tensor.result_type(tensor.int64, 2.5)
+    dtype('float32')
     """
     if not arrays_and_dtypes:
         raise TypeError("result_type() takes at least one tensor, dtype or number")
-    operands = [x if type(x) in _OF_PYTHON_TYPE else _dtype_of(x) for x in arrays_and_dtypes]
-    if len(operands) == 1 or all(type(x) in _OF_PYTHON_TYPE for x in operands):
-        operands = [_OF_PYTHON_TYPE.get(type(x), x) for x in operands]
-    return require_supported(np.result_type(*operands))  # type: ignore[arg-type]  # dtypes and numbers
+    return result_dtype([type(x) if type(x) in _OF_PYTHON_TYPE else _dtype_of(x) for x in arrays_and_dtypes])
+
+
+def result_dtype(kinds: Sequence[Dtype | type]) -> Dtype:
+    """Return the dtype of an operation on operands of these dtypes, and Python's numbers of these types."""
+    key = tuple(kinds)
+    found = _RESULTS.get(key)
+    if found is None:
+        found = _RESULTS[key] = _result_dtype(key)
+    return found
+
+
+_RESULTS: dict[tuple[Dtype | type, ...], Dtype] = {}
+_ORDER = "biufc"
+
+
+def _result_dtype(kinds: tuple[Dtype | type, ...]) -> Dtype:
+    dtypes = [kind for kind in kinds if isinstance(kind, np.dtype)]
+    numbers = [_OF_PYTHON_TYPE[kind] for kind in kinds if not isinstance(kind, np.dtype)]
+    inexact = [dtype for dtype in dtypes if is_inexact(dtype)]
+    if not dtypes:
+        found = np.result_type(*numbers)
+    elif inexact:
+        found = np.result_type(*inexact)
+        if found.kind == "f" and any(dtype.kind == "c" for dtype in numbers):
+            found = np.result_type(found, 1j)
+    else:
+        found = np.result_type(*dtypes)
+        if found.kind == "f":  # of uint64 and signed integers
+            found = float32
+        highest = max(numbers, key=lambda dtype: _ORDER.index(dtype.kind), default=found)
+        if is_inexact(highest) or found.kind == "b":
+            # complex64 holds all that float32 does.
+            found = np.result_type(found if is_inexact(found) else highest, highest)
+    return require_supported(found)
 
 
 def can_cast(from_: object, to: DtypeLike, /) -> bool:
@@ -176,7 +217,7 @@ def can_cast(from_: object, to: DtypeLike, /) -> bool:
     return bool(np.can_cast(_dtype_of(from_), as_dtype(to), "safe"))
 
 
-_KINDS = {
+KINDS = {
     "bool": "b",
     "signed integer": "i",
     "unsigned integer": "u",
@@ -198,7 +239,7 @@ def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
     """
     found = as_dtype(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
-        letters = _KINDS.get(one) if isinstance(one, str) else None
+        letters = KINDS.get(one) if isinstance(one, str) else None
         if found.kind in letters if letters is not None else found == as_dtype(one):
             return True
     return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.lowlevel import clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of
+from tensor._advice import call_advice
 from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
@@ -16,6 +17,7 @@ from tensor.io.dlpack import Exchange
 from tensor.io.numpy import Interop
 from tensor.io.pickling import Pickling
 from tensor.io.printing import Printing
+from tensor.io.standard import Standard
 from tensor.ops.casts import Casts
 from tensor.ops.expanding import Expanding
 from tensor.ops.indexing import Indexing
@@ -36,6 +38,7 @@ from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
 clear_frames_of("numpy")  # its functions in Python, which we call
+advise_calls_of("tensor", call_advice)
 
 
 class Tensor(
@@ -63,6 +66,7 @@ class Tensor(
     Shapes,
     Sharing,
     Sorting,
+    Standard,
     Writing,
     TensorCore,
 ):

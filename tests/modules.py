@@ -32,6 +32,8 @@ IN_FOLDERS = {
     "tensor.torch.backends.mps",
     "tensor.torch.cuda",
     "tensor.torch.distributions",
+    "tensor.torch.fft",
+    "tensor.torch.linalg",
     "tensor.torch.nn",
     "tensor.torch.nn.functional",
     "tensor.torch.nn.init",

@@ -32,10 +32,11 @@ OWN = set(ALLOWED)
 # Folders, and modules beside them, from the bottom up: each imports from itself and from those before it,
 # for types too. A package's face imports from all of them.
 ORDER = {
-    "scopes": "core _clearing _disposing _statistics tracking foreign testing _program _command __main__ "
-    "lowlevel torch jax cupy notebook",
-    "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io _tensor lowlevel",
-    "tensor.torch": "calling randomness accelerator cuda backends typed creation joining functions "
+    "scopes": "_version core _clearing _disposing _statistics tracking foreign testing _program _children _command "
+    "__main__ lowlevel torch jax cupy notebook",
+    "tensor": "_errors _devices _dtypes memory core tape kernels ops creation autograd io "
+    "_advice _tensor linalg fft lowlevel",
+    "tensor.torch": "calling linalg fft randomness accelerator cuda backends typed creation joining functions "
     "serialization autograd nn optim utils distributions",
     "nn": "init module functional utils layers optim data parallel",
 }

@@ -73,8 +73,8 @@ def set_observer(observer):
     Parameters
     ----------
     observer
-        Has ``created(x, scope)``, ``ended(x, how)``, ``opened(scope)`` and ``closed(scope)``. It is called on
-        the thread where something happens, when it has happened.
+        Has ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and ``closed(scope)``.
+        It is called on the thread where something happens, when it has happened.
     """
     global _observer
     _observer = observer
@@ -95,6 +95,13 @@ cdef int tell_closed(MemberList scope) except -1:
     told = _observer
     if told is not None:
         told.closed(scope)
+    return 0
+
+
+cdef int tell_written(x) except -1:
+    told = _observer
+    if told is not None:
+        told.written(x)
     return 0
 
 
@@ -484,8 +491,15 @@ cdef class Disposable:
         return id(self), 0
 
     def _keeps(self, seen):
-        """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`."""
+        """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`.
+
+        A recorded operation that this keeps is put into `seen`, and yielded with None instead of bytes.
+        """
         return (self._footprint(),)
+
+    def _last_op(self):
+        """Return what lives as long as the recorded operation that made this, for weak references, or None."""
+        return None
 
     def dispose(self):
         """Give back what is held, at once; a second call does nothing.

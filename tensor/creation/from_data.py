@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported, uint8
 from tensor._errors import shown
 from tensor.core.dims import Sizes
@@ -68,7 +69,13 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
 
 
 def asarray(
-    obj: object, /, *, dtype: DtypeLike | None = None, copy: bool | None = None, requires_grad: bool = False
+    obj: object,
+    /,
+    *,
+    dtype: DtypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return `obj` as a tensor: itself when it is one, over an array's own memory, else with a copy.
 
@@ -76,6 +83,8 @@ def asarray(
     ----------
     copy
         None: only where it must. True: always (of a tensor, a `clone`). False: an error where it must.
+    device
+        None or ``"cpu"``.
 
     Examples
     --------
@@ -86,16 +95,19 @@ def asarray(
     >>> array.tolist()
     [1.0, 0.0]
     """
+    if device is not None:
+        require_cpu(device)
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, TensorCore):
         x = as_tensor(obj)
-        if wanted in (None, x.dtype):
+        # Not by `in`: NumPy's double equals None.
+        if wanted is None or wanted == x.dtype:
             x = x.clone() if copy else x
             return x.requires_grad_() if requires_grad and not x.requires_grad else x
     elif (
         copy is not True
         and isinstance(obj, np.ndarray)
-        and wanted in (None, obj.dtype)
+        and (wanted is None or wanted == obj.dtype)
         and obj.dtype.isnative
     ):
         shared = from_numpy(obj)
@@ -245,7 +257,9 @@ def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dt
     return array.shape, array.dtype if dtype is None else as_dtype(dtype)
 
 
-def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor of `shape`, whatever values the memory held; float32 unless `dtype` says otherwise.
 
     Examples
@@ -254,10 +268,14 @@ def empty(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.empty((2, 3)).shape
     (2, 3)
     """
+    if device is not None:
+        require_cpu(device)
     return finish(empty_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
-def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor of `shape`, each element 0; float32 unless `dtype` says otherwise.
 
     Examples
@@ -266,10 +284,14 @@ def zeros(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool =
     >>> tensor.zeros((2,)).tolist()
     [0.0, 0.0]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(zero_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
-def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor of `shape`, each element 1; float32 unless `dtype` says otherwise.
 
     Examples
@@ -278,11 +300,18 @@ def ones(shape: Sizes, *, dtype: DtypeLike | None = None, requires_grad: bool = 
     >>> tensor.ones((2,)).tolist()
     [1.0, 1.0]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(_filled(shape_of(shape), _or_default(dtype), 1), requires_grad)
 
 
 def full(
-    shape: Sizes, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False
+    shape: Sizes,
+    fill_value: complex,
+    *,
+    dtype: DtypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a new tensor of `shape`, each element `fill_value`, whose kind decides the dtype.
 
@@ -292,12 +321,16 @@ def full(
     >>> tensor.full((2,), 7).tolist()
     [7, 7]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(
         _filled_with(shape_of(shape), None if dtype is None else as_dtype(dtype), fill_value), requires_grad
     )
 
 
-def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor in the shape and dtype of `x`, with whatever values the memory held.
 
     Examples
@@ -306,10 +339,14 @@ def empty_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.empty_like(tensor.zeros((2, 3))).shape
     (2, 3)
     """
+    if device is not None:
+        require_cpu(device)
     return finish(empty_array(*_dtype_like(x, dtype)), requires_grad)
 
 
-def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor in the shape and dtype of `x`, each element 0.
 
     Examples
@@ -318,10 +355,14 @@ def zeros_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: b
     >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
     [0, 0]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(zero_array(*_dtype_like(x, dtype)), requires_grad)
 
 
-def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a new tensor in the shape and dtype of `x`, each element 1.
 
     Examples
@@ -330,11 +371,19 @@ def ones_like(x: Tensor, /, *, dtype: DtypeLike | None = None, requires_grad: bo
     >>> tensor.ones_like(tensor.tensor([3, 4])).tolist()
     [1, 1]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(_filled(*_dtype_like(x, dtype), 1), requires_grad)
 
 
 def full_like(
-    x: Tensor, /, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False
+    x: Tensor,
+    /,
+    fill_value: complex,
+    *,
+    dtype: DtypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a new tensor in the shape and dtype of `x`, each element `fill_value`.
 
@@ -344,4 +393,6 @@ def full_like(
     >>> tensor.full_like(tensor.zeros((2,)), 7).tolist()
     [7.0, 7.0]
     """
+    if device is not None:
+        require_cpu(device)
     return finish(_filled_with(*_dtype_like(x, dtype), fill_value), requires_grad)

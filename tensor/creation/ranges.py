@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._devices import require_cpu
 from tensor._dtypes import Array, DtypeLike, as_dtype, complex64, complex128, float32, float64
 from tensor.creation.from_data import finish, shape_of
 from tensor.kernels.context import run_kernel
@@ -27,6 +28,7 @@ def arange(
     step: float = 1,
     *,
     dtype: DtypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return the numbers from `start` (0 when only one is given) up to `stop`, not included, by `step`.
@@ -39,6 +41,8 @@ def arange(
     >>> tensor.arange(3).tolist(), tensor.arange(1, 2, 0.5).tolist()
     ([0, 1, 2], [1.0, 1.5])
     """
+    if device is not None:
+        require_cpu(device)
     first, last = (0, start) if stop is None else (start, stop)
     for x in (first, last, step):
         if (
@@ -61,6 +65,7 @@ def linspace(
     num: int,
     *,
     dtype: DtypeLike | None = None,
+    device: str | None = None,
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -72,6 +77,8 @@ def linspace(
     >>> tensor.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
+    if device is not None:
+        require_cpu(device)
     if num < 0:
         raise ValueError(f"linspace: num is at least 0, not {num}")
     return finish(run_kernel(_as, np.linspace, (start, stop, num, endpoint), dtype), requires_grad)
@@ -84,6 +91,7 @@ def eye(
     *,
     k: int = 0,
     dtype: DtypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a matrix with 1 on the diagonal `k` and 0 elsewhere.
@@ -94,6 +102,8 @@ def eye(
     >>> tensor.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    if device is not None:
+        require_cpu(device)
     wanted = float32 if dtype is None else as_dtype(dtype)
     rows, columns = shape_of((n_rows, n_rows if n_cols is None else n_cols))
     return finish(run_kernel(np.eye, rows, columns, k, wanted), requires_grad)

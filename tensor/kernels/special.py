@@ -83,9 +83,9 @@ _ROOT_HALF = 0.70710678118654752440
 
 
 def floating(x: Any) -> Any:
-    """Return `x` where it is inexact, integers and bools in the floating dtype that holds them."""
+    """Return `x` where it is inexact, integers and bools as float32, the default dtype."""
     array: Any = x if type(x) is np.ndarray else np.asarray(x)
-    return array if array.dtype.kind in "fc" else array.astype(np.result_type(array.dtype, np.float32))
+    return array if array.dtype.kind in "fc" else array.astype(np.float32)
 
 
 def _real(name: str, x: Any) -> Any:

@@ -20,6 +20,7 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply
@@ -37,7 +38,7 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 _ASTYPE = RULES["astype"]
 
 
-def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
+def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`; with ``copy=False`` `x` itself where it has that dtype.
 
     A copy of the same dtype costs nothing until one side is written to. Complex values lose their imaginary
@@ -49,6 +50,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True) -> Tensor:
     >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
     [1, -2]
     """
+    require_cpu(device)
     x = as_tensor(x)
     wanted = as_dtype(dtype)
     if x.dtype == wanted:
@@ -66,7 +68,20 @@ def dtype_asked(
     if target is not None and dtype is not None:
         raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
     wanted = dtype if target is None else target
+    if isinstance(target, str) and not _names_dtype(target):
+        raise TypeError(
+            f"to() takes a dtype or a device, and {shown(target)} is neither: write x.to(tensor.float64) or "
+            "x.to('float64'); the one device is 'cpu'"
+        )
     return as_tensor(wanted).dtype if isinstance(wanted, TensorCore) else wanted
+
+
+def _names_dtype(name: str) -> bool:
+    try:
+        as_dtype(name)
+    except TypeError:
+        return False
+    return True
 
 
 class Casts(TensorCore):

@@ -5,12 +5,14 @@ cimport numpy as cnp
 from tensor.core.tensor cimport TensorCore
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.ops.inline_arithmetic cimport Arithmetic
+from tensor.ops.promotion cimport Promotion
 from tensor.tape.nodes cimport Rule
 
 
 cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
+    cdef Promotion promotion
     # Asked first; None if there is none.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
@@ -21,6 +23,7 @@ cdef class BinaryOp:
     cdef readonly object kernel
     # What of it is done without NumPy for few elements.
     cdef Arithmetic arithmetic
+    cdef Promotion promotion
     cdef BinaryKernel compiled
     cdef object run(self, object x1, object x2, bint is_operator)
 

@@ -15,11 +15,13 @@ from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, new_share, root_of
 from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline, compute_inline_unary
+from tensor.ops.promotion cimport needs_floats, needs_promotion, promoted_pair, promotion_of
 from tensor.tape.nodes cimport Node, Rule
 from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
 
 import numpy as np
 
+from scopes.lowlevel import note_written
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
 from tensor.kernels.ufuncs import compute_into, dtype_of
@@ -27,6 +29,7 @@ from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
 from tensor.ops.overlay import overlay
+from tensor.ops.promotion import as_floats
 from tensor.tape.hooks import continue_with
 
 cnp.import_array()
@@ -129,6 +132,7 @@ cdef class UnaryOp:
         self.rule = rule
         self.kernel = kernel
         self.compiled = compiled
+        self.promotion = promotion_of(kernel, 1)
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out = None
@@ -141,10 +145,12 @@ cdef class UnaryOp:
         a = _operand(x)
         if a is NotImplemented:
             raise foreign(self.rule.name, x)
-        if _is_donated(x):
-            return _run_on_donated(self.rule, self.kernel, (x,))
         if not isinstance(a, cnp.ndarray):
             a = as_data(a, None)
+        if needs_floats(self.promotion, <cnp.ndarray>a):
+            a = as_floats(<cnp.ndarray>a)
+        if _is_donated(x):
+            return _run_on_donated(self.rule, self.kernel, (x,), [a])
         failure = None
         try:
             if self.compiled is not None:
@@ -181,6 +187,7 @@ cdef class BinaryOp:
         self.kernel = kernel
         self.compiled = compiled
         self.arithmetic = arithmetic_of(kernel)
+        self.promotion = promotion_of(kernel, 2)
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out = None
@@ -194,10 +201,12 @@ cdef class BinaryOp:
             if is_operator:
                 return NotImplemented
             raise foreign(self.rule.name, x1 if a is NotImplemented else x2)
-        if _is_donated(x1) or _is_donated(x2):
-            return _run_on_donated(self.rule, self.kernel, (x1, x2))
         if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
             a = as_data(a, None)  # two numbers become what tensors of them are
+        if needs_promotion(self.promotion, a, b):
+            a, b = promoted_pair(self.promotion, a, b)
+        if _is_donated(x1) or _is_donated(x2):
+            return _run_on_donated(self.rule, self.kernel, (x1, x2), [a, b])
         failure = None
         try:
             if self.compiled is not None:
@@ -217,20 +226,15 @@ cdef class BinaryOp:
 # --- Donated memory -----------------------------------------------------------------------------------------
 
 
-cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands):
-    """Run an op, in the buffer of a donated operand if it can be; let the donated ones go."""
+cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list arrays):
+    """Run an op on `arrays`, those of its operands, in the buffer of a donated one if it can be.
+
+    The donated ones are let go.
+    """
     cdef TensorCore donor = None
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    cdef list arrays = []
-    cdef bint has_array = False
-    for x in operands:
-        array = _operand(x)
-        arrays.append(array)
-        has_array = has_array or isinstance(array, cnp.ndarray)
-    if not has_array:
-        arrays[0] = as_data(arrays[0], None)
     donor = _donor(rule, kernel, operands, arrays)
     context = enter(True)
     failure = None
@@ -288,6 +292,7 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
         if (
             _is_donated(x)
             and arrays[place].shape == shape
+            and arrays[place] is (<TensorCore>x).stored
             and arrays[place].dtype == dtype
             and is_unshared(<TensorCore>x)
             and not _is_saved(rule, operands, place)
@@ -425,6 +430,7 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
         share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
+    note_written(x)
     for other in others:
         overlay(other, x)
     return 0

@@ -13,6 +13,7 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
 from tensor.ops.messages import Operand, explain
+from tensor.ops.promotion import promoted
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules.linalg import einsum_of
 
@@ -69,7 +70,7 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 
 
 def _einsum(equation: str, *arrays: Any) -> Any:
-    out = np.einsum(equation, *arrays, optimize=len(arrays) > 1)
+    out = np.einsum(equation, *promoted(arrays), optimize=len(arrays) > 1)
     # NumPy gives a view where it can, as of a diagonal.
     return out if isinstance(out, np.ndarray) and out.base is None else np.array(out)
 

@@ -14,6 +14,7 @@ from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, over
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.outputs import copy_out
+from tensor.ops.promotion import promoted
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
         ends.append(ends[-1] + shape[place])
     result = apply(
         _CONCAT,
-        lambda *given: np.concatenate(given, place),
+        lambda *given: np.concatenate(promoted(given), place),
         xs,
         axis=place,
         ends=tuple(ends),
@@ -79,6 +80,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     >>> tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()
     [1, 2, 3]
     """
+    if isinstance(dim, TensorCore):
+        raise TypeError("cat takes a list or tuple of tensors: write cat([x, y]), or cat([x, y], dim)")
     return concat(tensors, axis=dim)
 
 
@@ -106,7 +109,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
                 f"stack: all shapes must be equal, but tensor 0 has {first} and tensor {i} has {x.shape}"
             )
     place = dim_of("stack", axis, len(first) + 1)
-    result = apply(_STACK, lambda *given: np.stack(given, place), xs, axis=place)
+    result = apply(_STACK, lambda *given: np.stack(promoted(given), place), xs, axis=place)
     return result if out is None else copy_out("stack", xs, result, out)
 
 

@@ -25,6 +25,7 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
 
 _matmul = BinaryOp(RULES["matmul"], matrix_product)
@@ -76,7 +77,8 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     if first.is_complex():
         first = conj(first)
     if axis not in (-1, first.ndim - 1) or first.ndim != second.ndim:
-        return sum(multiply(first, second), axis=axis)
+        products = multiply(first, second)
+        return sum(products, axis=axis, dtype=products.dtype)
     return matmul(expand_dims(first, axis=-2), expand_dims(second, axis=-1)).squeeze((-2, -1))
 
 
@@ -135,8 +137,20 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
     return multiply(expand_dims(a, axis=1), expand_dims(b, axis=0))
 
 
-def trace(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """Return the sums of the diagonals of the last two dimensions, `offset` above the main one.
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """Return a view of the diagonals of the last two dimensions, `offset` above the main one.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.diagonal(tensor.tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
+    return as_tensor(x).diagonal(offset, -2, -1)
+
+
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> Tensor:
+    """Return the sums of the diagonals of the last two dimensions, `offset` above the main one, in `dtype`.
 
     Examples
     --------
@@ -144,7 +158,7 @@ def trace(x: Tensor, /, *, offset: int = 0) -> Tensor:
     >>> tensor.trace(tensor.tensor([[1, 2], [3, 4]])).item()
     5
     """
-    return sum(as_tensor(x).diagonal(offset, -2, -1), axis=-1)
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:

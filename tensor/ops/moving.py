@@ -9,7 +9,8 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, sizes_of
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, wrap
+from tensor.memory.buffer import zeros
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, view
 from tensor.tape.rules import RULES
@@ -88,6 +89,30 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     [[1.0, 1.0], [0.0, 1.0]]
     """
     return _triangle("triu", x, k)
+
+
+def real(x: Tensor, /) -> Tensor:
+    """Return a view of the real parts of `x`; `x` itself where it is real.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.real(tensor.tensor([1 + 2j])).tolist()
+    [1.0]
+    """
+    return as_tensor(x).real
+
+
+def imag(x: Tensor, /) -> Tensor:
+    """Return a view of the imaginary parts of `x`; new zeros where it is real, as NumPy does.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.imag(tensor.tensor([1 + 2j])).tolist()
+    [2.0]
+    """
+    return as_tensor(x).imag
 
 
 def _triangle(op: str, x: Tensor, k: int) -> Tensor:
@@ -207,7 +232,7 @@ class Moving(TensorCore):
 
     @property
     def imag(self) -> Tensor:
-        """The imaginary parts, as a view.
+        """The imaginary parts, as a view; new zeros where the tensor is real, as in NumPy.
 
         Examples
         --------
@@ -217,5 +242,5 @@ class Moving(TensorCore):
         """
         x = as_tensor(self)
         if not x.is_complex():
-            raise TypeError(f"a tensor of {x.dtype} has no imaginary parts: only complex tensors do")
+            return wrap(zeros(x.shape, x.dtype))
         return view(RULES["imag"], lambda a: a.imag, x)

@@ -12,8 +12,10 @@ from tensor.core.tensor import TensorCore
 from tensor.core.writing import writing
 from tensor.kernels.context import run_kernel
 from tensor.kernels.ufuncs import compute_into
+from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, operand
 from tensor.ops.messages import explain, foreign
+from tensor.ops.promotion import promoted_for
 from tensor.tape.modes import is_recording
 from tensor.tape.rules import RULES
 
@@ -44,7 +46,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     _require_shape(name, shape, out)
     with writing(out) as target:
         # The operands only now: what is shared is copied before the write, which may have moved them.
-        arrays = [operand(x) for x in operands]
+        arrays = _promoted(kernel, operands)
         try:
             run_kernel(compute_into, kernel, arrays, target)
         except (TypeError, ValueError, OverflowError) as error:
@@ -90,11 +92,17 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
 
 
 def _run(name: str, kernel: Callable[..., Any], operands: Sequence[Any]) -> Array:
-    arrays = [operand(x) for x in operands]
+    arrays = _promoted(kernel, operands)
     try:
         return as_array(run_kernel(kernel, *arrays))
     except (TypeError, ValueError, OverflowError) as error:
         raise explain(name, error, arrays) from None
+
+
+def _promoted(kernel: Callable[..., Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+    first, *others = [operand(x) for x in operands]
+    given = (first if isinstance(first, np.ndarray) or others else as_data(first, None), *others)
+    return promoted_for(kernel, given)
 
 
 def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

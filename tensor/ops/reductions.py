@@ -49,6 +49,11 @@ def _accumulator(dtype: Dtype) -> Dtype | None:
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
+def _mean_dtype(dtype: Dtype) -> Dtype | None:
+    """Return the dtype of means of `dtype`, where they are added up in another one."""
+    return float32 if dtype.kind in "biu" else float16 if dtype == float16 else None
+
+
 # Kernels of ours return None for what is NumPy's to do. Those for sums, means and extremes are asked before.
 
 
@@ -67,9 +72,9 @@ def _mean(a: Array, axis: Any, keepdims: bool) -> Any:
     total = add_reduce(a, axis, _accumulator(a.dtype), None, keepdims)
     count = count_along(a.shape, axis)
     if count == 0:
-        return np.full_like(total, np.nan)
-    mean = total / count
-    return mean.astype(float16) if a.dtype == float16 else mean
+        return np.full_like(total, np.nan, dtype=_mean_dtype(a.dtype))
+    wanted = _mean_dtype(a.dtype)
+    return total / count if wanted is None else (total / count).astype(wanted)
 
 
 def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
@@ -91,16 +96,17 @@ def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
     return total / freedom
 
 
-def _back_to_half(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _in_dtype_of_means(kernel: Callable[..., Any]) -> Callable[..., Any]:
     def in_own_dtype(a: Array, axis: Any, keepdims: bool, **more: Any) -> Any:
+        wanted = _mean_dtype(a.dtype)
         out = kernel(a, axis, keepdims, **more)
-        return out.astype(float16) if a.dtype == float16 else out
+        return out if wanted is None else out.astype(wanted)
 
     return in_own_dtype
 
 
-_var_of = _back_to_half(_var)
-_std_of = _back_to_half(lambda *given, **more: np.sqrt(_var(*given, **more)))
+_var_of = _in_dtype_of_means(_var)
+_std_of = _in_dtype_of_means(lambda *given, **more: np.sqrt(_var(*given, **more)))
 
 
 def _max(a: Array, axis: Any, keepdims: bool) -> Any:
@@ -167,7 +173,7 @@ def sum(
 
 
 def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
-    """Return the mean over `axis`, nan where there is no element; integers give float64.
+    """Return the mean over `axis`, nan where there is no element; integers give float32.
 
     With `out` the result is written there, a tensor of its shape; without recording gradients.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,13 @@ import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32
 from tensor._errors import InvalidArgumentError
+from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
+from tensor.ops.elementwise import not_equal, subtract
+from tensor.ops.joining import concat
 from tensor.ops.messages import explain
 from tensor.ops.outputs import copy_out
 from tensor.ops.reduce import axis_of, reduce
@@ -29,9 +33,7 @@ if TYPE_CHECKING:
     from tensor.ops.reductions import Axis
 
 
-def _along(
-    name: str, kernel: Callable[[Array, int], Any], x: Operand, axis: int, dtype: Dtype | None = None
-) -> Tensor:
+def _along(name: str, kernel: Callable[[Array, int], Any], x: Operand, axis: int) -> Tensor:
     """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element."""
     x = as_tensor(x)
     array = x._array
@@ -40,10 +42,9 @@ def _along(
     place = axis_of(name, axis, array.ndim)
     try:
         if isinstance(place, int):
-            out = run_kernel(kernel, array if dtype is None else array.astype(dtype, copy=False), place)
+            out = run_kernel(kernel, array, place)
         else:
-            line = array.reshape(1).astype(dtype or array.dtype, copy=False)
-            out = run_kernel(kernel, line, 0).reshape(())
+            out = run_kernel(kernel, array.reshape(1), 0).reshape(())
     except (TypeError, ValueError) as error:
         raise explain(name, error, (array,)) from None
     if x._node is None:
@@ -61,49 +62,117 @@ def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
 
 
 def cumulative_sum(
-    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+    x: Operand,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DtypeLike | None = None,
+    include_initial: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Return the running sums along `axis`, which a tensor of one dimension may leave out.
+    """Return the running sums along `axis`, which a tensor of one dimension may leave out, in `dtype`.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    Bools and small integers are added up as int64, unsigned ones as uint64, unless `dtype` says otherwise.
+    With `include_initial` the first element is 0, and the result is longer by one. With `out` the result is
+    written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
     >>> import tensor
     >>> tensor.cumulative_sum(tensor.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 3.0, 6.0]
+    >>> tensor.cumulative_sum(tensor.tensor([4.0, 2.0]), include_initial=True).tolist()
+    [0.0, 4.0, 6.0]
     """
-    wanted = None if dtype is None else as_dtype(dtype)
-    result = _along("cumulative_sum", _running_sum, x, _axis_to_run_along("cumulative_sum", x, axis), wanted)
+    result = _running("cumulative_sum", _running_sum, 0, x, axis, dtype, include_initial)
     return result if out is None else copy_out("cumulative_sum", (x,), result, out)
 
 
 def cumulative_prod(
-    x: Operand, /, *, axis: int | None = None, dtype: DtypeLike | None = None, out: Tensor | None = None
+    x: Operand,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DtypeLike | None = None,
+    include_initial: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Return the running products along `axis`, which a tensor of one dimension may leave out.
+    """Return the running products along `axis`, which a tensor of one dimension may leave out, in `dtype`.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    Bools and small integers are multiplied as int64, unsigned ones as uint64, unless `dtype` says otherwise.
+    With `include_initial` the first element is 1, and the result is longer by one. With `out` the result is
+    written there, a tensor of its shape; without recording gradients.
 
     Examples
     --------
     >>> import tensor
     >>> tensor.cumulative_prod(tensor.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 2.0, 6.0]
+    >>> tensor.cumulative_prod(tensor.tensor([4.0, 2.0]), include_initial=True).tolist()
+    [1.0, 4.0, 8.0]
     """
-    wanted = None if dtype is None else as_dtype(dtype)
-    result = _along(
-        "cumulative_prod", _running_product, x, _axis_to_run_along("cumulative_prod", x, axis), wanted
-    )
+    result = _running("cumulative_prod", _running_product, 1, x, axis, dtype, include_initial)
     return result if out is None else copy_out("cumulative_prod", (x,), result, out)
 
 
-def _running_sum(a: Array, axis: int) -> Array:
-    return np.cumsum(a, axis)
+def _running(
+    name: str,
+    kernel: Callable[..., Array],
+    initial: int,
+    x: Operand,
+    axis: int | None,
+    dtype: DtypeLike | None,
+    include_initial: bool,
+) -> Tensor:
+    place = _axis_to_run_along(name, x, axis)
+    wanted = None if dtype is None else as_dtype(dtype)
+    result = _along(name, partial(kernel, dtype=wanted), x, place)
+    if not include_initial:
+        return result
+    shape = list(result.shape)
+    shape[dim_of(name, place, result.ndim)] = 1
+    return concat([wrap(np.full(shape, initial, result.dtype)), result], axis=place)
 
 
-def _running_product(a: Array, axis: int) -> Array:
-    return np.cumprod(a, axis)
+def _running_sum(a: Array, axis: int, dtype: Dtype | None) -> Array:
+    return np.cumsum(a, axis, dtype)
+
+
+def _running_product(a: Array, axis: int, dtype: Dtype | None) -> Array:
+    return np.cumprod(a, axis, dtype)
+
+
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """Return the differences of neighbours along `axis`, `n` times over.
+
+    Parameters
+    ----------
+    n
+        How often; 0 gives the values themselves, joined with `prepend` and `append`.
+    prepend, append
+        What is joined to `x` before and behind, along `axis`; of its shape in all other dimensions.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.diff(tensor.tensor([1, 4, 9])).tolist()
+    [3, 5]
+    >>> tensor.diff(tensor.tensor([1, 4, 9]), n=2).tolist()
+    [2]
+    """
+    y = as_tensor(x)
+    place = dim_of("diff", axis, y.ndim)
+    if n < 0:
+        raise InvalidArgumentError(f"diff: n is at least 0, not {n}")
+    parts = [part for part in (prepend, y, append) if part is not None]
+    y = concat(parts, axis=place) if len(parts) > 1 else y.clone()
+    before = (slice(None),) * place
+    for _ in range(n):
+        later, earlier = y[(*before, slice(1, None))], y[(*before, slice(None, -1))]
+        y = not_equal(later, earlier) if y.dtype.kind == "b" else subtract(later, earlier)
+    return y
 
 
 def _floating(a: Array) -> Any:

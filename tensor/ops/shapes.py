@@ -138,16 +138,30 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     return x.squeeze(places)
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
-    """Return a view of `x` with a new dimension of size 1 at place `axis`.
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """Return a view of `x` with a new dimension of size 1 at place `axis` of the result, or at several.
+
+    Raises
+    ------
+    IndexError
+        If a place is none of the result's.
+    ValueError
+        If a place is named twice.
 
     Examples
     --------
     >>> import tensor
     >>> tensor.expand_dims(tensor.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
+    >>> tensor.expand_dims(tensor.zeros((2, 3)), axis=(0, -1)).shape
+    (1, 2, 3, 1)
     """
-    return as_tensor(x).unsqueeze(axis)
+    y = as_tensor(x)
+    if isinstance(axis, tuple):
+        for place in sorted(dims_of("expand_dims", axis, y.ndim + len(axis))):
+            y = y.unsqueeze(place)
+        return y if axis else y.alias()
+    return y.unsqueeze(axis)
 
 
 class Shapes(TensorCore):
@@ -255,15 +269,23 @@ class Shapes(TensorCore):
         """
         return _in_order(self, sizes_of("permute", dims))
 
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Return a view with two dimensions exchanged.
+    def transpose(self, dim0: int | tuple[int, ...] | None = None, dim1: int | None = None) -> Tensor:
+        """Return a view with two dimensions exchanged; with all of them in an order, as NumPy's method does.
+
+        Without arguments their order is reversed.
 
         Examples
         --------
         >>> import tensor
         >>> tensor.zeros((2, 3, 4)).transpose(0, 2).shape
         (4, 3, 2)
+        >>> tensor.zeros((2, 3, 4)).transpose((1, 2, 0)).shape
+        (3, 4, 2)
         """
+        if dim1 is None:
+            return self.T if dim0 is None else _in_order(self, sizes_of("transpose", (dim0,)))
+        if dim0 is None or isinstance(dim0, (tuple, list)):
+            raise TypeError("transpose takes two dimensions, or one tuple of all of them in their new order")
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -271,7 +293,8 @@ class Shapes(TensorCore):
         order = exchange(ndim, dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim))
         return over(self, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
-    swapaxes = swapdims = transpose
+    swapaxes = transpose
+    swapdims = transpose
 
     def t(self) -> Tensor:
         """Return a view of a matrix with its dimensions exchanged; fewer dimensions stay.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -106,6 +106,18 @@ def searchsorted(
         raise InvalidArgumentError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
     order = None if sorter is None else _array_of(sorter)
     return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
+
+
+def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
+    """Return where elements of `x1` are among those of `x2`; with `invert`, where they are not.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()
+    [True, False, True]
+    """
+    return wrap(np.asarray(run_kernel(np.isin, _array_of(x1), _array_of(x2), invert=invert)))
 
 
 def unique_values(x: Tensor, /) -> Tensor:
@@ -214,12 +226,35 @@ class Sorting(TensorCore):
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
-    def unique(self) -> Tensor: ...
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def unique(
+        self, sorted: bool, return_inverse: Literal[True], return_counts: Literal[False] = False
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[True]
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-    ) -> Any: ...
-    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    ) -> Tensor | tuple[Tensor, ...]: ...
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    ) -> Tensor | tuple[Tensor, ...]:
         """Return the distinct elements, in order, in one dimension.
 
         Parameters

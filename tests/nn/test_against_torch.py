@@ -76,7 +76,19 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     losses = {network.loss.partition(" ")[0].strip(",") for network in networks}
     # Those with tests against PyTorch in files of their own.
     others = ("Loss", "List", "Dict", "RNN", "LSTM", "GRU", "Cell", "Base", "1d", "2d", "3d")
+    others += (
+        "Shuffle",
+        "Unshuffle",
+        "Bag",
+        "Bilinear",
+        "Fold",
+        "Unfold",
+        "Upsample",
+        "Norm",
+        "AlphaDropout",
+    )
     layers = {name for name in nn.__all__ if name[0].isupper() and not name.endswith(others)}
+    layers |= {"BatchNorm1d", "LayerNorm", "RMSNorm"}
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
         "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance",

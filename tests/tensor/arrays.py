@@ -45,6 +45,45 @@ def pairs(draw: st.DrawFn, dtypes: tuple[str, ...] = ALL) -> tuple[Array, Array]
 scalars = st.sampled_from([True, 1, 2, 0.5, 2.0, 1 + 2j])
 
 
+# Ops whose results are bools or bits: NumPy's promotion.
+BY_NUMPY = {
+    "and_", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lshift", "lt", "ne",
+    "not_equal", "or_", "rshift", "signbit", "xor",
+}  # fmt: skip
+# Ops that make floats of integers.
+TO_FLOATS = {
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cos", "cosh", "divide", "exp",
+    "exp2", "expm1", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "nextafter", "reciprocal", "sin",
+    "sinh", "sqrt", "tan", "tanh", "truediv",
+}  # fmt: skip
+
+
+def promoted(name: str, *operands: Any) -> list[Any]:
+    """Return the operands of the op `name` as NumPy must be given them to promote as tensors do.
+
+    The higher kind's dtype wins, and integers that must become floats become float32.
+    """
+    dtypes = [x.dtype for x in operands if isinstance(x, np.ndarray)]
+    numbers = [x for x in operands if not isinstance(x, np.ndarray)]
+    inexact = [dtype for dtype in dtypes if dtype.kind in "fc"]
+    if name in BY_NUMPY:
+        return [*operands]
+    if inexact:
+        wanted = np.result_type(*inexact)
+    elif (
+        name in TO_FLOATS
+        or any(isinstance(x, (float, complex)) for x in numbers)
+        or np.result_type(*dtypes).kind == "f"
+    ):
+        wanted = np.dtype(np.float32)
+    else:
+        return [*operands]
+    is_exact = [isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in operands]
+    return [x.astype(wanted) if cast else x for x, cast in zip(operands, is_exact, strict=True)]
+
+
 # NumPy takes these from a vector library or from C's, by processor, memory layout and length: they agree but
 # for the last digits. All others are rounded as IEEE 754 says, everywhere.
 TRANSCENDENTAL = {

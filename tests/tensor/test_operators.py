@@ -12,7 +12,7 @@ from hypothesis import given
 
 import tensor
 from tensor import memory
-from tests.tensor.arrays import arrays, assert_same, is_exact, pairs, scalars
+from tests.tensor.arrays import arrays, assert_same, is_exact, pairs, promoted, scalars
 
 BINARY = (
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
@@ -24,7 +24,7 @@ UNARY = (operator.neg, operator.pos, operator.abs, operator.invert)
 
 def assert_like_numpy(op, arguments, ours):
     try:
-        expected = op(*arguments)
+        expected = op(*promoted(op.__name__, *arguments))
     except TypeError:
         with pytest.raises(TypeError):
             op(*ours)
@@ -34,7 +34,7 @@ def assert_like_numpy(op, arguments, ours):
 
 @pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
 @given(operands=pairs())
-def test_an_operator_does_what_numpys_does(op, operands):
+def test_an_operator_does_what_numpys_does_and_promotes_by_kind(op, operands):
     a, b = operands
     with np.errstate(all="ignore"):
         assert_like_numpy(op, operands, (tensor.tensor(a), tensor.tensor(b)))

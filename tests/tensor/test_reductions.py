@@ -43,7 +43,10 @@ def test_a_reduction_gives_numpys_values(name, case, keep):
         return
     with np.errstate(over="ignore", invalid="ignore"):
         ours = getattr(tensor, name)(tensor.tensor(array), axis=axis, keepdims=keep)
-        assert_close(ours, getattr(np, name)(array, axis=axis, keepdims=keep))
+        expected = np.asarray(getattr(np, name)(array, axis=axis, keepdims=keep))
+        if name in ("mean", "var", "std") and array.dtype.kind in "biu":
+            expected = expected.astype(np.float32)
+        assert_close(ours, expected)
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,12 @@ def test_the_parts_of_complex_numbers_are_views():
     x.real[0] = 1.0
     x.imag[1] = 2.0
     assert x.tolist() == [1 + 0j, 2j]
-    with pytest.raises(TypeError, match="no imaginary parts"):
-        _ = tensor.zeros((2,)).imag
+
+
+def test_real_tensors_are_their_own_real_parts_and_have_imaginary_parts_of_zero():
+    x = tensor.ones((2,), dtype="float64")
+    assert tensor.real(x) is x
+    assert (tensor.imag(x).tolist(), x.imag.dtype) == ([0.0, 0.0], tensor.float64)
 
 
 def test_sizes_strides_and_places_in_memory():

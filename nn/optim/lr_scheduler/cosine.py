@@ -130,7 +130,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                     f"CosineAnnealingWarmRestarts: epochs begin at 0, and this is {shown(epoch)}"
                 )
             self._seek(epoch)
-            self.last_epoch = math.floor(epoch)
+            self.last_epoch: int = math.floor(epoch)
         self._set(self.get_lr())
 
     def _seek(self, epoch: float) -> None:

@@ -92,7 +92,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Go on to the next epoch, or to `epoch`, with the figure `metrics`: a number or a tensor of one."""
         figure = float(metrics)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(figure, self.best):
             self.best = figure
             self.num_bad_epochs = 0

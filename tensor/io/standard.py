@@ -1,0 +1,175 @@
+"""What the array API standard asks of a namespace and of its arrays, beside functions."""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import ModuleType
+from typing import Any, Self
+
+from tensor._devices import CPU, Device, require_cpu
+from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import TensorCore
+
+__array_api_version__ = "2024.12"
+# Those whose functions and behaviour are all here.
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+e: float = math.e
+pi: float = math.pi
+inf: float = math.inf
+nan: float = math.nan
+newaxis: None = None
+
+
+class NamespaceInfo:
+    """What the namespace `tensor` can do, in the words of the array API standard.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.__array_namespace_info__().default_device()
+    device(type='cpu')
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return what may be asked of arrays: masks as indices, shapes that depend on values, dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().capabilities()["max dimensions"]
+        64
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """Return the device of new tensors, the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().default_device() == "cpu"
+        True
+        """
+        return CPU
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
+        """Return the dtypes of new tensors that are not told which.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().default_dtypes()["real floating"]
+        dtype('float32')
+        """
+        require_cpu(device)
+        return {
+            "real floating": float32,
+            "complex floating": complex64,
+            "integral": int64,
+            "indexing": int64,
+        }
+
+    def devices(self) -> list[Device]:
+        """Return all devices: the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().devices()
+        [device(type='cpu')]
+        """
+        return [CPU]
+
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, Dtype]:
+        """Return the standard's dtypes by their names, all or those of a `kind`, or of several.
+
+        float16, which the standard does not know, is not among them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> list(tensor.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
+        """
+        require_cpu(device)
+        kinds = tuple(KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        letters = ""
+        for one in kinds:
+            if one not in KINDS:
+                raise InvalidArgumentError(
+                    f"{shown(one)} is no kind of dtype: write one of {', '.join(KINDS)}"
+                )
+            letters += KINDS[one]
+        return {dtype.name: dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16}
+
+
+def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
+    """Return what the namespace `tensor` can do: devices, dtypes, capabilities.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.__array_namespace_info__().default_dtypes()["integral"]
+    dtype('int64')
+    """
+    return NamespaceInfo()
+
+
+class Standard(TensorCore):
+    """What libraries that compute on any array ask of a tensor."""
+
+    __slots__ = ()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """Return the namespace whose functions take this tensor: the module `tensor`.
+
+        Raises
+        ------
+        ValueError
+            If another version of the standard is asked for than one of those that it follows.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).__array_namespace__() is tensor
+        True
+        """
+        if api_version is not None and api_version not in _VERSIONS:
+            raise InvalidArgumentError(
+                f"version {shown(api_version)} of the array API standard is none of those that tensors "
+                f"follow: {', '.join(_VERSIONS)}"
+            )
+        return sys.modules["tensor"]
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
+        """Return the tensor itself: all memory is the processor's.
+
+        Raises
+        ------
+        ValueError
+            If `device` is another one, or a `stream` is given, which the processor has none of.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.to_device("cpu") is x
+        True
+        """
+        self._raise_if_disposed()
+        require_cpu(device)
+        if stream is not None:
+            raise InvalidArgumentError(
+                f"a tensor on the CPU has no streams: leave stream={shown(stream)} away"
+            )
+        return self

@@ -1,0 +1,60 @@
+"""Linear algebra: the ``linalg`` extension of the array API standard, and derivatives.
+
+Matrices are the last two dimensions; all others are a batch. Integers become float32. Results in several
+parts are named tuples.
+"""
+
+from tensor.ops.factorizations import (
+    EighResult,
+    EigResult,
+    QRResult,
+    SVDResult,
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
+from tensor.ops.lapack import LinAlgError
+from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot
+from tensor.ops.norms import matrix_norm, matrix_rank
+from tensor.ops.scans import vector_norm
+from tensor.ops.shapes import matrix_transpose
+from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve
+
+__all__ = [
+    "EigResult",
+    "EighResult",
+    "LinAlgError",
+    "QRResult",
+    "SVDResult",
+    "SlogdetResult",
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]

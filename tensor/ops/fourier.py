@@ -1,0 +1,322 @@
+"""Discrete Fourier transforms over some dimensions, and the frequencies that belong to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tensor._devices import require_cpu
+from tensor._dtypes import as_dtype, float32
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.dims import dims_of
+from tensor.core.tensor import wrap
+from tensor.kernels.context import run_kernel
+from tensor.kernels.lapack import of_any_dtype
+from tensor.ops.data import as_tensor
+from tensor.ops.elementwise import conj
+from tensor.ops.messages import explain
+from tensor.ops.moving import roll
+from tensor.tape.recording import record, wrap_recorded
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from tensor._dtypes import DtypeLike
+    from tensor._tensor import Tensor
+
+Norm = Literal["backward", "ortho", "forward"]
+
+_INVERSE: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "fftn": of_any_dtype(np.fft.fftn),
+    "ifftn": of_any_dtype(np.fft.ifftn),
+    "rfftn": of_any_dtype(np.fft.rfftn),
+    "irfftn": of_any_dtype(np.fft.irfftn),
+}
+
+
+def _transformed(
+    name: str,
+    kernel: str,
+    x: object,
+    s: Sequence[int | None] | None,
+    axes: Sequence[int] | None,
+    norm: str,
+) -> Tensor:
+    """Return what the `kernel` over several dimensions makes of `x`; errors speak of `name`."""
+    y = as_tensor(x)
+    array = y._live_array()
+    if norm not in _INVERSE:
+        raise InvalidArgumentError(f"{name}: norm is 'backward', 'ortho' or 'forward', not {shown(norm)}")
+    if kernel == "rfftn" and array.dtype.kind == "c":
+        raise TypeError(f"{name} takes real tensors, not {array.dtype}: fft and fftn take complex ones")
+    if axes is None:
+        axes = range(-(array.ndim if s is None else len(s)), 0)
+    places = dims_of(name, tuple(axes), array.ndim)
+    if s is None:
+        sizes = [array.shape[i] for i in places]
+        if kernel == "irfftn" and sizes:
+            sizes[-1] = 2 * (sizes[-1] - 1)
+    else:
+        if len(s) != len(places):
+            raise InvalidArgumentError(
+                f"{name}: {len(s)} sizes for {len(places)} dimensions: give one for each"
+            )
+        sizes = [array.shape[i] if n is None or n == -1 else n for n, i in zip(s, places, strict=True)]
+        if kernel == "irfftn" and s and s[-1] in (None, -1):
+            sizes[-1] = 2 * (sizes[-1] - 1)
+    if not places:
+        raise InvalidArgumentError(f"{name} needs a dimension to run over: shape {array.shape}, axes {axes}")
+    if min(sizes) < 1:
+        raise InvalidArgumentError(f"{name}: a transform has at least one element, not sizes {tuple(sizes)}")
+    failure: Exception
+    try:
+        out = np.asarray(run_kernel(_KERNELS[kernel], array, s=tuple(sizes), axes=places, norm=norm))
+    except (TypeError, ValueError) as error:
+        failure = explain(name, error, (array,))
+    else:
+        parameters = {"s": tuple(sizes), "axes": places, "norm": norm}
+        return wrap_recorded(out, record(RULES[kernel], (y,), out, parameters))
+    raise failure  # not as the context of the other: its traceback holds arrays
+
+
+def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the discrete Fourier transform along `axis`: complex, of size `n`.
+
+    Parameters
+    ----------
+    n
+        The size: a longer dimension is cut off, a shorter one filled up with zeros. None: as it is.
+    norm
+        Which direction is divided by n: ``"backward"`` the inverse, ``"forward"`` this one; ``"ortho"``: each
+        by its root.
+
+    The gradient is the inverse transform with the norms exchanged, of every order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j)]
+    """
+    return _transformed("fft", "fftn", x, (n,), (axis,), norm)
+
+
+def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of ``fft`` along `axis`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifft(tensor.tensor([3.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j)]
+    """
+    return _transformed("ifft", "ifftn", x, (n,), (axis,), norm)
+
+
+def fftn(
+    x: Tensor,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """Return the discrete Fourier transform over several dimensions: `axes`, of sizes `s`.
+
+    Without `axes` it runs over the last ones that `s` names, or over all.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftn(tensor.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
+    return _transformed("fftn", "fftn", x, s, axes, norm)
+
+
+def ifftn(
+    x: Tensor,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """Return the inverse of ``fftn``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifftn(tensor.ones((2, 2))).tolist()
+    [[(1+0j), 0j], [0j, 0j]]
+    """
+    return _transformed("ifftn", "ifftn", x, s, axes, norm)
+
+
+def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, the others mirror them.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j)]
+    """
+    return _transformed("rfft", "rfftn", x, (n,), (axis,), norm)
+
+
+def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of ``rfft`` along `axis`: `n` real numbers, by default 2 * (size - 1).
+
+    Imaginary parts at frequency 0, and at the middle one where `n` is even, are not looked at.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.irfft(tensor.tensor([2.0, 0.0])).tolist()
+    [1.0, 1.0]
+    """
+    return _transformed("irfft", "irfftn", x, (n,), (axis,), norm)
+
+
+def rfftn(
+    x: Tensor,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfftn(tensor.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
+    return _transformed("rfftn", "rfftn", x, s, axes, norm)
+
+
+def irfftn(
+    x: Tensor,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Tensor:
+    """Return the inverse of ``rfftn``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _transformed("irfftn", "irfftn", x, s, axes, norm)
+
+
+def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the transform of a signal whose second half mirrors the first, conjugated: `n` real numbers.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.hfft(tensor.tensor([1.0, 0.0])).tolist()
+    [1.0, 1.0]
+    """
+    y = as_tensor(x)
+    return _transformed("hfft", "irfftn", conj(y) if y.is_complex() else y, (n,), (axis,), _inverse(norm))
+
+
+def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of ``hfft``: the first half of the signal, `n` // 2 + 1 complex numbers.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ihfft(tensor.tensor([1.0, 1.0])).tolist()
+    [(1-0j), -0j]
+    """
+    return conj(_transformed("ihfft", "rfftn", x, (n,), (axis,), _inverse(norm)))
+
+
+def _inverse(norm: str) -> str:
+    return _INVERSE.get(norm, norm)
+
+
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return the frequencies of ``fft`` of `n` samples that are `d` apart, in cycles per unit of `d`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
+
+
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
+    return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
+
+
+def _frequencies(
+    name: str, kernel: Callable[..., Any], n: int, d: float, dtype: DtypeLike | None, device: str | None
+) -> Tensor:
+    require_cpu(device)
+    wanted = float32 if dtype is None else as_dtype(dtype)
+    if wanted.kind != "f":
+        raise TypeError(f"{name}: frequencies are floating, not {wanted}: pass dtype=tensor.float32")
+    if n < 1:
+        raise InvalidArgumentError(f"{name}: n is at least 1, not {n}")
+    return wrap(run_kernel(kernel, n, d).astype(wanted))
+
+
+def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """Return `x` with frequency 0 moved to the middle of each of `axes`, by default of all.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftshift(tensor.fft.fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """Return the inverse of ``fftshift``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifftshift(tensor.fft.fftshift(tensor.tensor([0, 1, 2]))).tolist()
+    [0, 1, 2]
+    """
+    return _shifted("ifftshift", x, axes, -1)
+
+
+def _shifted(name: str, x: Tensor, axes: int | Sequence[int] | None, direction: int) -> Tensor:
+    y = as_tensor(x)
+    places = dims_of(name, tuple(range(y.ndim)) if axes is None else axes, y.ndim)
+    # Of an odd size the halves differ: back is not the same way.
+    shifts = tuple(direction * (y.shape[i] // 2) for i in places)
+    return roll(y, shifts, axis=places)

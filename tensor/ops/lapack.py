@@ -1,0 +1,88 @@
+"""The road from matrices to LAPACK and back: what does not fit is named, and each output is recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import TensorCore, wrap
+from tensor.kernels.context import run_kernel
+from tensor.ops.data import as_tensor
+from tensor.ops.messages import explain
+from tensor.tape.recording import record
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+
+
+class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
+    """Matrices that an operation has no answer for: singular ones, or an iteration that does not end.
+
+    A ``ValueError``, a ``RuntimeError``, and NumPy's own ``LinAlgError``, whichever a program catches.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> try:
+    ...     tensor.linalg.inv(tensor.zeros((2, 2)))
+    ... except tensor.linalg.LinAlgError:
+    ...     print("singular")
+    singular
+    """
+
+    __module__ = "tensor.linalg"
+
+
+_ADVICE = {
+    "Singular matrix": "a matrix is singular: pinv and slogdet take such ones",
+    "Matrix is not positive definite": "a matrix is not positive definite: is it symmetric, and are its "
+    "eigenvalues (eigvalsh) above 0?",
+}
+
+
+def matrices_of(name: str, x: object, *, square: bool = False) -> Tensor:
+    """Return `x` as a tensor of matrices in its last two dimensions, or raise what says so."""
+    y = as_tensor(x)
+    shape = y._live_array().shape
+    if len(shape) < 2:
+        raise InvalidArgumentError(f"{name} takes matrices, shape (..., m, n), not shape {shape}")
+    if square and shape[-1] != shape[-2]:
+        raise InvalidArgumentError(f"{name} takes square matrices, shape (..., n, n), not shape {shape}")
+    return y
+
+
+def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options: Any) -> Any:
+    """Return what `kernel` makes of matrices, or raise the error that says what they lack."""
+    failure: Exception
+    try:
+        return run_kernel(kernel, *arrays, **options)
+    except np.linalg.LinAlgError as error:
+        failure = LinAlgError(f"{name}: {_ADVICE.get(str(error), str(error))}")
+    except (TypeError, ValueError) as error:
+        failure = explain(name, error, arrays)
+    raise failure  # not as the context of the other: its traceback holds arrays
+
+
+def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]:
+    """Return a tensor for each of the outputs of an op of `x`, each derived by a rule of its own.
+
+    All of them are parameters of these rules.
+    """
+    outputs = {key: wrap(np.asarray(array)) for key, array in arrays.items()}
+    for key, y in outputs.items():
+        y._node = record(RULES[f"{name}_{key}"], (x,), np.asarray(arrays[key]), outputs)
+    return list(outputs.values())
+
+
+def tolerance(array: Array, rtol: object) -> Any:
+    """Return what share of the largest singular value counts as 0: `rtol`, or the standard's."""
+    if rtol is None:
+        dtype = array.dtype if array.dtype.kind in "fc" and array.itemsize > 2 else np.float32
+        return max(array.shape[-2:]) * float(np.finfo(dtype).eps)
+    return rtol._live_array() if isinstance(rtol, TensorCore) else rtol

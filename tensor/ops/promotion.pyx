@@ -1,0 +1,142 @@
+"""What arrays of several dtypes become before they are computed with.
+
+NumPy makes float64 of float32 with int64, of Python's 2.5 with integers, and of roots of integers. Here the
+higher kind's dtype wins (`tensor._dtypes.result_dtype`), and integers that must become floats become the
+default dtype. Operands are cast before NumPy sees them, which is only asked to be where its own rules differ.
+"""
+
+cimport numpy as cnp
+
+import numpy as np
+
+from tensor._dtypes import float32, result_dtype
+
+cnp.import_array()
+
+cdef tuple _WITH_DTYPE = (np.ndarray, np.generic)
+cdef tuple _NUMBERS = (bool, int, float, complex)
+# NumPy has a loop for integers, whose results are no reciprocals.
+cdef object _reciprocal = np.reciprocal
+
+
+cdef Promotion promotion_of(object kernel, int count):
+    """Return how operands of `kernel` are promoted; it is asked what it makes of `count` empty arrays."""
+    if kernel is _reciprocal:
+        return TO_FLOATS
+    try:
+        of_floats = kernel(*[np.empty(0)] * count)
+    except TypeError:
+        return BY_NUMPY
+    if of_floats.dtype.kind == "b":
+        return BY_NUMPY
+    return TO_FLOATS if kernel(*[np.empty(0, np.int64)] * count).dtype.kind == "f" else BY_KIND
+
+
+cdef inline bint _is_inexact(cnp.ndarray x) noexcept:
+    return cnp.PyArray_ISFLOAT(x) or cnp.PyArray_ISCOMPLEX(x)
+
+
+cdef inline bint _is_double(cnp.ndarray x) noexcept:
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE or cnp.PyArray_TYPE(x) == cnp.NPY_CDOUBLE
+
+
+cdef bint needs_floats(Promotion promotion, cnp.ndarray x) noexcept:
+    return promotion == TO_FLOATS and not _is_inexact(x)
+
+
+cdef inline bint _differ_from_numpy(Promotion promotion, cnp.ndarray a, cnp.ndarray b) noexcept:
+    if _is_inexact(a):
+        # Bools are below everything, and doubles above all integers.
+        return not _is_inexact(b) and not cnp.PyArray_ISBOOL(b) and not _is_double(a)
+    if _is_inexact(b):
+        return not cnp.PyArray_ISBOOL(a) and not _is_double(b)
+    if promotion == TO_FLOATS:
+        return True
+    # uint64 and signed integers have no common integer dtype.
+    if cnp.PyArray_ISUNSIGNED(a):
+        return cnp.PyArray_ITEMSIZE(a) == 8 and cnp.PyArray_ISSIGNED(b) and not cnp.PyArray_ISBOOL(b)
+    return (
+        cnp.PyArray_ISUNSIGNED(b)
+        and cnp.PyArray_ITEMSIZE(b) == 8
+        and cnp.PyArray_ISSIGNED(a)
+        and not cnp.PyArray_ISBOOL(a)
+    )
+
+
+cdef inline bint _differs_beside_number(Promotion promotion, cnp.ndarray x, object number) noexcept:
+    if _is_inexact(x):
+        return False
+    return promotion == TO_FLOATS or isinstance(number, (float, complex))
+
+
+cdef bint needs_promotion(Promotion promotion, object a, object b) noexcept:
+    if promotion == BY_NUMPY:
+        return False
+    if not isinstance(a, cnp.ndarray):
+        return isinstance(b, cnp.ndarray) and _differs_beside_number(promotion, <cnp.ndarray>b, a)
+    if not isinstance(b, cnp.ndarray):
+        return _differs_beside_number(promotion, <cnp.ndarray>a, b)
+    if cnp.PyArray_TYPE(<cnp.ndarray>a) == cnp.PyArray_TYPE(<cnp.ndarray>b):
+        return needs_floats(promotion, <cnp.ndarray>a)
+    return _differ_from_numpy(promotion, <cnp.ndarray>a, <cnp.ndarray>b)
+
+
+cdef tuple promoted_pair(Promotion promotion, object a, object b):
+    dtype = result_dtype((_kind(a), _kind(b)))
+    if promotion == TO_FLOATS and dtype.kind in "biu":
+        dtype = float32
+    return _cast(a, dtype), _cast(b, dtype)
+
+
+cdef object _kind(object x):
+    """Return the dtype of an array, and which of Python's types any other number is of."""
+    if isinstance(x, _WITH_DTYPE):  # before: NumPy's double is a Python float too
+        return x.dtype
+    for kind in _NUMBERS:
+        if isinstance(x, kind):
+            return kind
+    raise TypeError(f"{type(x).__name__} is no number")
+
+
+cdef inline object _cast(object x, object dtype):
+    # Floats of other widths are NumPy's to widen, a block at a time.
+    return x.astype(dtype) if isinstance(x, cnp.ndarray) and not _is_inexact(<cnp.ndarray>x) else x
+
+
+def as_floats(cnp.ndarray x not None):
+    """Return `x`, or what its integers and bools become where they must be floats."""
+    return x if _is_inexact(x) else x.astype(float32)
+
+
+# By the kernel of an op, what is asked where that writes into memory that is given.
+cdef dict _promotions = {}
+
+
+def promoted_for(kernel, operands):
+    """Return the one or two operands of `kernel` as it takes them."""
+    cdef Promotion promotion
+    found = _promotions.get(kernel)
+    if found is None:
+        found = _promotions[kernel] = <int>promotion_of(kernel, <int>len(operands))
+    promotion = <Promotion><int>found
+    if len(operands) == 1:
+        return (as_floats(operands[0]),) if needs_floats(promotion, operands[0]) else operands
+    a, b = operands
+    return promoted_pair(promotion, a, b) if needs_promotion(promotion, a, b) else operands
+
+
+def promoted(operands):
+    """Return the arrays and Python's numbers of `operands`, cast where NumPy's own promotion is not ours."""
+    cdef list found = []
+    cdef list kinds = []
+    cdef bint is_mixed = False
+    for x in operands:
+        kind = _kind(x)
+        found.append(x)
+        kinds.append(kind)
+        is_mixed = is_mixed or kind is not kinds[0]
+    if is_mixed:
+        dtype = result_dtype(kinds)
+        for i in range(len(found)):
+            found[i] = _cast(found[i], dtype)
+    return found
