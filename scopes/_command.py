@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,14 +14,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
+from scopes.tracking.files import require_ours
 from scopes.tracking.history import History, leaking, told_lines
 from scopes.tracking.leaks import LeakReport
-from scopes.tracking.reports import _PAGE, _SCRIPT, _STYLE, Report
+from scopes.tracking.pages import page, write_page
+from scopes.tracking.reports import Report
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, tell
@@ -29,26 +33,29 @@ from scopes.tracking.tree import scope_tree
 if TYPE_CHECKING:
     from types import FrameType
 
-PROGRAM = "python -m scopes"
+_program = "python -m scopes"
+_arguments: list[str] = []
 HIGHEST = "It held most after {:.3g} s:"
 # The end is as good as the high-water mark when it holds nearly as much.
 _NEARLY = 0.9
 
 
-def main() -> None:
-    """Do what the command line asks for, and exit."""
+def main(program: str = "python -m scopes") -> None:
+    """Do what the command line asks for, and exit; `program` is what it was started as."""
+    global _program, _arguments
+    _program, _arguments = program, sys.argv[1:]
     options = _parser().parse_args()
     options.command(options)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(PROGRAM, description="See where memory goes.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(_program, description="See where memory goes.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
 
     run = commands.add_parser(
         "run",
         allow_abbrev=False,
-        usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
+        usage=f"{_program} run [options] (script.py | -m module) [arguments]",
         help="run a program with tracking, and tell at its end what is alive, by the line that created it",
         description="Run a program with tracking. At its end, however it comes, the report goes to the "
         "standard error stream: what is alive, by the line that created it. The status is the program's.",
@@ -88,7 +95,10 @@ def _writable(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
         )
-    return path
+    try:
+        return require_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:
@@ -120,9 +130,10 @@ def _run(options: argparse.Namespace) -> NoReturn:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{PROGRAM}: {missing}")
+            _say(f"{_program}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
+    _children.follow_children(options.depth)
     history = History(options.every)
     history.begin()
     timeline = None
@@ -134,7 +145,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{PROGRAM}: {reason}")
+        _say(f"{_program}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -226,6 +237,8 @@ class _Ending:
         parts = self._parts()
         for title, part in parts:
             _say(f"\n{title}\n{part}")
+        for text in _children.reports():
+            _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
         is_leaking = self._options.fail_on_leak and self._judge()
@@ -271,19 +284,21 @@ class _Ending:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline
         try:
             if html is not None:
-                html.write_text(_page(parts), encoding="utf-8")
+                write_page(html, _page(parts, self._history, self._options.program))
             if timeline is not None:
                 timeline.__exit__(None, None, None)
                 timeline.save(trace)
         except OSError as error:
-            _say(f"{PROGRAM}: can't write the report: {error}")
+            _say(f"{_program}: can't write the report: {error}")
             return False
         return True
 
 
-def _page(parts: list[tuple[str, Report]]) -> str:
+def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    return _PAGE.format(title=escape(parts[0][0]), style=_STYLE, table="\n".join(tables), script=_SCRIPT)
+    command = " ".join([_program, *map(shlex.quote, _arguments)])
+    facts = (command, f"Python {sys.version.split()[0]}")
+    return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
 
 
 def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
@@ -298,9 +313,9 @@ def _report(options: argparse.Namespace) -> None:
     try:
         sys.stdout.write(f"{tell(options.trace)}\n")
     except OSError as error:
-        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
+        sys.exit(f"{_program}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
-        sys.exit(f"{PROGRAM}: {error}")
+        sys.exit(f"{_program}: {error}")
 
 
 def _say(text: str) -> None:

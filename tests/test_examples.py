@@ -40,6 +40,16 @@ def test_the_digits_are_learnt_and_nothing_is_left(capsys, epochs: int, accuracy
     assert "live_count: 0;" in printed
 
 
+@pytest.mark.parametrize(("epochs", "accuracy"), [(2, 0.3), pytest.param(15, 0.95, marks=pytest.mark.soak)])
+def test_digits_are_learnt_by_convolution_in_flat_memory(capsys, epochs: int, accuracy: float):
+    result = load("digits_convolution").main(["--epochs", str(epochs)])
+    assert result.epochs[-1].accuracy >= accuracy
+    assert result.epochs[-1].loss < result.epochs[0].loss
+    assert len({(epoch.live_tensors, epoch.peak_bytes) for epoch in result.epochs}) == 1
+    assert result.left.live_count == 0
+    assert "live_count: 0;" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "share"),
     [(["--below", "300", "--epochs", "4"], 0.0), pytest.param([], 0.6, marks=pytest.mark.soak)],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect_right
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,8 @@ from weakref import ref
 from scopes.core.foreign import last_op_of
 from scopes.tracking import tracking
 from scopes.tracking.leaks import LeakReport, Snapshot, in_order, line_of, report_of, with_holders
+from scopes.tracking.pages import Curve, chart_of
+from scopes.tracking.records import serial_of
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
+    from scopes.tracking.reports import Report
     from scopes.tracking.sites import Site
 
 _PART = 32
@@ -40,6 +44,7 @@ _LEAST_SEARCHED = 16 * 1024
 _SEARCH_SECONDS = 0.1
 # Of so many of the newest disposables it is asked what they were computed by.
 _MOST_LAST = 64
+_MOST_CURVES = 4
 
 
 class Look(NamedTuple):
@@ -63,9 +68,17 @@ class History:
     every
         After so many seconds, and again and again, `tell` is called with a report in words, on the thread
         that creates something next; None: never.
+    since
+        What was created before is none of it.
     """
 
-    def __init__(self, every: float | None = None, tell: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        every: float | None = None,
+        tell: Callable[[str], object] | None = None,
+        since: Snapshot | None = None,
+    ) -> None:
+        self._since = Snapshot(0, {}) if since is None else since
         self.looks: list[Look] = []
         #: What was alive when most was, as it was then.
         self.highest: LeakReport | None = None
@@ -139,9 +152,11 @@ class History:
     def look(self, *, with_all_holders: bool = False) -> LeakReport:
         """Look at what is alive now, note it, and return the report of it, judged by all looks so far."""
         tracker = tracking.current.tracker
-        items = [] if tracker is None else tracker.alive()
+        alive = [] if tracker is None else tracker.alive()
+        before = bisect_right(alive, self._since.serial, key=serial_of)
+        items = alive[before:]
         self._find_lasting(items)
-        report = report_of(items, Snapshot(0, {}), (), self._lasting)
+        report = report_of(items, self._since, alive[:before], self._lasting)
         weight = report.weight
         at = time.perf_counter_ns() - self._began
         heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MOST_LINES]
@@ -188,6 +203,16 @@ class History:
             return None
         until = next(n for n, look in enumerate(self.looks, 1) if look.at >= self._highest_at)
         return self._judged(self.highest, until), self._highest_at / 1e9
+
+    def chart(self, report: Report) -> str:
+        """Return a picture of what was kept over time, as HTML, with the first lines of `report` in it."""
+        rows = report.rows if isinstance(report, LeakReport) else ()
+        parts = [
+            Curve(str(row.site), [(look.at / 1e9, look.weights.get(row.site, 0)) for look in self.looks])
+            for row in rows[:_MOST_CURVES]
+            if row.weight
+        ]
+        return chart_of(Curve("all", [(look.at / 1e9, look.nbytes) for look in self.looks]), parts)
 
     def _judged(self, report: LeakReport, until: int) -> LeakReport:
         """Return `report` with what the first `until` looks say of its lines."""

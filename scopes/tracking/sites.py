@@ -153,8 +153,20 @@ def _site_of(lines: tuple[Line, ...]) -> Site:
     return _sites.get(lines) or _sites.setdefault(lines, Site(lines))
 
 
+def _cell(file: str) -> str | None:
+    """Return what a notebook calls the cell that it has compiled as `file`: ``In[3]``."""
+    if not file.startswith("<ipython") and "ipykernel" not in file:
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return None if name is None else str(name[1])
+
+
 def _short(file: str) -> str:
-    """Return `file` from the working directory, where it is below it."""
+    """Return `file` from the working directory, where it is below it; a notebook's cell by its number."""
+    cell = _cell(file)
+    if cell is not None:
+        return cell
     from pathlib import Path  # here, since it takes 4 ms to load, and few programs ask for lines
 
     try:
