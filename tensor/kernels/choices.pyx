@@ -53,8 +53,8 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     """Return `a` where `condition` is true and `b` elsewhere; None for what the kernel is not for.
 
     `condition` is an array of bools, `a` and `b` are of one dtype of numbers, of one shape or without
-    dimensions; all are contiguous in C's order. `condition` has that shape too, or that of its last dimensions,
-    as a mask has that serves a whole batch.
+    dimensions; all are contiguous in C's order. `condition` has that shape too, or that of its last
+    dimensions, as a mask has that serves a whole batch.
 
     >>> import numpy as np
     >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()
