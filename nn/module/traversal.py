@@ -147,7 +147,9 @@ class Traversal(ModuleCore):
         return found
 
     def apply(self, function: Callable[[Module], object]) -> Self:
-        """Call `function` on all modules in this one, inner ones first, and on this one; return it.
+        """Call `function` on all modules in this one, in their order, and then on this one; return it.
+
+        A module is called after those inside of it, and once.
 
         Examples
         --------
@@ -158,8 +160,18 @@ class Traversal(ModuleCore):
         >>> nn.Sequential(nn.Linear(1, 1)).apply(start_at_zero)[0].weight.item()
         0.0
         """
-        for module in reversed(list(self.modules())):
-            function(module)
+        seen: set[int] = {id(self)}
+        waiting: list[tuple[Any, Iterator[Module]]] = [(self, self.children())]
+        while waiting:
+            module, inside = waiting[-1]
+            for child in inside:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    waiting.append((child, child.children()))
+                    break
+            else:
+                waiting.pop()
+                function(module)
         return self
 
     def train(self, mode: bool = True) -> Self:

@@ -42,6 +42,18 @@ class Placement(TensorCore):
         return False
 
     @property
+    def is_xpu(self) -> Flag:
+        """Whether the memory is on a GPU of Intel's: False."""
+        self._raise_if_disposed()
+        return False
+
+    @property
+    def is_mps(self) -> Flag:
+        """Whether the memory is on a GPU of Apple's: False."""
+        self._raise_if_disposed()
+        return False
+
+    @property
     def is_cpu(self) -> Flag:
         """Whether the memory is the processor's: True."""
         self._raise_if_disposed()

@@ -56,9 +56,10 @@ def test_train_and_eval_reach_all_modules():
 
 def test_apply_goes_inside_out():
     seen = []
-    model = nn.Sequential(nn.ReLU(), nn.Tanh())
+    twice = nn.Sigmoid()
+    model = nn.Sequential(nn.ReLU(), nn.ModuleList([twice, nn.Tanh()]), twice)
     assert model.apply(lambda module: seen.append(type(module).__name__)) is model
-    assert seen == ["Tanh", "ReLU", "Sequential"]
+    assert seen == ["ReLU", "Sigmoid", "Tanh", "ModuleList", "Sequential"]
 
 
 def test_requires_grad_freezes_all_parameters():

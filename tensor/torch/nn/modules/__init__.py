@@ -1,0 +1,41 @@
+"""``torch.nn.modules``: layers under the names of PyTorch's files, for programs that import from there."""
+
+from tensor.torch.nn.modules import (
+    activation,
+    batchnorm,
+    container,
+    conv,
+    dropout,
+    flatten,
+    instancenorm,
+    linear,
+    loss,
+    module,
+    normalization,
+    pixelshuffle,
+    pooling,
+    rnn,
+    sparse,
+    transformer,
+    upsampling,
+)
+
+__all__ = [
+    "activation",
+    "batchnorm",
+    "container",
+    "conv",
+    "dropout",
+    "flatten",
+    "instancenorm",
+    "linear",
+    "loss",
+    "module",
+    "normalization",
+    "pixelshuffle",
+    "pooling",
+    "rnn",
+    "sparse",
+    "transformer",
+    "upsampling",
+]

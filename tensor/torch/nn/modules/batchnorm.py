@@ -1,0 +1,5 @@
+"""``torch.nn.modules.batchnorm``."""
+
+from nn import BatchNorm1d, BatchNorm2d, BatchNorm3d
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]

@@ -1,0 +1,5 @@
+"""``torch.nn.modules.flatten``."""
+
+from nn import Flatten, Unflatten
+
+__all__ = ["Flatten", "Unflatten"]

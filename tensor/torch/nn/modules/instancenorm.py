@@ -1,0 +1,5 @@
+"""``torch.nn.modules.instancenorm``."""
+
+from nn import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]

@@ -1,0 +1,5 @@
+"""``torch.nn.modules.module``."""
+
+from nn import Module
+
+__all__ = ["Module"]
