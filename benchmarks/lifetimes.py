@@ -7,20 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import NUMPY, OURS, Library
+from benchmarks.contenders import NUMPY, OURS, TORCH, Library
 from benchmarks.harness import Case, Timer, timed
 
 
 def cases() -> Iterator[Case]:
     """Yield a scope's enter and exit, then figures per tensor, of so many at a time."""
     # Alone between pauses it needs long turns: in 4 ms the processor is not awake, and twice as slow.
-    yield Case("scopes/empty", _empty_scope, contenders=(OURS,), rounds=40, round_seconds=0.05)
+    yield Case("scopes/empty", _empty_scope, contenders=(OURS, TORCH), rounds=40, round_seconds=0.05)
     yield Case("scopes/make, keep and dispose each of 100,000", _lifetimes, rounds=16, repetitions=100_000)
     yield Case("scopes/dispose each of 1,000", disposal, rounds=200, repetitions=1_000)
     yield Case("scopes/dispose each of 1,000,000", disposal, rounds=5, repetitions=1_000_000)
 
 
 def _empty_scope(library: Library) -> Timer:
+    """Time a scope around nothing; of PyTorch, which has none, the addition of two tensors of one element."""
+    if library.name != OURS:
+        x = _maker(library)()
+
+        def add(repetitions: int) -> None:
+            for _ in range(repetitions):
+                _result = x + x
+
+        return timed(add)
     new_dispose_scope = library.scope
 
     def loop(repetitions: int) -> None:

@@ -1,7 +1,6 @@
 """What memory costs: results kept by name, clones, blobs and mapped files; ours inside a dispose scope."""
 
 import atexit
-import json
 import shutil
 import tempfile
 import time
@@ -18,7 +17,7 @@ from benchmarks.harness import Case, Timer, in_scope, repeated
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 CLONED = 100_000_000  # float32: 400 MB
 BORROWED = 200_000_000
-LOADED = 2**28
+LOADED = 2**26
 
 OPS = ("add", "multiply", "divide", "maximum", "sqrt", "exp", "tanh", "x * 2 + 1")
 
@@ -39,7 +38,8 @@ def cases() -> Iterator[Case]:
     yield Case("memory/clone 400 MB, write to it", _cloning_and_writing, rounds=8)
     yield Case("memory/write, nobody shares", _writing)
     yield Case("memory/from_blob 800 MB", _borrowing)
-    yield Case("memory/load_file 1 GiB", _loading)
+    yield Case("memory/load_file 256 MiB", partial(_loading, is_read=False))
+    yield Case("memory/load_file 256 MiB, and its sum", partial(_loading, is_read=True), rounds=12)
 
 
 def _elementwise(name: str, size: int, library: Library) -> Timer:
@@ -133,22 +133,22 @@ def _borrowing(library: Library) -> Timer:
     return in_scope(library, repeated(borrow[library.name]))
 
 
-def _loading(library: Library) -> Timer:
-    """Time our load_file; NumPy and PyTorch map as many bytes that have no header to be read and checked."""
+def _loading(library: Library, *, is_read: bool) -> Timer:
+    """Time what maps a file that says what is in it; `is_read`: and adds up all of its numbers."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    raw, file = folder / "raw", folder / "x.safetensors"
-    nbytes = 4 * LOADED
-    header = json.dumps({"x": {"dtype": "F32", "shape": [LOADED], "data_offsets": [0, nbytes]}}).encode()
-    # Sparse: nobody reads what is in them.
-    for path, start in ((raw, b""), (file, len(header).to_bytes(8, "little") + header)):
-        with path.open("wb") as opened:
-            opened.write(start)
-            opened.truncate(len(start) + nbytes)
-    xp = library.xp
-    load: dict[str, Callable[[], object]] = {
-        OURS: lambda: xp.load_file(file),
-        NUMPY: lambda: np.memmap(raw, np.float32, "r"),
-        TORCH: lambda: xp.from_file(str(raw), size=LOADED, dtype=xp.float32),
+    xp, ones = library.xp, np.ones(LOADED, np.float32)
+    path = folder / {OURS: "x.safetensors", NUMPY: "x.npy", TORCH: "x.pt"}[library.name]
+    save: dict[str, Callable[[], object]] = {
+        OURS: lambda: xp.save_file({"x": ones}, path),
+        NUMPY: lambda: np.save(path, ones),
+        TORCH: lambda: xp.save({"x": library.array(ones)}, path),
     }
-    return in_scope(library, repeated(load[library.name]))
+    save[library.name]()
+    load: dict[str, Callable[[], Any]] = {
+        OURS: lambda: xp.load_file(path)["x"],
+        NUMPY: lambda: np.load(path, mmap_mode="r"),
+        TORCH: lambda: xp.load(path, mmap=True)["x"],
+    }
+    loaded = load[library.name]
+    return in_scope(library, repeated((lambda: loaded().sum()) if is_read else loaded))

@@ -126,7 +126,7 @@ def batches(
     """Yield packed texts, and the characters that come next; they belong to the scope that asks for them."""
     order = numbers.permutation(len(words))
     for start in range(0, len(order), size):
-        texts = [[PLACE[c] for c in END + words[i] + END] for i in order[start : start + size]]
+        texts = [[PLACE[c] for c in f"{END}{words[i]}{END}"] for i in order[start : start + size]]
         before = [tensor.tensor(text[:-1]) for text in texts]
         after = [tensor.tensor(text[1:]) for text in texts]
         yield pack_sequence(before, enforce_sorted=False), pack_sequence(after, enforce_sorted=False)

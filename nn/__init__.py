@@ -1,5 +1,7 @@
 """Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
 
+from typing import TYPE_CHECKING
+
 from nn import data, functional, init, optim, utils
 from nn.layers.activations import (
     ELU,
@@ -13,6 +15,15 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
+from nn.layers.attention import MultiheadAttention
+from nn.layers.channel_norms import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 from nn.layers.containers import ModuleDict, ModuleList, Sequential
 from nn.layers.convolutions import (
     Conv1d,
@@ -24,6 +35,21 @@ from nn.layers.convolutions import (
 )
 from nn.layers.densities import CTCLoss, GaussianNLLLoss, KLDivLoss, PoissonNLLLoss
 from nn.layers.distances import CosineSimilarity, PairwiseDistance
+from nn.layers.dropouts import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
+from nn.layers.embeddings import (
+    Embedding,
+    EmbeddingBag,
+)
+from nn.layers.group_norms import (
+    GroupNorm,
+)
 from nn.layers.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -34,7 +60,7 @@ from nn.layers.losses import (
     NLLLoss,
     SmoothL1Loss,
 )
-from nn.layers.maps import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from nn.layers.maps import Bilinear, Flatten, Identity, Linear, Unflatten
 from nn.layers.margins import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -46,25 +72,125 @@ from nn.layers.margins import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from nn.layers.normalizations import BatchNorm1d, LayerNorm, RMSNorm
+from nn.layers.normalizations import LayerNorm, LocalResponseNorm, RMSNorm
+from nn.layers.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from nn.layers.parameter_containers import ParameterDict, ParameterList
+from nn.layers.piecewise_activations import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    PReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
+from nn.layers.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from nn.layers.resizing import (
+    ChannelShuffle,
+    Fold,
+    PixelShuffle,
+    PixelUnshuffle,
+    Unfold,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
+from nn.layers.smooth_activations import (
+    CELU,
+    GLU,
+    SELU,
+    LogSigmoid,
+    Mish,
+    Softmax2d,
+    Softmin,
+    Softsign,
+    Tanhshrink,
+)
+from nn.layers.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "GLU",
     "GRU",
     "LSTM",
     "RNN",
+    "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AlphaDropout",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Bilinear",
     "CTCLoss",
+    "ChannelShuffle",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -75,52 +201,108 @@ __all__ = [
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
+    "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
     "GRUCell",
     "GaussianNLLLoss",
+    "GroupNorm",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
     "IncompatibleKeys",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LocalResponseNorm",
+    "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
     "MarginRankingLoss",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+    "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
+    "PReLU",
     "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
     "RNNBase",
     "RNNCell",
     "RNNCellBase",
+    "RReLU",
     "ReLU",
+    "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
     "RemovableHandle",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
     "Sequential",
     "SiLU",
     "Sigmoid",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
+    "Softmax2d",
+    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
     "data",
     "functional",
     "init",
@@ -129,3 +311,12 @@ __all__ = [
 ]
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        for module in (data, functional, optim, optim.lr_scheduler, utils, utils.rnn, init):
+            if name in module.__all__:
+                raise AttributeError(f"module 'nn' has no attribute {name!r}: write {module.__name__}.{name}")
+        raise AttributeError(f"module 'nn' has no attribute {name!r}")

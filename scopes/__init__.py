@@ -1,16 +1,19 @@
 """Deterministic lifetimes: scopes that own what is created in them, and exact statistics."""
 
 from importlib import import_module as _import_module
+from os import environ as _environment
 from typing import TYPE_CHECKING
 
 from scopes import lowlevel
 from scopes._disposing import dispose, disposing
 from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
+from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, TensorDisposedError
 from scopes.core.scope import DisposeScope, new_dispose_scope
 from scopes.core.scope import report_survivors_by as _report_survivors_by
 from scopes.tracking.sites import Line, Site
+from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
 
 if TYPE_CHECKING:
@@ -73,5 +76,9 @@ if not TYPE_CHECKING:
 def __dir__() -> list[str]:
     return sorted({*globals(), *_REPORTS})
 
+
+if _CHILDREN in _environment:
+    # A child of a program under `python -m scopes run`, which may be started anew and import this first.
+    _import_module("scopes._children").follow()
 
 _report_survivors_by(lambda members: _import_module("scopes.tracking.leaks").survivors(members))

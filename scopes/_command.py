@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,14 +14,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
-from scopes.tracking.high_water import HighWater
-from scopes.tracking.leaks import LeakReport, leaks
-from scopes.tracking.reports import _PAGE, _SCRIPT, _STYLE, Report
+from scopes.tracking.files import require_ours
+from scopes.tracking.history import History, leaking, told_lines
+from scopes.tracking.leaks import LeakReport
+from scopes.tracking.pages import page, write_page
+from scopes.tracking.reports import Report
+from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, tell
 from scopes.tracking.tree import scope_tree
@@ -28,26 +33,29 @@ from scopes.tracking.tree import scope_tree
 if TYPE_CHECKING:
     from types import FrameType
 
-    from scopes.tracking.sites import Site
+_program = "python -m scopes"
+_arguments: list[str] = []
+HIGHEST = "It held most after {:.3g} s:"
+# The end is as good as the high-water mark when it holds nearly as much.
+_NEARLY = 0.9
 
-PROGRAM = "python -m scopes"
-EARLIER = "More was alive before, and went with the functions that held it. When about most was:"
 
-
-def main() -> None:
-    """Do what the command line asks for, and exit."""
+def main(program: str = "python -m scopes") -> None:
+    """Do what the command line asks for, and exit; `program` is what it was started as."""
+    global _program, _arguments
+    _program, _arguments = program, sys.argv[1:]
     options = _parser().parse_args()
     options.command(options)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(PROGRAM, description="See where memory goes.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(_program, description="See where memory goes.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
 
     run = commands.add_parser(
         "run",
         allow_abbrev=False,
-        usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
+        usage=f"{_program} run [options] (script.py | -m module) [arguments]",
         help="run a program with tracking, and tell at its end what is alive, by the line that created it",
         description="Run a program with tracking. At its end, however it comes, the report goes to the "
         "standard error stream: what is alive, by the line that created it. The status is the program's.",
@@ -60,6 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
     run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 where lines keep more and more")
+    run.add_argument(
+        "--leak-threshold",
+        type=_size,
+        default="64 KiB",
+        metavar="SIZE",
+        help="what a line keeps at least to be a leak: 64 KiB, if nothing is said",
+    )
+    run.add_argument(
+        "--every", type=_seconds, metavar="SECONDS", help="print the report while it runs, so often"
+    )
     run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", metavar="script.py", help="what to run")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
@@ -77,7 +95,10 @@ def _writable(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
         )
-    return path
+    try:
+        return require_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:
@@ -86,27 +107,45 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write a number of seconds above 0")
+    return seconds
+
+
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # it runs this file: none of the program's lines either
     if options.torch:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{PROGRAM}: {missing}")
+            _say(f"{_program}: {missing}")
             sys.exit(1)
-    tracker = tracking.begin(options.depth)
-    high_water = HighWater()
-    tracker.listeners += (high_water,)
+    tracking.begin(options.depth)
+    _children.follow_children(options.depth)
+    history = History(options.every)
+    history.begin()
     timeline = None
     if options.trace is not None:
         timeline = Timeline().__enter__()  # left where the trace is written
-    ending = _Ending(options, high_water, timeline)
+    ending = _Ending(options, history, timeline)
     ending.come_when_terminated()
     _pass_on_interrupts()
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{PROGRAM}: {reason}")
+        _say(f"{_program}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -160,12 +199,13 @@ def _show(error: BaseException | None) -> int:
 class _Ending:
     """What comes when the program has ended, once."""
 
-    def __init__(self, options: argparse.Namespace, high_water: HighWater, timeline: Timeline | None) -> None:
+    def __init__(self, options: argparse.Namespace, history: History, timeline: Timeline | None) -> None:
         self._options = options
-        self._high_water = high_water
+        self._history = history
         self._timeline = timeline
         self._process = os.getpid()
         self._has_come = False
+        self._judged: list[LeakReport] = []
 
     def come_when_terminated(self) -> None:
         """Report before SIGTERM ends the program, unless it handles the signal itself."""
@@ -194,54 +234,88 @@ class _Ending:
         ):  # Python itself says so of a broken or closed stream
             sys.stdout.flush()
         gc.collect()  # what it frees is no leak
-        report, tree, earlier = leaks(), scope_tree(), self._high_water.report
-        growing = _growing(report)
-        parts: list[tuple[str, Report]] = [(f"{self._options.program} has ended.", report)]
-        if tree.root.inner:
-            parts.append(("The scopes that were open, with those inside:", tree))
-        if earlier is not None and _growing(earlier) - growing:
-            # Most often what the locals of its main() held.
-            parts.append((EARLIER, earlier))
+        parts = self._parts()
         for title, part in parts:
             _say(f"\n{title}\n{part}")
+        for text in _children.reports():
+            _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
-        if growing and self._options.fail_on_leak:
-            lines = "1 line keeps" if len(growing) == 1 else f"{len(growing)} lines keep"
-            _say(f"\n--fail-on-leak: {lines} more and more")
-            return 1
-        return 0 if is_written else 1
+        is_leaking = self._options.fail_on_leak and self._judge()
+        return 1 if is_leaking or not is_written else 0
+
+    def _parts(self) -> list[tuple[str, Report]]:
+        """Return what the report says, with titles: first what tells of most memory."""
+        history, program = self._history, self._options.program
+        highest = history.high_water_mark()
+        at_the_end = history.look(with_all_holders=True)
+        parts: list[tuple[str, Report]] = [(f"{program} has ended.", at_the_end)]
+        if highest is not None and not _tells_all_of(at_the_end, highest[0]):
+            # Most often what the locals of its main() held.
+            report, seconds = highest
+            parts = [
+                (f"{program} has ended. {HIGHEST.format(seconds)}", report),
+                ("At the end:", at_the_end),
+            ]
+        self._judged = [report for _, report in parts if isinstance(report, LeakReport)]
+        tree = scope_tree()
+        if tree.root.inner:
+            parts.append(("The scopes that were open, with those inside:", tree))
+        return parts
+
+    def _judge(self) -> bool:
+        """Say whether lines leak, and what was judged."""
+        threshold = self._options.leak_threshold
+        lines = {site: weight for report in self._judged for site, weight in leaking(report, threshold)}
+        looks = len(self._history.looks)
+        judged = (
+            f"Judged was what each line kept, with graphs, at {looks:,} moments of the run, at the "
+            "high-water mark and at the end. A leak is what has risen all along, "
+            f"to {format_bytes(threshold)} or more (--leak-threshold)."
+        )
+        if not lines:
+            _say(f"\n--fail-on-leak: no line keeps more and more. {judged}")
+            return False
+        count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
+        _say(f"\n--fail-on-leak: {count} more and more: {told_lines(list(lines.items()))}. {judged}")
+        return True
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline
         try:
             if html is not None:
-                html.write_text(_page(parts), encoding="utf-8")
+                write_page(html, _page(parts, self._history, self._options.program))
             if timeline is not None:
                 timeline.__exit__(None, None, None)
                 timeline.save(trace)
         except OSError as error:
-            _say(f"{PROGRAM}: can't write the report: {error}")
+            _say(f"{_program}: can't write the report: {error}")
             return False
         return True
 
 
-def _page(parts: list[tuple[str, Report]]) -> str:
+def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    return _PAGE.format(title=escape(parts[0][0]), style=_STYLE, table="\n".join(tables), script=_SCRIPT)
+    command = " ".join([_program, *map(shlex.quote, _arguments)])
+    facts = (command, f"Python {sys.version.split()[0]}")
+    return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
 
 
-def _growing(report: LeakReport) -> set[Site]:
-    return {row.site for row in report.rows if row.is_growing}
+def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
+    """Tell whether the end holds nearly as much as there ever was, and the same lines grow."""
+    growing = {row.site for row in highest.rows if row.is_growing}
+    return end.weight >= _NEARLY * highest.weight and growing <= {
+        row.site for row in end.rows if row.is_growing
+    }
 
 
 def _report(options: argparse.Namespace) -> None:
     try:
         sys.stdout.write(f"{tell(options.trace)}\n")
     except OSError as error:
-        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
+        sys.exit(f"{_program}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
-        sys.exit(f"{PROGRAM}: {error}")
+        sys.exit(f"{_program}: {error}")
 
 
 def _say(text: str) -> None:

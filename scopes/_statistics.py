@@ -173,4 +173,4 @@ class Statistics(StatisticsView):
         reset()
 
 
-statistics = Statistics()
+statistics: Statistics = Statistics()

@@ -5,6 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes._clearing import clear_errors_of
+from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
@@ -13,12 +14,13 @@ from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Listener, Record
 from scopes.tracking.sites import callers, site_here
 from scopes.tracking.sizes import format_bytes, parse_size
-from scopes.tracking.tracking import note_created, note_ended, note_made_for, record_of
+from scopes.tracking.tracking import note_created, note_ended, note_made_for, note_written, record_of
 
 __all__ = [
     "Compound",
     "Listener",
     "Record",
+    "advise_calls_of",
     "callers",
     "clear_errors_of",
     "clear_frames_of",
@@ -31,6 +33,7 @@ __all__ = [
     "note_created",
     "note_ended",
     "note_made_for",
+    "note_written",
     "owner_of",
     "parse_size",
     "record_of",

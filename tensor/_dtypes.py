@@ -53,7 +53,7 @@ SUPPORTED = {
 _OF_PYTHON_TYPE: dict[Any, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 # All that names a dtype in short: to ask NumPy takes twice as long.
-_KNOWN: dict[object, Dtype] = {
+KNOWN: dict[object, Dtype] = {
     **_OF_PYTHON_TYPE,
     **{name: dtype for dtype in SUPPORTED for name in (dtype, dtype.name, dtype.type)},
 }
@@ -61,7 +61,7 @@ _KNOWN: dict[object, Dtype] = {
 
 def as_dtype(dtype: DtypeLike) -> Dtype:
     """Return the supported dtype that `dtype` names: a dtype, a name, NumPy's or Python's own type."""
-    known = _KNOWN.get(dtype)
+    known = KNOWN.get(dtype)
     if known is not None:
         return known
     try:

@@ -1,5 +1,6 @@
 """What tensors raise beside Python's own errors, and how errors show what they were given."""
 
+from collections.abc import Callable
 from reprlib import Repr
 
 from scopes import TensorDisposedError as TensorDisposedError
@@ -12,7 +13,7 @@ def _shortening() -> Repr:
 
 
 # What a user gave, for an error: however long or deep it is, and whether or not it contains itself.
-shown = _shortening().repr
+shown: Callable[[object], str] = _shortening().repr
 
 
 class InvalidArgumentError(ValueError, RuntimeError):

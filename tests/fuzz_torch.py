@@ -96,7 +96,7 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "set item": lambda x, y: x.__setitem__(0, 1.0),
     "set row": lambda x, y: x.__setitem__(0, y[0]),
     "out": lambda x, y: torch.mul(y, 2, out=x),
-    "data =": lambda x, y: setattr(x, "data", y.detach().clone()),
+    "data =": lambda x, y: _set_data(x, y.detach().clone()),
     "grad =": lambda x, y: setattr(x, "grad", y.detach().clone()),
     "requires_grad_": lambda x, y: x.requires_grad_(),
     "retain_grad": lambda x, y: x.retain_grad(),
@@ -105,6 +105,16 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "backward, retained": lambda x, y: x.sum().backward(retain_graph=True),
     "zero grad": lambda x, y: setattr(x, "grad", None),
 }
+
+
+# A tensor of `from_dlpack` over memory that is exchanged by `data =` sees freed memory, in PyTorch alone too.
+_exchanged: list[Any] = []
+
+
+def _set_data(x: Any, y: Any) -> None:
+    if x.layout is torch.strided:
+        _exchanged.append(x.untyped_storage())
+    x.data = y
 
 
 class Tagged(torch.Tensor):

@@ -71,6 +71,7 @@ def package_of(module: str) -> str:
 
 # Who works with another library's objects, and is imported where that is installed.
 HOSTED = {
+    "nn.parallel.jobs": "ray",
     "scopes.cupy": "cupy",
     "scopes.foreign.cupy": "cupy",
     "scopes.jax": "jax",

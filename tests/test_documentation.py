@@ -53,6 +53,18 @@ def test_the_guide_to_training_names_all_that_there_is() -> None:
     assert losses | helpers | schedulers | optimizers <= named
 
 
+def test_the_readme_has_no_links_that_a_package_index_could_not_follow() -> None:
+    links = re.findall(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / "README.md").read_text())
+    assert [link for pair in links for link in pair if link and not link.startswith("https://")] == []
+
+
+def test_the_readme_names_each_guide() -> None:
+    text = (ROOT / "README.md").read_text()
+    of_the_site = {"changelog", "contributing", "guides", "index", "project", "security"}
+    guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - of_the_site
+    assert [guide for guide in sorted(guides) if f"`{guide}.md`" not in text] == []
+
+
 def test_the_readme_has_blocks() -> None:
     assert BLOCK.search((ROOT / "README.md").read_text())
 
@@ -65,7 +77,15 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
     (tmp_path / "test_guide.py").write_text(block[1])
     run = subprocess.run(
         # By name, for the package need not be installed.
-        [sys.executable, "-m", "pytest", "--strict-markers", "-p", "scopes.testing.plugin", "test_guide.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--strict-markers",
+            "-p",
+            "disposescope.pytest_plugin",
+            "test_guide.py",
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,

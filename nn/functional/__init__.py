@@ -12,6 +12,21 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.attention import scaled_dot_product_attention
+from nn.functional.average_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
+from nn.functional.bags import (
+    embedding_bag,
+)
 from nn.functional.convolutions import (
     conv1d,
     conv2d,
@@ -22,7 +37,38 @@ from nn.functional.convolutions import (
 )
 from nn.functional.ctc import ctc_loss
 from nn.functional.densities import gaussian_nll_loss, kl_div, poisson_nll_loss
-from nn.functional.distances import cosine_similarity, pairwise_distance
+from nn.functional.distances import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+    pdist,
+)
+from nn.functional.dropouts import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from nn.functional.group_normalizations import (
+    group_norm,
+    instance_norm,
+)
+from nn.functional.in_place import (
+    celu_,
+    elu_,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu_,
+    selu_,
+    threshold_,
+)
+from nn.functional.interpolation import (
+    interpolate,
+    upsample,
+)
 from nn.functional.likelihood import cross_entropy, nll_loss
 from nn.functional.losses import (
     binary_cross_entropy,
@@ -32,7 +78,7 @@ from nn.functional.losses import (
     mse_loss,
     smooth_l1_loss,
 )
-from nn.functional.maps import dropout, embedding, linear, one_hot
+from nn.functional.maps import bilinear, embedding, linear, one_hot
 from nn.functional.margins import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -44,13 +90,73 @@ from nn.functional.margins import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from nn.functional.normalizations import batch_norm, layer_norm, rms_norm
+from nn.functional.max_pooling import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
+from nn.functional.multihead import multi_head_attention_forward
+from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
+from nn.functional.padding import (
+    pad,
+)
+from nn.functional.patches import (
+    fold,
+    unfold,
+)
+from nn.functional.piecewise_activations import (
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    prelu,
+    relu6,
+    rrelu,
+    softshrink,
+    threshold,
+)
+from nn.functional.shuffles import (
+    channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
+from nn.functional.smooth_activations import (
+    celu,
+    glu,
+    gumbel_softmax,
+    logsigmoid,
+    mish,
+    selu,
+    softmin,
+    softsign,
+    tanhshrink,
+)
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -62,38 +168,90 @@ __all__ = [
     "cross_entropy",
     "ctc_loss",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
+    "elu_",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
+    "glu",
+    "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
+    "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
+    "pad",
     "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
+    "prelu",
     "relu",
+    "relu6",
+    "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "scaled_dot_product_attention",
+    "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
 ]
 
 _clear_errors_of(globals(), __all__)

@@ -138,7 +138,7 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
     return many
 
 
-def _geometry(
+def geometry_of(
     name: str,
     kernel: tuple[int, ...],
     stride: int | Sequence[int],
@@ -146,6 +146,7 @@ def _geometry(
     dilation: int | Sequence[int],
     groups: int,
 ) -> Geometry:
+    """Return the options that a user gave for a kernel of these sizes, checked."""
     count = len(kernel)
     strides = sizes_of(name, "stride", stride, count, 1)
     dilations = sizes_of(name, "dilation", dilation, count, 1)
@@ -219,7 +220,7 @@ def _convolution(
 ) -> Tensor:
     name = f"conv{count}d"
     x, w = _checked(name, count, input, weight, bias)
-    geometry = _geometry(name, w.shape[2:], stride, padding, dilation, groups)
+    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
     channels = x.shape[-count - 1]
     if channels != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(
@@ -254,7 +255,7 @@ def _transposed_convolution(
     x, w = _checked(name, count, input, weight, bias)
     if isinstance(padding, str):
         raise TypeError(f"{name}: padding is an integer, or {count} of them, not {shown(padding)}")
-    geometry = _geometry(name, w.shape[2:], stride, padding, dilation, groups)
+    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
     more = sizes_of(name, "output_padding", output_padding, count, 0)
     for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
         if n >= max(step, jump):

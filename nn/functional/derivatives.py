@@ -16,6 +16,8 @@ from tensor.kernels import (
     affine_by_input,
     affine_by_weight,
     as_one_dtype,
+    attention_backward,
+    attention_kept,
     empty,
     normalize_channels_backward,
     normalize_rows_backward,
@@ -32,8 +34,12 @@ def _rows(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _embedding(xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None) -> Any:
+def _embedding(
+    xp: Any, g: Any, indices: Any, shape: tuple[int, int], padding_idx: int | None, scale_grad_by_freq: bool
+) -> Any:
     rows, g = indices.reshape(-1), _rows(xp, g)
+    if scale_grad_by_freq:
+        g = g / np.bincount(rows, minlength=shape[0])[rows].astype(g.dtype)[:, None]
     if padding_idx is not None:
         kept = (rows != padding_idx).nonzero()[0]
         rows, g = rows[kept], g[kept]
@@ -86,6 +92,128 @@ define("pad_packed", input=lambda xp, g, rows: _steps_joined(xp, g)[rows])
 def _steps_joined(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
+
+# Attention: out = chances @ value, with chances = softmax(scale * query @ key.T + mask), some of them
+# dropped. A kernel gives all gradients, block by block; those that are recorded are made of whole matrices.
+# Heads of queries that share one of keys have a dimension of their own.
+
+
+def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """Return what softmax gives for each query and key, 0 for a query that sees no key."""
+    scores = xp.matmul(query, xp.matrix_transpose(key)) * scale
+    if is_causal:
+        scores = xp.where(xp.asarray(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -math.inf)
+    if mask is not None:
+        is_bool = mask.dtype == np.bool_
+        scores = xp.where(mask, scores, -math.inf) if is_bool else scores + mask
+    sees_none = xp.max(scores, axis=-1, keepdims=True) == -math.inf
+    return xp.where(sees_none, 0.0, xp.softmax(xp.where(sees_none, 0.0, scores), axis=-1))
+
+
+def attention_factors(shape: tuple[int, ...], seed: int, p: float) -> Any:
+    """Return what dropout multiplies chances of this shape by: 0, or 1 / (1 - p)."""
+    return attention_kept(shape, seed, p) * (1 / (1 - p) if p < 1 else 0.0)
+
+
+class _Attention:
+    """The matrices of one attention whose derivative is recorded: ``(batch, key heads, group, ...)``."""
+
+    def __init__(
+        self, xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float, seed: int, p: float
+    ) -> None:
+        self.xp, self.scale, self.heads = xp, scale, key.shape[1]
+        self.query, self.key = self.by_group(query), self.by_group(key)
+        if mask is not None:
+            mask = np.broadcast_to(mask, (*query.shape[:3], key.shape[2]))
+            mask = xp.asarray(mask.reshape((query.shape[0], self.heads, -1, *mask.shape[2:])))
+            mask = mask if mask.dtype == np.bool_ else xp.astype(mask, query.dtype)
+        self.chances = attention_chances(xp, self.query, self.key, mask, is_causal, scale)
+        self.factors = None
+        if p:
+            factors = attention_factors((*query.shape[:3], key.shape[2]), seed, p)
+            self.factors = xp.asarray(factors.reshape(self.chances.shape), dtype=query.dtype)
+
+    def by_group(self, x: Any) -> Any:
+        """Return `x` with a dimension for the heads that share one of keys."""
+        return self.xp.reshape(x, (x.shape[0], self.heads, x.shape[1] // self.heads, *x.shape[2:]))
+
+    def dropped(self, x: Any) -> Any:
+        """Return `x` as dropout leaves it."""
+        return x if self.factors is None else x * self.factors
+
+    def slopes(self, g: Any, value: Any) -> Any:
+        """Return the gradient of the products of query and key."""
+        xp = self.xp
+        g = self.dropped(xp.matmul(self.by_group(g), xp.matrix_transpose(self.by_group(value))))
+        mean = xp.sum(g * self.chances, axis=-1, keepdims=True)
+        return self.chances * (g - mean) * self.scale
+
+
+def _attention_by_query(
+    xp: Any,
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: float,
+    seed: int,
+    p: float,
+) -> Any:
+    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+    return xp.reshape(xp.matmul(own.slopes(g, value), own.key), query.shape)
+
+
+def _attention_by_key(
+    xp: Any,
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: float,
+    seed: int,
+    p: float,
+) -> Any:
+    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+    return xp.sum(xp.matmul(xp.matrix_transpose(own.slopes(g, value)), own.query), axis=2)
+
+
+def _attention_by_value(
+    xp: Any, g: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float, seed: int, p: float
+) -> Any:
+    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+    return xp.sum(xp.matmul(xp.matrix_transpose(own.dropped(own.chances)), own.by_group(g)), axis=2)
+
+
+def _attention_together(
+    g: Any,
+    wanted: tuple[bool, ...],
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: float,
+    seed: int,
+    p: float,
+    out: Any,
+    logsumexp: Any,
+) -> Any:
+    dtype = logsumexp.dtype
+    g, query, key, value, out = (x.astype(dtype, copy=False) for x in (g, query, key, value, out))
+    return attention_backward(g, wanted, query, key, value, mask, is_causal, scale, seed, p, out, logsumexp)
+
+
+define(
+    "attention",
+    together=_attention_together,
+    query=_attention_by_query,
+    key=_attention_by_key,
+    value=_attention_by_value,
+)
 
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
 # Kernels give all gradients at once; those that are recorded are made of the formulas.

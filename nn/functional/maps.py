@@ -1,4 +1,4 @@
-"""Linear maps, look-ups and dropout."""
+"""Linear maps and look-ups."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
+from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from tensor import Generator
 from tensor.kernels import run_kernel
 from tensor.lowlevel import (
     InvalidArgumentError,
     apply,
     apply_affine,
     apply_affine_then_relu,
-    numbers_of,
-    overwrite,
     wrap,
+    writing,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +60,15 @@ def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     return apply_affine_then_relu(_LINEAR, input, weight, bias)
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Return the rows of `weight` that `input` names.
 
     Parameters
@@ -73,6 +79,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
         Shape ``(num_embeddings, embedding_dim)``.
     padding_idx
         A row that gets no gradient; negative ones count from the end.
+    max_norm, norm_type
+        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
+        it first, in `weight` itself.
+    scale_grad_by_freq
+        Divide the gradient of each row by how often it is used.
+    sparse
+        Taken for PyTorch's programs; gradients are dense.
 
     Returns
     -------
@@ -90,12 +103,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     >>> nn.functional.embedding(tensor.tensor([1, 0, 1]), rows).tolist()
     [[2.0, 3.0], [0.0, 1.0], [2.0, 3.0]]
     """
+    del sparse
     indices = array_of("embedding", "input", input)
     rows = array_of("embedding", "weight", weight)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(
-            f"embedding: input holds indices, integers, not {indices.dtype}: convert with input.long()"
-        )
+    require_indices("embedding", "input", indices)
     if rows.ndim != 2:
         raise InvalidArgumentError(
             f"embedding: weight has shape (num_embeddings, embedding_dim), not {rows.shape}"
@@ -103,13 +114,38 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     require_in_range("embedding: an index", indices, rows.shape[0])
     if padding_idx is not None:
         padding_idx = row_of(padding_idx, rows.shape[0])
+    if max_norm is not None:
+        shrink_rows(weight, indices, max_norm, norm_type)
 
     def kernel(rows: Array) -> Array:
         return rows.take(indices, 0)
 
     # The tensor of the indices: what it holds now is kept, whatever is written later.
-    parameters = {"indices": input, "shape": rows.shape, "padding_idx": padding_idx}
+    parameters = {
+        "indices": input,
+        "shape": rows.shape,
+        "padding_idx": padding_idx,
+        "scale_grad_by_freq": scale_grad_by_freq,
+    }
     return apply(RULES["embedding"], kernel, (weight,), **parameters)
+
+
+def require_indices(name: str, what: str, indices: Array) -> None:
+    """Raise TypeError unless `indices` are integers."""
+    if indices.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name}: {what} holds indices, integers, not {indices.dtype}: convert with {what}.long()"
+        )
+
+
+def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: float) -> Array:
+    """Scale rows that `indices` name down to `max_norm`, where they are longer; return the array."""
+    used = np.unique(indices)
+    with writing(weight) as rows:
+        norms = np.linalg.norm(rows[used], norm_type, axis=1)
+        too_long = norms > max_norm
+        rows[used[too_long]] *= (max_norm / (norms[too_long] + 1e-7))[:, None].astype(rows.dtype)
+    return array_of("embedding", "weight", weight)
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:
@@ -146,75 +182,44 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return wrap(found)
 
 
-def dropout(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p).
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return for each output feature ``input1 @ weight[i] @ input2``, plus ``bias[i]``.
 
     Parameters
     ----------
-    input
-        Any shape, floating.
-    p
-        From 0 to 1.
-    training
-        Without it `input` itself is returned.
-    inplace
-        Write over `input`.
-    generator
-        What the mask is drawn from; the default one otherwise.
+    input1, input2
+        Shapes ``(*, in1_features)`` and ``(*, in2_features)``, the same but for the last dimension.
+    weight
+        Shape ``(out_features, in1_features, in2_features)``.
+    bias
+        Shape ``(out_features,)``.
+
+    Returns
+    -------
+    Shape ``(*, out_features)``.
 
     Examples
     --------
     >>> import nn, tensor
-    >>> sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))
-    [0.0, 2.0]
+    >>> x, y = tensor.tensor([[1.0, 2.0]]), tensor.tensor([[3.0]])
+    >>> nn.functional.bilinear(x, y, tensor.ones((4, 2, 1))).tolist()
+    [[9.0, 9.0, 9.0, 9.0]]
     """
-    check_probability("dropout", p)
-    x = floating_array_of("dropout", "input", input)
-    if not training or p == 0:
-        return input
-    mask = run_kernel(_mask, x.shape, p, numbers_of(generator))
-    scale = 1 / (1 - p) if p < 1 else 0.0
-
-    def kernel(x: Array) -> Array:
-        out = np.asarray(x * mask)
-        out *= scale
-        return out
-
-    # An eighth of the mask's memory; packing takes 1 % of the time of a dropout, unpacking 3 %.
-    bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
-    if not inplace:
-        parameters = {"bits": bits, "scale": scale}
-        return apply(RULES["dropout"], kernel, (input,), **parameters)
-
-    def write(array: Array) -> None:
-        np.multiply(array, mask, out=array)
-        np.multiply(array, scale, out=array)
-
-    overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
-    return input
-
-
-# Of the mask: 32 KiB of random words.
-_DRAWN_AT_ONCE = 2**13
-
-
-def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Array:
-    """Return False with probability `p`, to within 2**-32."""
-    if p == 1:
-        return np.zeros(shape, np.bool_)
-    mask = np.empty(shape, np.bool_)
-    flat, least = mask.reshape(-1), min(round(p * 2**32), 2**32 - 1)
-    for start in range(0, flat.size, _DRAWN_AT_ONCE):
-        part = flat[start : start + _DRAWN_AT_ONCE]
-        # Two to a word: that takes 0.7 of the time of floats.
-        chances = numbers.bit_generator.random_raw((part.size + 1) // 2).view(np.uint32)
-        np.greater_equal(chances[: part.size], least, out=part)
-        del chances  # before the next ones come
-    return mask
+    x1, x2 = array_of("bilinear", "input1", input1), array_of("bilinear", "input2", input2)
+    w = array_of("bilinear", "weight", weight)
+    if (
+        w.ndim != 3
+        or x1.ndim < 1
+        or x1.shape[:-1] != x2.shape[:-1]
+        or (x1.shape[-1], x2.shape[-1]) != w.shape[1:]
+    ):
+        raise InvalidArgumentError(
+            f"bilinear: inputs have shapes (*, in1_features) and (*, in2_features), and weight "
+            f"(out_features, in1_features, in2_features), not {x1.shape}, {x2.shape} and {w.shape}"
+        )
+    if bias is not None and array_of("bilinear", "bias", bias).shape != w.shape[:1]:
+        raise InvalidArgumentError(f"bilinear: bias must have shape {w.shape[:1]}, not {bias.shape}")
+    left = linear(input1, weight.transpose(1, 2).reshape((w.shape[0] * w.shape[2], w.shape[1])))
+    parts = left.reshape((*x1.shape[:-1], w.shape[0], w.shape[2])) * input2.unsqueeze(-2)
+    out = parts.sum(dim=-1)
+    return out if bias is None else out + bias

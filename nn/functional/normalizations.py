@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nn.functional.axis_maps import AxisMap, map_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import (
@@ -17,7 +18,16 @@ from tensor.kernels import (
     normalize_rows,
     run_kernel,
 )
-from tensor.lowlevel import Array, Dtype, InvalidArgumentError, is_recomputing, record, wrap_recorded, writing
+from tensor.lowlevel import (
+    Array,
+    Dtype,
+    InvalidArgumentError,
+    is_recomputing,
+    record,
+    shown,
+    wrap_recorded,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,3 +236,41 @@ def _blend(running: Tensor | None, new: Array, momentum: float, factor: float = 
     if running is not None and not is_recomputing():
         with writing(running) as array:
             blend(array, new, momentum, factor)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Return `input` divided by a power of the mean square of neighbouring channels.
+
+    ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each, as if
+    there were zeros beyond the first and the last (Krizhevsky et al., 2012).
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, *sizes)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([[[3.0], [0.0], [1.0]]])
+    >>> nn.functional.local_response_norm(x, 1, alpha=1.0, beta=0.5, k=0.0).flatten().tolist()
+    [1.0, nan, 1.0]
+    """
+    x = floating_array_of("local_response_norm", "input", input)
+    if x.ndim < 3:
+        raise InvalidArgumentError(
+            f"local_response_norm: input has shape (batch, channels, *sizes), not {x.shape}"
+        )
+    if type(size) is not int or size < 1:
+        raise InvalidArgumentError(
+            f"local_response_norm: size is a number of channels, at least 1, not {shown(size)}"
+        )
+    if not x.size:
+        return input
+    channels = np.arange(x.shape[1])
+    places = channels[:, None] - size // 2 + np.arange(size)
+    is_there = (places >= 0) & (places < x.shape[1])
+    around = AxisMap.of_rows(places, is_there / size, x.shape[1])
+    return input / (map_along(input * input, [(1, around)]) * alpha + k).pow(beta)

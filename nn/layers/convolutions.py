@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nn import init
 from nn.functional import convolutions as F
-from nn.functional.convolutions import sizes_of
+from nn.functional.convolutions import geometry_of, sizes_of
+from nn.functional.padding import pad
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
-from tensor.lowlevel import shown
+from tensor.lowlevel import require_cpu, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,9 +42,12 @@ class Convolution(Module):
         groups: int,
         bias: bool,
         output_padding: int | Sequence[int],
+        padding_mode: str,
+        device: str | None,
         dtype: DtypeLike | None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         name, space = type(self).__name__, self._space
         require_size(name, "in_channels", in_channels)
         require_size(name, "out_channels", out_channels)
@@ -52,16 +56,24 @@ class Convolution(Module):
                 f"{name}: groups must divide in_channels, {in_channels}, and out_channels, {out_channels}, "
                 f"and {shown(groups)} does not"
             )
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = sizes_of(name, "kernel_size", kernel_size, space, 1)
-        self.stride = sizes_of(name, "stride", stride, space, 1)
-        self.padding = padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
+        self.in_channels: int = in_channels
+        self.out_channels: int = out_channels
+        self.groups: int = groups
+        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, space, 1)
+        self.stride: tuple[int, ...] = sizes_of(name, "stride", stride, space, 1)
+        self.padding: str | tuple[int, ...] = (
+            padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
+        )
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
             raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
         if padding == "same" and set(self.stride) != {1}:
             raise ValueError(f"{name}: padding='same' goes with a stride of 1, not {self.stride}")
-        self.dilation = sizes_of(name, "dilation", dilation, space, 1)
-        self.output_padding = sizes_of(name, "output_padding", output_padding, space, 0)
+        self.dilation: tuple[int, ...] = sizes_of(name, "dilation", dilation, space, 1)
+        self.output_padding: tuple[int, ...] = sizes_of(name, "output_padding", output_padding, space, 0)
+        modes = ("zeros",) if self._is_transposed else ("zeros", "reflect", "replicate", "circular")
+        if padding_mode not in modes:
+            raise ValueError(f"{name}: padding_mode is one of {modes}, not {shown(padding_mode)}")
+        self.padding_mode = padding_mode
         outer, inner = (in_channels, out_channels) if self._is_transposed else (out_channels, in_channels)
         self.weight = new_parameter((outer, inner // groups, *self.kernel_size), dtype)
         self.register_parameter("bias", new_parameter((out_channels,), dtype) if bias else None)
@@ -81,7 +93,7 @@ class Convolution(Module):
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         usual = (1,) * self._space
         if self.padding != (0,) * self._space:
-            parts.append(f"padding={self.padding!r}")
+            parts.append(f"padding={self.padding}")
         if self.dilation != usual:
             parts.append(f"dilation={self.dilation}")
         if self.output_padding != (0,) * self._space:
@@ -90,6 +102,8 @@ class Convolution(Module):
             parts.append(f"groups={self.groups}")
         if self.bias is None:
             parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
 
@@ -106,17 +120,39 @@ class _Forward(Convolution):
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        *,
+        padding_mode: str = "zeros",
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, 0, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            0,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor) -> Tensor:
         """Convolve."""
+        padding: str | int | tuple[int, ...] = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = pad(input, self._pads(), self.padding_mode), 0
         function = type(self)._function
-        return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _pads(self) -> list[int]:
+        """Return the padding before and after each dimension, from the last one on, as ``F.pad`` takes it."""
+        geometry = geometry_of(
+            *(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
+        )
+        return [n for pair in reversed(geometry.padding) for n in pair]
 
 
 class _Transposed(Convolution):
@@ -134,12 +170,23 @@ class _Transposed(Convolution):
         groups: int = 1,
         bias: bool = True,
         dilation: int | Sequence[int] = 1,
-        *,
+        padding_mode: str = "zeros",
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding),
-            *(dilation, groups, bias, output_padding, dtype),
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            output_padding,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -184,6 +231,9 @@ class Conv1d(_Forward):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -211,6 +261,9 @@ class Conv2d(_Forward):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -238,6 +291,9 @@ class Conv3d(_Forward):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -267,6 +323,9 @@ class ConvTranspose1d(_Transposed):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -296,6 +355,9 @@ class ConvTranspose2d(_Transposed):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -325,6 +387,9 @@ class ConvTranspose3d(_Transposed):
         Into how many groups channels are divided; it divides both numbers of channels.
     bias
         Whether there is a bias for each output channel.
+    padding_mode
+        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
+        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
     dtype
         The dtype of the parameters; float32 for None.
 

@@ -1,19 +1,17 @@
-"""Linear maps, look-ups and dropout."""
+"""Linear and bilinear maps, and changes of shape."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import tensor as tn
 from nn import functional as F
 from nn import init
-from nn.functional.checks import check_probability
-from nn.functional.maps import row_of
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, require_cpu, shown
+from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
@@ -94,119 +92,69 @@ class Linear(Module):
         )
 
 
-class Embedding(Module):
-    """A table of rows that indices look up.
+class Bilinear(Module):
+    """For each output feature ``x1 @ weight[i] @ x2 + bias[i]``.
 
-    Input: integers of any shape ``(*)``; output ``(*, embedding_dim)``. Rows start normally distributed.
+    Inputs ``(*, in1_features)`` and ``(*, in2_features)``, output ``(*, out_features)``. Both parameters
+    start evenly distributed within +-1 / sqrt(in1_features), as in PyTorch.
 
     Parameters
     ----------
-    num_embeddings
-        How many rows there are.
-    embedding_dim
-        How long each is.
-    padding_idx
-        A row that starts at 0 and gets no gradient; negative ones count from the end.
+    in1_features, in2_features, out_features
+        The sizes of the last dimension.
+    bias
+        Whether there is a bias.
     dtype
-        The dtype of the weight; float32 for None.
+        The dtype of the parameters; float32 for None.
 
     Examples
     --------
     >>> import nn, tensor
-    >>> words = nn.Embedding(10, 3, padding_idx=0)
-    >>> words(tensor.tensor([[1, 2], [0, 0]])).shape
-    (2, 2, 3)
+    >>> nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape
+    (5, 2)
     """
 
     weight: Parameter
+    bias: Parameter | None
 
     def __init__(
         self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        *,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
         require_cpu(device)
-        require_size("Embedding", "num_embeddings", num_embeddings)
-        require_size("Embedding", "embedding_dim", embedding_dim)
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = None if padding_idx is None else row_of(padding_idx, num_embeddings)
-        self.weight = new_parameter((num_embeddings, embedding_dim), dtype)
+        sizes = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
+        for what, size in sizes.items():
+            require_size("Bilinear", what, size)
+        self.in1_features: int = in1_features
+        self.in2_features: int = in2_features
+        self.out_features: int = out_features
+        self.weight = new_parameter((out_features, in1_features, in2_features), dtype)
+        self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all rows anew; the padding row is 0."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with tn.no_grad():
-                self.weight[self.padding_idx] = 0
+        """Draw both parameters anew."""
+        bound = 1 / math.sqrt(self.in1_features) if self.in1_features else 0.0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
 
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Self:
-        """Return a table with the rows `embeddings`, whose memory it shares; with `freeze` it is not trained.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.Embedding.from_pretrained(tensor.ones((4, 2)))
-        Embedding(4, 2)
-        """
-        if not isinstance(embeddings, TensorCore):
-            raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
-        if len(embeddings.shape) != 2:
-            raise InvalidArgumentError(f"from_pretrained() takes shape (rows, size), not {embeddings.shape}")
-        rows, size = embeddings.shape
-        table = cls(0, size, None)
-        table.num_embeddings = rows
-        table.padding_idx = None if padding_idx is None else row_of(padding_idx, rows)
-        table.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
-        return table
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Look the rows up."""
-        return F.embedding(input, self.weight, self.padding_idx)
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Map both."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return the sizes."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-
-class Dropout(Module):
-    """Zeroes each element with probability `p` in training, and scales the others by 1 / (1 - p).
-
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Dropout(0.9).eval()(tensor.ones((3,))).tolist()
-    [1.0, 1.0, 1.0]
-    """
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        check_probability("Dropout", p)
-        self.p = p
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Draw a mask and apply it; in evaluation, return the input itself."""
-        return F.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the probability."""
-        return f"p={self.p}, inplace={self.inplace}"
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Identity(Module):
@@ -267,7 +215,7 @@ class Unflatten(Module):
         if not isinstance(dim, int):
             raise TypeError(f"Unflatten: dim is an integer, not {type(dim).__name__}")
         self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+        self.unflattened_size: tuple[int, ...] = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
         """Split the dimension."""

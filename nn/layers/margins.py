@@ -207,7 +207,7 @@ class TripletMarginWithDistanceLoss(Loss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(reduction)
-        self.distance_function = distance_function or PairwiseDistance()
+        self.distance_function: Callable[[Tensor, Tensor], Tensor] = distance_function or PairwiseDistance()
         self.margin = margin
         self.swap = swap
 

@@ -15,7 +15,7 @@ from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, shown
+from tensor.lowlevel import TensorCore, require_cpu, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
@@ -51,10 +51,11 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         require_size(name, "input_size", input_size)
         for what, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -78,7 +79,7 @@ class RNNBase(Module):
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
+        self.dropout: float = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._names: list[dict[str, str]] = []
@@ -262,7 +263,7 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         require_nonlinearity("RNN", nonlinearity)
@@ -275,6 +276,7 @@ class RNN(RNNBase):
             batch_first,
             dropout,
             bidirectional,
+            device=device,
             dtype=dtype,
         )
         self.nonlinearity = nonlinearity
@@ -323,7 +325,7 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
@@ -336,6 +338,7 @@ class LSTM(RNNBase):
             dropout,
             bidirectional,
             proj_size,
+            device=device,
             dtype=dtype,
         )
 
@@ -376,11 +379,20 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype
+            "gru",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
@@ -404,9 +416,15 @@ class RNNCellBase(Module):
     bias_hh: Parameter | None
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DtypeLike | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         require_size(name, "input_size", input_size)
         require_size(name, "hidden_size", hidden_size)
@@ -414,8 +432,8 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = self._blocks * hidden_size
-        self.weight_ih = new_parameter((rows, input_size), dtype)
-        self.weight_hh = new_parameter((rows, hidden_size), dtype)
+        self.weight_ih: Parameter = new_parameter((rows, input_size), dtype)
+        self.weight_hh: Parameter = new_parameter((rows, hidden_size), dtype)
         for what in ("bias_ih", "bias_hh"):
             self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
         self.reset_parameters()
@@ -474,11 +492,11 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        *,
+        device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
         require_nonlinearity("RNNCell", nonlinearity)
-        super().__init__(input_size, hidden_size, bias, dtype=dtype)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -8,11 +8,12 @@ from nn.module.conversion import Conversion
 from nn.module.hooks import Hooks
 from nn.module.inference import Inference
 from nn.module.states import States
-from scopes.lowlevel import clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of
 from tensor import TensorDisposedError
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import TensorCore, call_advice
 
 clear_frames_of("nn")
+advise_calls_of("nn", call_advice)
 
 
 class Module(Inference, States, Conversion, Hooks):
@@ -67,16 +68,20 @@ class Module(Inference, States, Conversion, Hooks):
             if isinstance(item, Module) and type(item).__repr__ is Module.__repr__:
                 extra = item.extra_repr()
                 lines = extra.split("\n") if extra else []
-                children = [(name, value) for name, kind, value in item._registered() if kind == "module"]
+                children = item._labelled_modules()
                 name = type(item).__name__
                 if children or len(lines) > 1:
                     out.append(f"{indent}{label}{name}(")
                     out += [f"{indent}  {line}" for line in lines]
                     waiting.append((indent, "", ")"))
-                    waiting += [(indent + "  ", f"({key}): ", child) for key, child in reversed(children)]
+                    waiting += [(indent + "  ", label, child) for label, child in reversed(children)]
                     continue
                 item = f"{name}({extra})"
             # Whatever a class of the user's own writes, or a line.
             text = item if isinstance(item, str) else repr(item)
             out.append(f"{indent}{label}" + f"\n{indent}".join(text.split("\n")))
         return "\n".join(out)
+
+    def _labelled_modules(self) -> list[tuple[str, Any]]:
+        """Return the modules that ``repr`` lists, each behind its label."""
+        return [(f"({name}): ", value) for name, kind, value in self._registered() if kind == "module"]

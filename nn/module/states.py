@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 from operator import setitem
-from typing import TYPE_CHECKING, Any, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # Brings an iterator to its end without leaving C.
-run = deque[None](maxlen=0).extend
+run: Final = deque[None](maxlen=0).extend
 # As a function of an array, an ellipsis and the values.
 _write: Callable[[Any, Any, Any], None] = setitem
 
@@ -114,6 +115,11 @@ class States(Traversal):
         >>> second.weight.tolist() == first.weight.tolist()
         True
         """
+        if isinstance(state_dict, (str, PathLike)):
+            raise TypeError(
+                f"{type(self).__name__}.load_state_dict takes the values, not the name of their file: write "
+                f"load_state_dict(tensor.load({shown(state_dict)}))"
+            )
         own = dict(self._state())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]

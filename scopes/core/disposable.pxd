@@ -93,4 +93,6 @@ cdef void unlink(Link* link) noexcept nogil
 cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
 cdef int tell_opened(MemberList scope) except -1
+# `x` was changed in place by an operation of its library.
+cdef int tell_written(x) except -1
 cdef int tell_closed(MemberList scope) except -1

@@ -14,7 +14,7 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.disposable cimport Disposable, MemberList, register_as
+from scopes.core.disposable cimport Disposable, MemberList, is_observed, register_as, tell_written
 
 from scopes.core.disposable import ending_by
 
@@ -220,6 +220,8 @@ cdef class Adopter:
 
     cdef int one(self, x, tuple args, dict kwargs) except -1:
         if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+            if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
+                tell_written(x)
             return 0
         for given in args:
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
@@ -258,6 +260,13 @@ def keeps_of(x, seen):
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         return (<Foreign>_by_address[<size_t><PyObject*>x])._keeps(seen)
     return ()
+
+
+def last_op_of(x):
+    """Return what lives as long as the recorded operation that made `x`, for weak references, or None."""
+    if isinstance(x, Disposable):
+        return x._last_op()
+    return None if not is_foreign(x) else _adapter_of(x).last_op(x)
 
 
 def library_of(x):

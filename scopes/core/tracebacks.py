@@ -52,5 +52,9 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
 
 def is_ours(frame: FrameType) -> bool:
     """Tell whether a frame is this library's."""
-    name = frame.f_globals.get("__name__")
+    return is_ours_by_name(frame.f_globals.get("__name__"))
+
+
+def is_ours_by_name(name: object) -> bool:
+    """Tell whether a module of this name is this library's."""
     return isinstance(name, str) and name.partition(".")[0] in _packages

@@ -62,9 +62,16 @@ class Adapter:
         """Return the name of the device that the memory of `x` is on."""
         raise NotImplementedError
 
-    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int]]:  # noqa: ARG002
-        """Yield `footprint` of all memory that `x` keeps: its own, and what its graph keeps for backward."""
+    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int | None]]:  # noqa: ARG002
+        """Yield `footprint` of all memory that `x` keeps: its own, and what its graph keeps for backward.
+
+        A recorded operation is put into `seen`, past which nothing goes, and yielded with None for its bytes.
+        """
         yield self.footprint(x)
+
+    def last_op(self, x: Any) -> object:  # noqa: ARG002
+        """Return what lives as long as the operation that made `x`, for weak references, or None."""
+        return None
 
     def is_adoptable(self, x: Any) -> bool:  # noqa: ARG002
         """Tell whether a scope may own `x`, which is of a subclass of the usual class, without being told."""

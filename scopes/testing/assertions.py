@@ -230,7 +230,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
     __slots__ = ("_start", "depth")
 
     def __init__(self, depth: int = 1) -> None:
-        self.depth = tracking.track(depth).depth
+        self.depth: int = tracking.track(depth).depth
         self._start: Snapshot | None = None
 
     def __enter__(self) -> Self:

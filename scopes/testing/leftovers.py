@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scopes.core.resources import owner_of
 from scopes.tracking import tracking
-from scopes.tracking.leaks import bytes_of_each
+from scopes.tracking.leaks import kept_by_each
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -60,16 +60,16 @@ class Leftovers:
     """
 
     def __init__(self, items: Items, others: Iterable[tuple[Record, Any]] = ()) -> None:
-        self.count = len(items)
-        self.nbytes = 0
+        self.count: int = len(items)
+        self.nbytes: int = 0
         self._groups: dict[Site, tuple[Counter[str], list[int]]] = {}
         self._paths = Counter([record.scope for record, _ in items])
         self._owners = Counter([owner for _, x in items if (owner := _label_of_owner(x)) is not None])
-        for (record, _), nbytes in zip(items, bytes_of_each(items, others), strict=True):
+        for (record, _), kept in zip(items, kept_by_each(items, others), strict=True):
             kinds, sizes = self._groups.setdefault(record.site, (Counter(), []))
             kinds[record.kind] += 1
-            sizes.append(nbytes)
-            self.nbytes += nbytes
+            sizes.append(kept.nbytes)
+            self.nbytes += kept.nbytes
 
     def __str__(self) -> str:
         """Return how many they are, and the memory that they keep."""

@@ -13,6 +13,7 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
+    from scopes.tracking.sites import Site
 
 # After a look at what all tensors and graphs hold, so large a part of the limit must be made until the next.
 _PART = 1 / 16
@@ -22,9 +23,9 @@ class Moment:
     """What was alive when a limit was passed, and the line that passed it."""
 
     def __init__(self, last: Record, records: list[Record]) -> None:
-        self.site = last.site
+        self.site: Site = last.site
         items = alive_of(records)
-        self.alive = Leftovers(items, others_than(items))
+        self.alive: Leftovers = Leftovers(items, others_than(items))
 
     def __str__(self) -> str:
         passed = f"It was passed at {self.site}: {self.site.text}"
@@ -46,7 +47,7 @@ class Limits:
     def __init__(self, live_count: int | None, nbytes: int | None) -> None:
         self.live_count = live_count
         self.nbytes = nbytes
-        self.live_peak = 0
+        self.live_peak: int = 0
         self._meter = None if nbytes is None else Meter()
         # By their numbers.
         self._alive: dict[int, Record] = {}

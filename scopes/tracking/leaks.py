@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
+from scopes.tracking.holders import holders_of
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, size, words
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site
@@ -57,11 +58,18 @@ class LeakRow:
     bytes_per_round: float
     #: The names of the scopes that were open around the oldest, the outermost first.
     scope: tuple[str, ...]
+    #: How many recorded operations their graphs keep, each counted as the memory is.
+    op_count: int = 0
+    #: Whether more and more is left: what is alive was made all along, or what it keeps has risen all along.
+    is_growing: bool = False
+    #: Who holds them, as far as the collector of garbage can tell: a path of references from a name of yours.
+    #: Empty where nobody has looked, or nothing was found.
+    holder: str = ""
 
     @property
-    def is_growing(self) -> bool:
-        """Whether more and more are left: they were made all along, and not at one time."""
-        return self.count_per_round > 0
+    def weight(self) -> int:
+        """What the row is ordered and judged by: its bytes, and 256 for each operation of its graphs."""
+        return self.nbytes + OP_BYTES * self.op_count
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain data; bytes are whole numbers."""
@@ -78,23 +86,33 @@ class LeakRow:
             "count_per_round": self.count_per_round,
             "bytes_per_round": self.bytes_per_round,
             "scope": list(self.scope),
+            "ops": self.op_count,
+            "holder": self.holder,
         }
 
     def _cells(self) -> tuple[Cell, ...]:
-        growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
+        growth = "grows" if self.is_growing else ""
+        if self.count_per_round:
+            growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
+        held = f"\nheld by {self.holder}" if self.holder else ""
         return (
             figure(self.count),
             size(self.nbytes),
-            Cell(growth if self.is_growing else "", self.bytes_per_round),
+            Cell(f"{self.op_count:,}" if self.op_count else "", self.op_count),
+            Cell(growth, self.bytes_per_round),
             words(", ".join(self.kinds)),
             words(" > ".join(self.scope)),
-            Cell(str(self.site), str(self.site), self.site.text),
+            Cell(str(self.site), str(self.site), f"{self.site.text}{held}"),
         )
 
+
+# How long a report looks for holders.
+_SECONDS = 0.3
 
 _HEADINGS = (
     ("alive", True),
     ("bytes", True),
+    ("graph ops", True),
     ("each round", True),
     ("type", False),
     ("in scope", False),
@@ -104,7 +122,7 @@ _HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class LeakReport(Report):
-    """What is alive, by creation line: what grows first, then the most bytes first.
+    """What is alive, by creation line: what grows first, then the rest, and of each the most memory first.
 
     ``str(report)`` is a table, ``print()`` writes one by ``rich`` where that is installed, ``to_html()``
     returns a page, ``to_dict()`` plain data; notebooks show it as a table.
@@ -130,6 +148,11 @@ class LeakReport(Report):
     def nbytes(self) -> int:
         """The memory that they keep, in bytes."""
         return sum(row.nbytes for row in self.rows)
+
+    @property
+    def weight(self) -> int:
+        """What the lines keep in all, as rows are ordered by it: their bytes, and 256 for each operation."""
+        return sum(row.weight for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data, for JSON.
@@ -200,7 +223,8 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
     start = Snapshot(0, {}) if since is None else since
     alive = _tracker().alive()
     number = bisect_right(alive, start.serial, key=serial_of)
-    return report_of(alive[number:], start, alive[:number])
+    report = report_of(alive[number:], start, alive[:number])
+    return with_holders(report, alive[number:], seconds=_SECONDS)
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
@@ -219,35 +243,66 @@ def _tracker() -> Tracker:
 
 
 def report_of(
-    items: list[tuple[Record, Any]], since: Snapshot, others: Iterable[tuple[Record, Any]] = ()
+    items: list[tuple[Record, Any]],
+    since: Snapshot,
+    others: Iterable[tuple[Record, Any]] = (),
+    lasting: Container[Site] = (),
 ) -> LeakReport:
     """Return the report of `items`, oldest first; the growth is that since `since`.
 
-    What graphs keep and is the memory of one of `others` is not put to `items`.
+    What graphs keep and is the memory of one of `others` is not put to `items`. What several graphs keep is
+    put to the lines of `lasting` first.
     """
     tracker = _tracker()
     rounds = [count - since.rounds.get(path, 0) for path, count in tracker.rounds.items()]
     most = max([1, *rounds])
     closings, made = tracker.closings - since.closings, tracker.serial - since.serial
-    groups: dict[Site, list[tuple[Record, int]]] = {}
-    for (record, _), nbytes in zip(items, bytes_of_each(items, others), strict=True):
-        groups.setdefault(record.site, []).append((record, nbytes))
+    groups: dict[Site, list[tuple[Record, Kept]]] = {}
+    for (record, _), kept in zip(items, kept_by_each(items, others, lasting), strict=True):
+        groups.setdefault(line_of(record), []).append((record, kept))
     rows = []
     for site, group in groups.items():
         records = [record for record, _ in group]
-        count, nbytes = len(group), sum([n for _, n in group])
+        count, nbytes = len(group), sum([kept.nbytes for _, kept in group])
         if closings > 1:
             is_growing = is_spread_out([record.closings - since.closings for record in records], closings)
         else:  # no rounds to go by: the order in which things were created, if that is a run of some length
-            is_growing = made >= _RUN and is_spread_out([r.serial - since.serial - 1 for r in records], made)
+            is_long = made >= _RUN or (made >= _SHORT_RUN and nbytes >= _LARGE and count >= _MANY)
+            is_growing = is_long and is_spread_out([r.serial - since.serial - 1 for r in records], made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
-        rows.append(LeakRow(site, kinds, count, nbytes, count * share, nbytes * share, records[0].scope))
-    rows.sort(key=lambda row: (not row.is_growing, -row.nbytes, -row.count))
-    return LeakReport(tuple(rows), most)
+        op_count = sum([kept.op_count for _, kept in group])
+        rows.append(
+            LeakRow(
+                site,
+                kinds,
+                count,
+                nbytes,
+                count * share,
+                nbytes * share,
+                records[0].scope,
+                op_count,
+                is_growing,
+            )
+        )
+    return LeakReport(in_order(rows), most)
 
 
-_RUN = 100
+# A run of so many creations tells growth from what is made once; a shorter one, where it left so much.
+_RUN, _SHORT_RUN = 100, 16
+_MANY, _LARGE = 8, 2**20
+
+
+def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
+    """Return `rows` as a report has them: first what grows and is a hundredth of all or more."""
+    found = list(rows)
+    least = sum([row.weight for row in found]) / 100
+
+    def place(row: LeakRow) -> tuple[bool, int, int]:
+        is_leak = row.is_growing and row.weight >= least
+        return not is_leak, -row.weight, -row.count
+
+    return tuple(sorted(found, key=place))
 
 
 def is_spread_out(moments: list[int], until: int) -> bool:
@@ -261,27 +316,78 @@ def is_spread_out(moments: list[int], until: int) -> bool:
     return len({min(moment * parts // until, parts - 1) for moment in moments}) >= (3 if parts == 4 else 2)
 
 
-def bytes_of_each(items: Iterable[tuple[Record, Any]], others: Iterable[tuple[Record, Any]]) -> list[int]:
-    """Return how much memory each of `items` keeps, oldest first; what is that of one of `others` is not.
+# What a recorded operation counts as, in the order of rows and the judgement of leaks: about what it takes,
+# in this library's graphs and in PyTorch's.
+OP_BYTES = 256
 
-    Who lies over memory has it, rather than who keeps it for a graph.
+
+class Kept(NamedTuple):
+    """What one disposable keeps."""
+
+    nbytes: int
+    op_count: int
+
+
+class Seen(set[int]):
+    """What has been counted, by its id; `held` are objects that live on, so that their ids stay theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[object] = []
+
+
+def kept_by_each(
+    items: Sequence[tuple[Record, Any]],
+    others: Iterable[tuple[Record, Any]],
+    lasting: Container[Site] = (),
+) -> list[Kept]:
+    """Return what each of `items` keeps, oldest first; what is that of one of `others` is not counted.
+
+    Who lies over memory has it, rather than who keeps it for a graph; of these the lines of `lasting` first.
     """
-    seen: set[int] = set()
+    seen = Seen()
     for _, x in others:
-        _own_bytes_of(x, seen)
-    own = [(x, _own_bytes_of(x, seen)) for _, x in items]
-    return [n + _bytes_of(keeps_of(x, seen), seen) for x, n in own]
+        _sum_of([footprint_of(x)], seen)
+    own = [_sum_of([footprint_of(x)], seen).nbytes for _, x in items]
+    kept = [Kept(nbytes, 0) for nbytes in own]
+    order = list(range(len(own)))
+    order.sort(key=lambda n: line_of(items[n][0]) not in lasting)
+    for n in order:
+        more = _sum_of(keeps_of(items[n][1], seen), seen)
+        kept[n] = Kept(own[n] + more.nbytes, more.op_count)
+    return kept
 
 
-def _own_bytes_of(x: object, seen: set[int]) -> int:
-    return _bytes_of([footprint_of(x)], seen)
+def line_of(record: Record) -> Site:
+    """Return the line that a report puts the disposable to."""
+    return record.graph_site or record.site
 
 
-def _bytes_of(buffers: Iterable[tuple[int, int]], seen: set[int]) -> int:
-    """Return the bytes of those of `buffers` that are not in `seen`, and put them there."""
-    nbytes = 0
+def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
+    """Return the sum of those of `buffers` that are not in `seen`, and put them there."""
+    nbytes = op_count = 0
     for key, n in buffers:
-        if key not in seen:
+        if n is None:  # an operation, which is among the seen by now
+            op_count += 1
+        elif key not in seen:
             seen.add(key)
             nbytes += n
-    return nbytes
+    return Kept(nbytes, op_count)
+
+
+def with_holders(
+    report: LeakReport,
+    items: Iterable[tuple[Record, Any]],
+    most: int = 5,
+    seconds: float = 0.3,
+    *,
+    in_libraries: bool = True,
+) -> LeakReport:
+    """Return `report`, which is of `items`, with who holds what its first rows tell of."""
+    wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:most]}
+    for record, x in items:
+        objects = wanted.get(line_of(record))
+        if objects is not None:
+            objects.append(x)
+    found = holders_of(wanted, seconds, in_libraries=in_libraries)
+    return replace(report, rows=tuple([replace(row, holder=found.get(row.site, "")) for row in report.rows]))

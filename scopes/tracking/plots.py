@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.tracking.thinning import peaks
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+    from scopes.tracking.sites import Site
     from scopes.tracking.thinning import Sample
 
     # Of matplotlib, which need not be there.
@@ -34,8 +35,16 @@ _OTHERS = "other scopes"
 _OUTSIDE = "no scope"
 
 
-def draw(samples: list[Sample], path: str | PathLike[str] | None) -> Figure:
-    """Draw `samples`, and write the image to `path`; without one the figure is pyplot's."""
+class Growth(NamedTuple):
+    """A line that left more and more."""
+
+    site: Site
+    #: When it had created so many bytes that are alive at the end.
+    steps: list[tuple[int, int]]
+
+
+def draw(samples: list[Sample], growths: list[Growth], path: str | PathLike[str] | None) -> Figure:
+    """Draw `samples` and what grew, and write the image to `path`; without one the figure is pyplot's."""
     try:
         if path is None:
             from matplotlib import pyplot
@@ -50,6 +59,9 @@ def draw(samples: list[Sample], path: str | PathLike[str] | None) -> Figure:
     samples = sorted(samples, key=itemgetter(0))
     axes = figure.add_subplot()
     _draw_memory(axes, samples)
+    _draw_growths(axes, samples, growths)
+    if samples:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="scope")
     _mark_peaks(axes, samples)
     if path is not None:
         figure.savefig(path, dpi=120)
@@ -77,8 +89,21 @@ def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
     axes.step(seconds, both, where="post", color="grey", linewidth=0.8, linestyle=":", label="live + cached")
     axes.set(xlabel="seconds", ylabel=f"memory ({unit})", ylim=(0, None))
     axes.margins(x=0)
-    if samples:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="scope")
+
+
+def _draw_growths(axes: Axes, samples: list[Sample], growths: list[Growth]) -> None:
+    """Draw what each line left, of those that left more and more: leaks."""
+    scale = 1024 ** _unit(samples)[0]
+    for place, growth in enumerate(growths):
+        seconds = [(at - samples[0].at) / 1e9 for at, _ in growth.steps]
+        left = [nbytes / scale for _, nbytes in growth.steps]
+        name = f"leak: {_line_of(growth.site)}"
+        style = ("-", "--", ":")[place % 3]
+        axes.step(seconds, left, where="post", color="crimson", linewidth=1.8, linestyle=style, label=name)
+
+
+def _line_of(site: Site) -> str:
+    return f"{Path(site.file).name}:{site.line}"
 
 
 def _unit(samples: list[Sample]) -> tuple[int, str]:
@@ -120,19 +145,17 @@ def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[
 
 def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
     scale = 1024 ** _unit(samples)[0]
-    for place, peak in enumerate(peaks(samples)):
-        if peak.site is None:
-            continue
-        is_late = peak.at - samples[0].at > 0.6 * (samples[-1].at - samples[0].at)
-        line = f"{Path(peak.site.file).name}:{peak.site.line}"
+    # The lines are told below the picture, where no texts meet.
+    told = []
+    found = [peak for peak in peaks(samples) if peak.site is not None]
+    for number, peak in enumerate(sorted(found, key=lambda peak: peak.at), 1):
         at = ((peak.at - samples[0].at) / 1e9, peak.live / scale)
+        axes.plot(*at, "o", color="black", markersize=11, clip_on=False)
         axes.annotate(
-            f"{line}\n{peak.site.text[:50]}",
-            at,
-            xytext=(-12 if is_late else 12, 14 + 26 * place),
-            horizontalalignment="right" if is_late else "left",
-            textcoords="offset points",
-            fontsize=8,
-            arrowprops={"arrowstyle": "-", "linewidth": 0.6},
+            str(number), at, color="white", fontsize=8, ha="center", va="center", annotation_clip=False
         )
-        axes.plot(*at, "v", color="black", markersize=5)
+        if peak.site is not None:
+            told.append(f"{number}  {_line_of(peak.site)}  {peak.site.text[:90]}")
+    if told:
+        label = "seconds\n\n" + "\n".join(told)
+        axes.set_xlabel(label, fontsize=9, loc="left", family="monospace", multialignment="left")

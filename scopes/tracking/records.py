@@ -36,6 +36,7 @@ class Record(ref[Any]):
         "ended_at",
         "first",
         "foreign",
+        "graph_site",
         "key",
         "kind",
         "nbytes",
@@ -52,6 +53,8 @@ class Record(ref[Any]):
     # The name of its type.
     kind: str
     site: Site
+    # The line that gave it a graph in place, ``total += loss``; None where it has the graph it was made with.
+    graph_site: Site | None
     # The scopes that were open around it, and how many had ended before.
     place: Place
     closings: int
@@ -71,8 +74,9 @@ class Record(ref[Any]):
     ended: str | None
     ended_at: Site | None
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    if not TYPE_CHECKING:  # whose types are those of `ref`
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
 
     def __call__(self) -> Any:
         """Return the disposable, or None when it has gone."""
@@ -119,10 +123,10 @@ class Tracker:
         self._closings = Number()
         self.listeners: tuple[Listener, ...] = ()
         # The place outside all scopes.
-        self.root = Place((), None)
+        self.root: Place = Place((), None)
         # The memory of other libraries' objects.
-        self.foreign = Place((), None)
-        self.began_at = time.perf_counter_ns()
+        self.foreign: Place = Place((), None)
+        self.began_at: int = time.perf_counter_ns()
         # By the id of an open scope: its place, and since when it is open.
         self.place_by_scope: dict[int, Place] = {}
         self._opened_at: dict[int, int] = {}
@@ -167,6 +171,7 @@ class Tracker:
         record.kind = name if library is None else f"{library}.{name}"
         record.foreign = None if library is None else self.foreign
         record.site = site_here(self.depth)
+        record.graph_site = None
         record.place = self.root if scope is None else self._place_of(scope)
         record.closings = self.closings
         record.buffer = buffer
@@ -211,6 +216,12 @@ class Tracker:
         record = self.records.get(id(x))
         if record is not None and record() is x:
             give_memory(record, buffer, nbytes, self._buffers)
+
+    def written(self, x: Any) -> None:
+        """Note that a line has given `x` a graph in place."""
+        record = self.records.get(id(x))
+        if record is not None:
+            record.graph_site = site_here(self.depth)
 
     def _gone(self, record: Record) -> None:
         key = record.key

@@ -1,4 +1,4 @@
-"""Tables for people: as plain text, by ``rich`` where it is installed, and as a page of HTML."""
+"""Tables for people: as plain text, by ``rich`` where it is installed, and as HTML."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import sys
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TextIO
 
+from scopes.tracking.pages import page, write_page
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -80,7 +81,12 @@ class Report:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as one page that needs no other file; with `path`, write it there too.
 
-        A click on a heading sorts by its column.
+        A click on a heading sorts by its column; the field above filters.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is there and is no report of this library.
 
         Examples
         --------
@@ -90,10 +96,10 @@ class Report:
         True
         """
         table = self._table()
-        page = _PAGE.format(title=escape(table.title), style=_STYLE, table=as_html(table), script=_SCRIPT)
+        text = page(table.title, as_html(table))
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+            write_page(path, text)
+        return text
 
 
 def figure(value: float) -> Cell:
@@ -123,8 +129,8 @@ def as_text(table: Table) -> str:
     lines = [_line(headings, widths, rights), "  ".join("-" * width for width in widths)]
     for row, written in zip(shown, entries, strict=True):
         lines.append(_line(written, widths, rights))
-        if any(cell.more for cell in row):
-            lines.append(_line([f"    {cell.more}" if cell.more else "" for cell in row], widths, rights))
+        below = zip_longest(*[cell.more.splitlines() for cell in row], fillvalue="")
+        lines += [_line([f"    {text}" if text else "" for text in more], widths, rights) for more in below]
     return "\n".join([table.title, "", *lines, *_rest_of(table)])
 
 
@@ -154,75 +160,36 @@ def as_rich(table: Table) -> Any:
     for heading, is_figure in table.headings:
         made.add_column(heading, justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold")
     for row in table.rows[:SHOWN]:
-        made.add_row(*[Text(f"{cell.text}\n    {cell.more}" if cell.more else cell.text) for cell in row])
+        made.add_row(*[Text("\n    ".join([cell.text, *cell.more.splitlines()])) for cell in row])
     return made
 
 
 def as_html(table: Table) -> str:
-    """Return the table as HTML, to be put into a page."""
+    """Return the table as HTML, to be put into a page or shown by a notebook, which has styles of its own."""
     head = "".join(
-        f'<th class="{"figure" if is_figure else "words"}">{escape(heading)}</th>'
+        f'<th class="{_class(is_figure)}" style="{_align(is_figure)}">{escape(heading)}</th>'
         for heading, is_figure in table.headings
     )
     body = "\n".join(f"<tr>{''.join(map(_entry, row, table.headings))}</tr>" for row in table.rows)
     return (
-        f'<table class="disposescope"><caption>{escape(table.title)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+        f'<div class="scroll"><table class="disposescope"><caption>{escape(table.title)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 
 
+def _class(is_figure: bool) -> str:
+    return "figure" if is_figure else "words"
+
+
+def _align(is_figure: bool) -> str:
+    return f"text-align: {'right' if is_figure else 'left'}"
+
+
 def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
-    kind = "figure" if heading[1] else "words"
-    more = f"<br><code>{escape(cell.more)}</code>" if cell.more else ""
-    return f'<td class="{kind}" data-order="{escape(str(cell.order))}">{escape(cell.text)}{more}</td>'
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-{table}
-<script>{script}</script>
-</body>
-</html>
-"""
-
-_STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2024; background: #fff; }
-table.disposescope { border-collapse: collapse; }
-table.disposescope caption { text-align: left; font-weight: 600; padding-bottom: .6rem; }
-table.disposescope th, table.disposescope td { padding: .25rem .8rem; border-bottom: 1px solid #d8dce0; }
-table.disposescope th { cursor: pointer; background: #f3f5f7; position: sticky; top: 0; white-space: nowrap; }
-table.disposescope th[aria-sort=ascending]::after { content: " \\25b2"; }
-table.disposescope th[aria-sort=descending]::after { content: " \\25bc"; }
-table.disposescope .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-table.disposescope .words { text-align: left; font-family: ui-monospace, monospace; white-space: pre-wrap; }
-table.disposescope code { opacity: .7; padding-left: 2em; }
-table.disposescope tbody tr:hover { background: #fff8e1; }
-@media (prefers-color-scheme: dark) {
-  body { color: #e6e8ea; background: #16191c; }
-  table.disposescope th { background: #24292e; }
-  table.disposescope th, table.disposescope td { border-color: #363c42; }
-  table.disposescope tbody tr:hover { background: #2c2a1f; }
-}
-"""
-
-_SCRIPT = """
-for (const heading of document.querySelectorAll("table.disposescope th")) {
-  heading.addEventListener("click", () => {
-    const table = heading.closest("table"), body = table.tBodies[0], column = heading.cellIndex;
-    const isFigure = heading.className === "figure";
-    const isDown = heading.ariaSort ? heading.ariaSort === "ascending" : isFigure;
-    for (const other of table.querySelectorAll("th")) other.ariaSort = null;
-    heading.ariaSort = isDown ? "descending" : "ascending";
-    const key = row => row.cells[column].dataset.order;
-    const compare = isFigure ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
-    const rows = [...body.rows].sort((a, b) => isDown ? compare(b, a) : compare(a, b));
-    body.append(...rows);
-  });
-}
-"""
+    label, is_figure = heading
+    more = "".join([f"<br><code>{escape(text)}</code>" for text in cell.more.splitlines()])
+    empty = "" if cell.text or more else " data-empty"
+    return (
+        f'<td class="{_class(is_figure)}" style="{_align(is_figure)}" data-label="{escape(label)}"'
+        f' data-order="{escape(str(cell.order))}"{empty}>{escape(cell.text)}{more}</td>'
+    )

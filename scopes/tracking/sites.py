@@ -19,9 +19,9 @@ class Line:
     __slots__ = ("file", "function", "number")
 
     def __init__(self, file: str, number: int, function: str) -> None:
-        self.file = file
-        self.number = number
-        self.function = function
+        self.file: str = file
+        self.number: int = number
+        self.function: str = function
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class Site:
     __slots__ = ("lines",)
 
     def __init__(self, lines: tuple[Line, ...]) -> None:
-        self.lines = lines
+        self.lines: tuple[Line, ...] = lines
 
     @property
     def file(self) -> str:
@@ -88,7 +88,8 @@ def pass_over(package: str) -> None:
     _codes.clear()
 
 
-def _is_passed_over(frame: FrameType) -> bool:
+def is_passed_over(frame: FrameType) -> bool:
+    """Tell whether the frame is of such a package."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _passed_over
 
@@ -130,7 +131,7 @@ def _places_in(frame: FrameType) -> dict[int, Site] | None:
     key = id(code)
     if key in _known:
         return _known[key]
-    places: dict[int, Site] | None = None if is_ours(frame) or _is_passed_over(frame) else {}
+    places: dict[int, Site] | None = None if is_ours(frame) or is_passed_over(frame) else {}
 
     def forget(_: ref[CodeType]) -> None:
         _known.pop(key, None)
@@ -152,8 +153,20 @@ def _site_of(lines: tuple[Line, ...]) -> Site:
     return _sites.get(lines) or _sites.setdefault(lines, Site(lines))
 
 
+def _cell(file: str) -> str | None:
+    """Return what a notebook calls the cell that it has compiled as `file`: ``In[3]``."""
+    if not file.startswith("<ipython") and "ipykernel" not in file:
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return None if name is None else str(name[1])
+
+
 def _short(file: str) -> str:
-    """Return `file` from the working directory, where it is below it."""
+    """Return `file` from the working directory, where it is below it; a notebook's cell by its number."""
+    cell = _cell(file)
+    if cell is not None:
+        return cell
     from pathlib import Path  # here, since it takes 4 ms to load, and few programs ask for lines
 
     try:

@@ -25,8 +25,8 @@ class Track:
     __slots__ = ("__weakref__", "name", "number", "path")
 
     def __init__(self, name: str, number: int) -> None:
-        self.name = name
-        self.number = number
+        self.name: str = name
+        self.number: int = number
         # The scopes that are open there.
         self.path: tuple[str, ...] = ()
 
@@ -52,13 +52,13 @@ class Span:
     __slots__ = ("begin", "busy", "count", "end", "inside", "path", "track")
 
     def __init__(self, begin: int, track: Track, path: tuple[str, ...]) -> None:
-        self.begin = begin
-        self.end = -1
-        self.track = track
-        self.path = path
+        self.begin: int = begin
+        self.end: int = -1
+        self.track: Track = track
+        self.path: tuple[str, ...] = path
         # How many scopes it stands for, and their time, which is less than from begin to end.
-        self.count = 1
-        self.busy = 0
+        self.count: int = 1
+        self.busy: int = 0
         # Those of other paths that were merged in, by their path from the root.
         self.inside: Counter[tuple[str, ...]] | None = None
 
@@ -109,23 +109,23 @@ class Thing:
     )
 
     def __init__(self, serial: int, kind: str, site: Site, track: Track, at: int) -> None:
-        self.serial = serial
-        self.kind = kind
-        self.site = site
+        self.serial: int = serial
+        self.kind: str = kind
+        self.site: Site = site
         # Where and when it was created, or where only its end is known, ended.
-        self.track = track
-        self.created_at = at
+        self.track: Track = track
+        self.created_at: int = at
         # How many of those that were created, and of those that ended, it stands for.
-        self.count = 0
-        self.nbytes = 0
-        self.ended_count = 0
-        self.ended_bytes = 0
+        self.count: int = 0
+        self.nbytes: int = 0
+        self.ended_count: int = 0
+        self.ended_bytes: int = 0
         # Where and when the last of them ended; -1 while none has.
-        self.ended_at = -1
-        self.ended_on = track
-        self.how = ""
+        self.ended_at: int = -1
+        self.ended_on: Track = track
+        self.how: str = ""
         # Whether creations and ends are no longer those of the same one.
-        self.is_merged = False
+        self.is_merged: bool = False
 
     def end(self, nbytes: int, track: Track, at: int, how: str) -> None:
         """Note that it has ended."""
@@ -160,7 +160,7 @@ class Kept:
         self.alive: dict[int, Thing] = {}
         self.things: list[Thing] = []
         # The grain of each, in ns; 0 as long as nothing was merged.
-        self.grains = {"samples": 0, "scopes": 0, "disposables": 0}
+        self.grains: dict[str, int] = {"samples": 0, "scopes": 0, "disposables": 0}
         # What there was no room for even so.
         self.dropped: Counter[str] = Counter()
         self._most = most

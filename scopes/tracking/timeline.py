@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 from functools import partial
+from heapq import nlargest
+from itertools import accumulate
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -14,16 +16,19 @@ from weakref import WeakKeyDictionary
 from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
-from scopes.tracking.plots import draw
+from scopes.tracking.leaks import is_spread_out
+from scopes.tracking.plots import Growth, draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
+    from scopes.tracking.sites import Site
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
 # a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
@@ -150,7 +155,9 @@ class Timeline:
         write(path, self._kept, self._end or time.perf_counter_ns(), self._lost)
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw memory over time, coloured by the scope that was open, peaks marked with their lines.
+        """Draw memory over time, coloured by the scope that was open, peaks numbered with their lines.
+
+        What a line left more and more of is drawn as a leak: the bytes of it that are alive at the end.
 
         Parameters
         ----------
@@ -167,11 +174,11 @@ class Timeline:
         ModuleNotFoundError
             If matplotlib is not installed: ``pip install 'disposescope[plot]'``.
         """
-        return draw(self._entering.run(self._samples), path)
+        return draw(*self._entering.run(self._drawn), path)
 
-    def _samples(self) -> list[Sample]:
+    def _drawn(self) -> tuple[list[Sample], list[Growth]]:
         self._enter()
-        return list(self._kept.samples)
+        return list(self._kept.samples), growths(self._kept.alive.values(), self._begin, self._end)
 
     def __repr__(self) -> str:
         if not self._begin:
@@ -337,6 +344,25 @@ class Timeline:
         if len(common) >= 1024:
             common.clear()  # scopes whose names never repeat
         return common.setdefault(path, path)
+
+
+# So many lines are drawn as leaks at most, and those of which so many are left at least.
+_MOST_GROWTHS, _FEWEST = 3, 4
+
+
+def growths(alive: Iterable[Thing], begin: int, end: int) -> list[Growth]:
+    """Return the lines that left something all along the way, those that left most first."""
+    by_site: dict[Site, list[Thing]] = {}
+    for thing in list(alive):
+        by_site.setdefault(thing.site, []).append(thing)
+    found = []
+    until = (end or time.perf_counter_ns()) - begin
+    for site, things in by_site.items():
+        things.sort(key=lambda thing: thing.created_at)
+        if len(things) >= _FEWEST and is_spread_out([x.created_at - begin for x in things], until):
+            sums = accumulate([thing.nbytes for thing in things])
+            found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
+    return nlargest(_MOST_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
 
 
 def _thread_name() -> str:

@@ -12,9 +12,9 @@ import json
 import os
 from itertools import count, pairwise
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from scopes.tracking.files import require_ours
 from scopes.tracking.thinning import peaks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MOMENT = 1000
 
 def write(path: str | os.PathLike[str], kept: Kept, end: int, lost: int) -> None:
     """Write what is kept, until `end`; compressed if the name ends in ``.gz``."""
-    target = Path(path)
+    target = require_ours(path)
     if target.suffix == ".gz":
         with gzip.open(target, "wt", encoding="utf-8") as file:
             _write(file, kept, end, lost)

@@ -8,7 +8,8 @@ each new disposable has a `Record` there, which knows it by a weak reference. ``
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scopes.core.disposable import set_observer
 from scopes.core.guard import Guard
@@ -28,12 +29,12 @@ class _Current:
 
     def __init__(self) -> None:
         self.tracker: Tracker | None = None
-        self.open_blocks = 0
+        self.open_blocks: int = 0
 
 
-current = _Current()
+current: Final = _Current()
 # Who begins and ends tracking, and who listens, is changed by one thread at a time.
-guard = Guard()
+guard: Final = Guard()
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
@@ -55,6 +56,13 @@ def note_memory(x: object, buffer: int, nbytes: int) -> None:
     tracker = current.tracker
     if tracker is not None:
         tracker.given_memory(x, buffer, nbytes)
+
+
+def note_written(x: object) -> None:
+    """Say that an operation in place has given `x` a graph, if tracking is on: ``total += loss``."""
+    tracker = current.tracker
+    if tracker is not None:
+        tracker.written(x)
 
 
 def note_made_for(owner: object, x: object) -> None:
@@ -82,6 +90,10 @@ class track:  # noqa: N801  # used as a function: `with track():`
     ----------
     depth
         How many of the user's lines are noted for each: the innermost, who called it, and so on.
+    every
+        After so many seconds, and again and again while the block is open, print the report to the standard
+        error stream: what is alive, who holds it, and what has grown all along. It comes when something is
+        created next, on the thread that does. None: never.
 
     Examples
     --------
@@ -93,18 +105,29 @@ class track:  # noqa: N801  # used as a function: `with track():`
     (4, 4000)
     """
 
-    def __init__(self, depth: int = 1) -> None:
+    def __init__(self, depth: int = 1, *, every: float | None = None) -> None:
         if depth < 1:
             raise ValueError(f"track() notes 1 line or more, not {depth!r}: write track(depth=3)")
+        if every is not None and not every > 0:
+            raise ValueError(f"track() prints every so many seconds, not {every!r}: write track(every=60)")
+        self.every = every
+        self._history: Any = None
         self.depth = depth
 
     def __enter__(self) -> Self:
         begin(self.depth)
+        if self.every is not None:
+            # Reports take long to load, and most programs ask for none.
+            self._history = import_module("scopes.tracking.history").History(self.every)
+            self._history.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        history, self._history = self._history, None
+        if history is not None:
+            history.end()
         end()
 
 
@@ -160,6 +183,10 @@ def _begin_if_the_environment_says_so() -> None:
             "tensor: write DISPOSESCOPE_TRACK_DEPTH=3, or leave it out"
         )
     begin(int(told))
+
+
+# Names the folder that children of a program under ``run`` write their reports to.
+CHILDREN = "DISPOSESCOPE_CHILDREN"
 
 
 _begin_if_the_environment_says_so()

@@ -24,7 +24,7 @@ class Anomalies(Recorder):
 
     def __init__(self, check_nan: bool) -> None:
         super().__init__()
-        self.check_nan = check_nan
+        self.check_nan: bool = check_nan
 
     def show(self, node: Node) -> None:
         """Note the lines."""

@@ -89,9 +89,9 @@ class Segment(Deferred):
     __slots__ = ("function", "inputs", "is_complete", "nodes", "random_end", "random_state", "rules")
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        self.function = function
-        self.inputs = _kept((args, kwargs))
-        self.random_state = default_generator.get_state()
+        self.function: Callable[..., Any] = function
+        self.inputs: Any = _kept((args, kwargs))
+        self.random_state: dict[str, Any] = default_generator.get_state()
         self.nodes: list[ref[Node]] = []
         self.rules: list[Any] = []
         # False while the function runs for the first time, and perhaps derives something itself.

@@ -65,9 +65,9 @@ class Comparison:
         self.rtol = rtol
         self.results = results
         named = zip(names, arguments, strict=True)
-        self.tensors = [(name, x) for name, x in named if is_tensor(x)]
+        self.tensors: list[tuple[str, Tensor]] = [(name, x) for name, x in named if is_tensor(x)]
         # What is derived by.
-        self.by = [(name, x) for name, x in self.tensors if x.requires_grad]
+        self.by: list[tuple[str, Tensor]] = [(name, x) for name, x in self.tensors if x.requires_grad]
 
     def run(self) -> None:
         """Raise unless all derivatives are what differences say; inputs are as before whatever happens."""

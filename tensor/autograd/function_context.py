@@ -53,14 +53,14 @@ class Call:
     )
 
     def __init__(self, name: str, inputs: Sequence[object], is_recorded: bool) -> None:
-        self.name = name
+        self.name: str = name
         self.inputs = [x for x in inputs if isinstance(x, TensorCore)]
-        self.is_recorded = is_recorded
+        self.is_recorded: bool = is_recorded
         self.is_running = True
         self.dirty: list[TensorCore] = []
         self.non_differentiable: list[TensorCore] = []
         self.saved: list[Saved | None] = []
-        self.materialize = True
+        self.materialize: bool = True
         # Weakly, for the node holds the context.
         self.node: ref[Applied] | None = None
 
@@ -116,7 +116,7 @@ class FunctionCtx:
 
     def __init__(self, call: Call, needs_input_grad: tuple[bool, ...]) -> None:
         self._call = call
-        self.needs_input_grad = needs_input_grad
+        self.needs_input_grad: tuple[bool, ...] = needs_input_grad
 
     if TYPE_CHECKING:
 

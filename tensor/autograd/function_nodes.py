@@ -54,13 +54,13 @@ class Applied(Node):
         inputs: Sequence[object],
         outputs: Sequence[Any],
     ) -> None:
-        self.function = function
+        self.function: type[Any] = function
         self.rule = rule
         self.plan = _PLAN
-        self.ctx = ctx
-        self.are_tensors = [isinstance(x, TensorCore) for x in inputs]
+        self.ctx: FunctionCtx = ctx
+        self.are_tensors: list[bool] = [isinstance(x, TensorCore) for x in inputs]
         # None for what is no tensor.
-        self.slots = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
+        self.slots: list[Slot | None] = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
         # Their nodes, weakly: those refer to this one.
         self.outputs: list[ref[Output] | None] = [None] * len(self.slots)
 
@@ -68,7 +68,7 @@ class Applied(Node):
         """Keep the values of `tensors`; `sources` are the nodes or places of outputs that they come from."""
         self.saved = tuple([None if x is None else x.share.array for x in tensors])
         self.holds = tuple([None if x is None else x.share for x in tensors])
-        self.sources = sources
+        self.sources: Sequence[int | Node | None] = sources
 
     def name(self) -> str:
         """Return the function's name, as in ``SquareBackward``."""
@@ -107,7 +107,7 @@ class Applied(Node):
             if x is not None and after is not None:
                 walk.add(after, fit_tensor(x, after) if walk.is_recorded else x, self, i)
         if not walk.retain_graph and self.saved:
-            self.saved = None
+            self.saved: tuple[Any, ...] | None = None
             self.holds = ()
 
     def _given(self, walk: Backward, place: int, arrived: Arrival | None) -> Tensor | None:
@@ -182,12 +182,14 @@ class Output(Node):
         slot = applied.slots[place]
         if slot is None:
             raise ValueError("what is no tensor has no history")
-        self.rule = applied.rule
+        self.rule: Rule = applied.rule
         self.plan = _PLAN
-        self.applied = applied
-        self.next = (applied,)
+        self.applied: Applied = applied
+        self.next: tuple[Applied] = (applied,)
+        self.shape: tuple[int, ...]
+        self.dtype: Dtype
         self.shape, self.dtype = slot
-        self.place = place
+        self.place: int = place
 
     def name(self) -> str:
         """Return the name of the call's node."""
@@ -206,8 +208,8 @@ class Refusal(Node):
     def __init__(
         self, of: Applied, after: tuple[Node | None, ...], shape: tuple[int, ...], dtype: Dtype
     ) -> None:
-        self.of = of.function.__name__
-        self.rule = of.rule
+        self.of: str = of.function.__name__
+        self.rule: Rule = of.rule
         self.plan = _PLAN
         self.next = after
         self.shape = shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -33,8 +33,8 @@ class Gradients(Hooks):
 
     __slots__ = ()
 
-    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int]]:
-        """Yield ``_footprint`` of the tensor, and of what its graph keeps beside live leaves."""
+    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int | None]]:
+        """Yield ``_footprint`` of the tensor, and of what its graph keeps beside leaves; None for ops."""
         yield self._footprint()
         nodes: list[Node] = []
         stack = [self._node]
@@ -43,6 +43,8 @@ class Gradients(Hooks):
             if node is None or id(node) in seen:
                 continue
             seen.add(id(node))
+            if node.is_op and not isinstance(node, Leaf):
+                yield id(node), None
             nodes.append(node)
             stack += node.next
             leaf = node.tensor() if isinstance(node, Leaf) else None
@@ -51,6 +53,10 @@ class Gradients(Hooks):
         for node in nodes:
             for share in node.shares():
                 yield id(share.buffer), share.buffer.nbytes
+
+    def _last_op(self) -> object:
+        """Return the node of the operation that made the tensor, None for a leaf."""
+        return None if isinstance(self._node, Leaf) else self._node
 
     @property
     def requires_grad(self) -> bool:
@@ -353,6 +359,26 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
     return node, given.astype(node.dtype), None
 
 
+@overload
+def grad(
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: Literal[False] = False,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: Tensor | Iterable[Tensor],
     inputs: Tensor | Iterable[Tensor],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.joining import concat, stack
+from tensor.ops.linalg import matmul
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -67,69 +68,69 @@ class Functions:
 
     is_recorded = True
 
-    abs = elementwise.abs
-    any = reductions.any
+    abs: Final = elementwise.abs
+    any: Final = reductions.any
     arange = arange
     asarray = _asarray
     astype = astype
     broadcast_to = broadcast_to
     concat = concat
-    conj = elementwise.conj
-    copysign = elementwise.copysign
-    cos = elementwise.cos
-    cosh = elementwise.cosh
-    cumulative_prod = scans.cumulative_prod
-    cumulative_sum = scans.cumulative_sum
-    divide = elementwise.divide
+    conj: Final = elementwise.conj
+    copysign: Final = elementwise.copysign
+    cos: Final = elementwise.cos
+    cosh: Final = elementwise.cosh
+    cumulative_prod: Final = scans.cumulative_prod
+    cumulative_sum: Final = scans.cumulative_sum
+    divide: Final = elementwise.divide
     einsum = _einsum
-    erf = elementwise.erf
-    exp = elementwise.exp
-    expand_dims = shapes.expand_dims
-    expm1 = elementwise.expm1
+    erf: Final = elementwise.erf
+    exp: Final = elementwise.exp
+    expand_dims: Final = shapes.expand_dims
+    expm1: Final = elementwise.expm1
     eye = eye
     fft = fourier
-    flip = moving.flip
-    floor_divide = elementwise.floor_divide
+    flip: Final = moving.flip
+    floor_divide: Final = elementwise.floor_divide
     int64 = np.int64
-    isnan = elementwise.isnan
+    isnan: Final = elementwise.isnan
     linalg = solving  # of NumPy's namespace of this name, what derivatives ask for
     keep_where = _keep_where
-    log = elementwise.log
-    log1p = elementwise.log1p
-    logaddexp = elementwise.logaddexp
-    matmul = linalg.matmul
-    matrix_transpose = shapes.matrix_transpose
-    max = reductions.max
-    maximum = elementwise.maximum
-    mean = reductions.mean
-    min = reductions.min
-    minimum = elementwise.minimum
-    multiply = elementwise.multiply
-    negative = elementwise.negative
+    log: Final = elementwise.log
+    log1p: Final = elementwise.log1p
+    logaddexp: Final = elementwise.logaddexp
+    matmul: Final = matmul
+    matrix_transpose: Final = shapes.matrix_transpose
+    max: Final = reductions.max
+    maximum: Final = elementwise.maximum
+    mean: Final = reductions.mean
+    min: Final = reductions.min
+    minimum: Final = elementwise.minimum
+    multiply: Final = elementwise.multiply
+    negative: Final = elementwise.negative
     ones = ones
     ones_like = ones_like
-    permute_dims = shapes.permute_dims
-    pow = elementwise.pow
-    prod = reductions.prod
+    permute_dims: Final = shapes.permute_dims
+    pow: Final = elementwise.pow
+    prod: Final = reductions.prod
     real = _real
-    reshape = shapes.reshape
-    roll = moving.roll
-    scaled_product = staticmethod(_scaled_product)
+    reshape: Final = shapes.reshape
+    roll: Final = moving.roll
+    scaled_product: Final = staticmethod(_scaled_product)
     scatter_add = _scatter_add
-    sigmoid = elementwise.sigmoid
-    sign = elementwise.sign
-    sin = elementwise.sin
-    sinh = elementwise.sinh
-    slope = staticmethod(_slope)
-    softmax = scans.softmax
-    sqrt = elementwise.sqrt
-    square = elementwise.square
+    sigmoid: Final = elementwise.sigmoid
+    sign: Final = elementwise.sign
+    sin: Final = elementwise.sin
+    sinh: Final = elementwise.sinh
+    slope: Final = staticmethod(_slope)
+    softmax: Final = scans.softmax
+    sqrt: Final = elementwise.sqrt
+    square: Final = elementwise.square
     stack = stack
-    sum = reductions.sum
-    tanh = elementwise.tanh
-    tril = moving.tril
-    triu = moving.triu
-    where = elementwise.where
+    sum: Final = reductions.sum
+    tanh: Final = elementwise.tanh
+    tril: Final = moving.tril
+    triu: Final = moving.triu
+    where: Final = elementwise.where
     where_nonzero = _where_nonzero
     zeros = zeros
     zeros_like = zeros_like

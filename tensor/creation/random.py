@@ -171,7 +171,7 @@ def _go_on_in_child() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_note_states, after_in_child=_go_on_in_child)
 
-default_generator = Generator()
+default_generator: Generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:

@@ -6,8 +6,17 @@ derivatives see it.
 """
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
+from tensor.kernels.attention import attention_backward, attention_forward, attention_kept
+from tensor.kernels.axis_maps import AxisMap, map_axes
 from tensor.kernels.context import in_kernels, run_kernel
-from tensor.kernels.convolution import Geometry, convolve, convolve_for_weight, convolve_transposed
+from tensor.kernels.convolution import (
+    Geometry,
+    columns_of_patches,
+    convolve,
+    convolve_for_weight,
+    convolve_transposed,
+    patches_of_columns,
+)
 from tensor.kernels.namespace import xp
 from tensor.kernels.normalization import (
     as_one_dtype,
@@ -19,18 +28,25 @@ from tensor.kernels.normalization import (
     normalize_rows,
     normalize_rows_backward,
 )
+from tensor.kernels.pooling import add_at_places, largest_of_windows, take_places
 from tensor.kernels.recurrent import recurrent_backward, recurrent_forward
 from tensor.kernels.softmax import mean_cross_entropy
 from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
 
 __all__ = [
+    "AxisMap",
     "Geometry",
+    "add_at_places",
     "affine_by_bias",
     "affine_by_input",
     "affine_by_weight",
     "as_one_dtype",
+    "attention_backward",
+    "attention_forward",
+    "attention_kept",
     "blend",
+    "columns_of_patches",
     "convolve",
     "convolve_for_weight",
     "convolve_transposed",
@@ -38,18 +54,22 @@ __all__ = [
     "empty",
     "in_kernels",
     "inverses_of",
+    "largest_of_windows",
+    "map_axes",
     "mean_cross_entropy",
     "moments_of_channels",
     "normalize_channels",
     "normalize_channels_backward",
     "normalize_rows",
     "normalize_rows_backward",
+    "patches_of_columns",
     "recurrent_backward",
     "recurrent_forward",
     "relu_of",
     "run_kernel",
     "sigmoid",
     "silu",
+    "take_places",
     "xp",
     "zeros",
 ]

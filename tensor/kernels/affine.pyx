@@ -3,6 +3,7 @@
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
+from tensor.kernels.products cimport product_of_stacks
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -238,12 +239,15 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
 
 
 def matrix_product(a, b):
-    """Return ``np.matmul(a, b)``, sooner where `b` is the transpose of a matrix in C order: a weight."""
+    """Return ``np.matmul(a, b)``, sooner for stacks and where `b` is the transpose of a matrix in C order."""
     cdef cnp.ndarray x, weight, out
     if type(a) is not cnp.ndarray or type(b) is not cnp.ndarray:
         return _matmul(a, b)
     x = a
     weight = b
+    if cnp.PyArray_NDIM(x) > 2 or cnp.PyArray_NDIM(weight) > 2:
+        out = product_of_stacks(x, weight)
+        return _matmul(a, b) if out is None else out
     if (
         cnp.PyArray_NDIM(x) != 2
         or cnp.PyArray_NDIM(weight) != 2

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
+from tensor.kernels.affine import matrix_product
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
@@ -44,26 +45,27 @@ class Namespace:
         setattr(self, name, found)
         return found
 
-    add = arithmetic.add
+    add: Final = arithmetic.add
     divide: Any = arithmetic.divide
-    erf = staticmethod(special.erf)
-    exp = exponentials.exp
-    log = exponentials.log
+    erf: Final = staticmethod(special.erf)
+    exp: Final = exponentials.exp
+    log: Final = exponentials.log
+    matmul: Final = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
-    negative = arithmetic.negative
-    sigmoid = staticmethod(special.sigmoid)
-    sqrt = arithmetic.sqrt
-    square = arithmetic.square
-    subtract = arithmetic.subtract
-    tanh = exponentials.tanh
-    cross_entropy_backward = staticmethod(cross_entropy_backward)
-    log_softmax_backward = staticmethod(log_softmax_backward)
-    softmax_backward = staticmethod(softmax_backward)
-    scatter_add = staticmethod(scatter_add)
-    keep_where = staticmethod(keep_where)
-    pow = powers.power
-    where = staticmethod(where)
-    where_nonzero = staticmethod(where_nonzero)
+    negative: Final = arithmetic.negative
+    sigmoid: Final = staticmethod(special.sigmoid)
+    sqrt: Final = arithmetic.sqrt
+    square: Final = arithmetic.square
+    subtract: Final = arithmetic.subtract
+    tanh: Final = exponentials.tanh
+    cross_entropy_backward: Final = staticmethod(cross_entropy_backward)
+    log_softmax_backward: Final = staticmethod(log_softmax_backward)
+    softmax_backward: Final = staticmethod(softmax_backward)
+    scatter_add: Final = staticmethod(scatter_add)
+    keep_where: Final = staticmethod(keep_where)
+    pow: Final = powers.power
+    where: Final = staticmethod(where)
+    where_nonzero: Callable[[Any, Any], Any] = staticmethod(where_nonzero)
 
     def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
         """Return the gradient times the slope called `name`: ``formula(xp, g, x)``, in one pass if it can."""
@@ -94,5 +96,5 @@ class Overwriting(Namespace):
         return g * np.conj(number * x) if found is None else found
 
 
-xp = Namespace()
-xp_over = Overwriting()
+xp: Namespace = Namespace()
+xp_over: Overwriting = Overwriting()

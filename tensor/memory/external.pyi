@@ -4,6 +4,10 @@ from typing import Self, final
 from tensor._dtypes import Array
 
 @final
+class Exported:
+    def __new__(cls, exporter: object) -> Self: ...
+
+@final
 class External:
     def __new__(
         cls,

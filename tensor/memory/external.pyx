@@ -2,15 +2,49 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython.buffer cimport PyBUF_FULL_RO, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_SetInterrupt, PyErr_SetObject, PyErr_WriteUnraisable
-from cpython.ref cimport PyObject
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.string cimport strchr
 
 from tensor.memory.allocator cimport borrow, return_borrowed
 from tensor.memory.buffer cimport array_over
 
 cnp.import_array()
 
+cdef extern from "numpy/arrayobject.h":
+    PyTypeObject PyArray_Type
+    object PyArray_NewFromDescr(
+        PyTypeObject* kind, cnp.dtype dtype, int ndim, const cnp.npy_intp* shape,
+        const cnp.npy_intp* strides, void* data, int flags, PyObject* prototype
+    )
+
 cdef PyObject* _newest = NULL
+
+
+@cython.final
+@cython.no_gc  # held by an `External` alone, which the collector does not see either
+cdef class Exported:
+    """All bytes of an exporter's buffer, which can't be resized or closed until this goes.
+
+    Unlike a memoryview of a memoryview, it holds the memoryview too, whose ``release`` fails meanwhile.
+    Raises a ``TypeError`` for what exports nothing.
+    """
+
+    def __cinit__(self, exporter):
+        PyObject_GetBuffer(exporter, &self.view, PyBUF_FULL_RO)
+
+    cdef bint has_references(self) noexcept:
+        """Tell whether the elements are references to Python objects."""
+        return self.view.format != NULL and strchr(self.view.format, b"O") != NULL
+
+    cdef bint has_gaps(self) noexcept:
+        """Tell whether the bytes do not follow each other, in C's order or in Fortran's."""
+        return not PyBuffer_IsContiguous(&self.view, b"A")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
 
 
 @cython.final
@@ -25,7 +59,7 @@ cdef class External:
     Parameters
     ----------
     source
-        What keeps the memory: a memoryview, whose exporter can't be closed meanwhile, or an array.
+        What keeps the memory: an `Exported`, an array, or None for a bare address.
     nbytes
         How many bytes to count as borrowed.
     owner
@@ -49,6 +83,28 @@ cdef class External:
     def over(self, cnp.ndarray array not None) -> cnp.ndarray:
         """Return an array of the place and layout of `array`, whose base object this is."""
         return array_over(array, <char*>cnp.PyArray_DATA(array), self)
+
+    cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype):
+        """Return the bytes of the `Exported` source from `offset` on as an array, whose base object this is.
+
+        The caller has checked that they are there.
+        """
+        cdef Exported source = self.source
+        cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
+        cdef cnp.ndarray found
+        cdef int i
+        if len(shape) > cnp.NPY_MAXDIMS:
+            raise ValueError(f"an array has at most {cnp.NPY_MAXDIMS} dimensions, not {len(shape)}")
+        for i in range(<int>len(shape)):
+            sizes[i] = shape[i]
+        Py_INCREF(dtype)  # for NumPy to take over
+        found = PyArray_NewFromDescr(
+            &PyArray_Type, dtype, <int>len(shape), sizes, NULL, <char*>source.view.buf + offset,
+            0 if source.view.readonly else cnp.NPY_ARRAY_WRITEABLE, NULL,
+        )
+        cnp.PyArray_UpdateFlags(found, cnp.NPY_ARRAY_ALIGNED)
+        cnp.set_array_base(found, self)
+        return found
 
     def at(self, size_t address) -> cnp.ndarray:
         """Return the bytes at `address` as an array, whose base object this is."""

@@ -36,7 +36,7 @@ class OutOfMemoryError(MemoryError):
         self.live = live
         self.cached = cached
         self.limit = limit
-        self.holders = tuple(_largest_holders())
+        self.holders: tuple[str, ...] = tuple(_largest_holders())
         taken = f"{format_bytes(live)} live and {format_bytes(cached)} in the pool"
         if limit is None:
             wanted = format_bytes(asked) if asked else "memory"

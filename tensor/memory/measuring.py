@@ -182,7 +182,7 @@ class limit:  # noqa: N801  # it is called like a function
     __slots__ = ("_entered", "nbytes")
 
     def __init__(self, nbytes: int | str) -> None:
-        self.nbytes = parse_size(nbytes, "limit")
+        self.nbytes: int = parse_size(nbytes, "limit")
         self._entered: list[Bound] = []
 
     def __enter__(self) -> Self:

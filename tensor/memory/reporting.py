@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes, parse_size
@@ -212,8 +213,40 @@ def trim(to_bytes: int | str = 0) -> int:
     return allocator.trim(parse_size(to_bytes, "to_bytes"), heap=True)
 
 
-def report() -> str:
+class MemoryReport(str):
+    """What the memory is doing, in words; a notebook shows it as a table."""
+
+    # What, its bytes, how many, and of what kind.
+    _rows: list[tuple[str, int, int | None, str]]
+
+    def _repr_html_(self) -> str:
+        head = "".join([f"<th style='text-align: {side}'>{name}</th>" for name, side in _COLUMNS])
+        rows = [
+            (what, format_bytes(nbytes), "" if count is None else f"{count:,}", kind)
+            for what, nbytes, count, kind in self._rows
+        ]
+        body = "".join(
+            [
+                "<tr>"
+                + "".join([_cell(text, side) for text, (_, side) in zip(row, _COLUMNS, strict=True)])
+                + "</tr>"
+                for row in rows
+            ]
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_COLUMNS = (("memory", "left"), ("bytes", "right"), ("buffers", "right"), ("kind", "left"))
+
+
+def _cell(text: str, side: str) -> str:
+    return f"<td style='text-align: {side}'>{escape(text)}</td>"
+
+
+def report() -> MemoryReport:
     """Return what the memory is doing, to be printed: the totals, and what is live, largest first.
+
+    A notebook shows it as a table.
 
     Examples
     --------
@@ -225,29 +258,46 @@ def report() -> str:
     most = allocator.current_limit()
     bound = "no limit" if most is None else f"limit {format_bytes(most)}"
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
-    cached = (
-        f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(configuration().max_cached_bytes)}"
-    )
+    max_cached = configuration().max_cached_bytes
+    cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(max_cached)}"
     fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
     lines = [
         f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",
         f"{pinned}, {cached}",
         f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
     ]
+    rows: list[tuple[str, int, int | None, str]] = [
+        ("live", now.bytes_live, None, bound),
+        ("peak", now.bytes_peak, None, ""),
+        ("pinned", now.bytes_pinned, None, "no tensor's, and seen from outside"),
+        ("borrowed", now.bytes_external, None, "of others"),
+        ("cached", now.bytes_cached, None, f"of at most {format_bytes(max_cached)}"),
+        ("allocated", now.bytes_allocated, now.allocation_count, f"of large ones {fresh}"),
+    ]
     found, count, nbytes = holdings()
-    lines += _listed("held", [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found])
+    held = [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found]
+    lines += _listed("held", held)
+    rows += [("held", *row) for row in held[:_LISTED]]
     if count:
         lines.append(f"held: {format_bytes(nbytes)} in {count} smaller buffer{'s' * (count > 1)}")
-    lines += _listed("cached", [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()])
-    return "\n".join(lines)
+        rows.append(("held", nbytes, count, "smaller buffers"))
+    kept = [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()]
+    lines += _listed("cached", kept)
+    rows += [("cached", *row) for row in kept[:_LISTED]]
+    told = MemoryReport("\n".join(lines))
+    told._rows = rows
+    return told
+
+
+_LISTED = 10
 
 
 def _listed(title: str, rows: list[tuple[int, int, str]]) -> list[str]:
     rows.sort(reverse=True)
-    lines = [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:10]]
-    if len(rows) > 10:
-        rest = sum(row[0] for row in rows[10:])
-        lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - 10} other kinds")
+    lines = [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:_LISTED]]
+    if len(rows) > _LISTED:
+        rest = sum(row[0] for row in rows[_LISTED:])
+        lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - _LISTED} other kinds")
     return lines
 
 

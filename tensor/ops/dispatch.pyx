@@ -21,6 +21,7 @@ from tensor.tape.recording cimport record, record_binary, record_unary, record_v
 
 import numpy as np
 
+from scopes.lowlevel import note_written
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
 from tensor.kernels.ufuncs import compute_into, dtype_of
@@ -429,6 +430,7 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
         share = take_snapshot(x)
         node.save_output(share.array, share)
     continue_with(x, node)
+    note_written(x)
     for other in others:
         overlay(other, x)
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class ElementwiseMethods(Elementwise):
 
     __slots__ = ()
 
-    lerp = f.lerp
+    lerp: Final = f.lerp
 
     def add(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor plus `alpha` times `other`.
@@ -97,7 +97,8 @@ class ElementwiseMethods(Elementwise):
             return f.add(down, f.logical_and(f.less(down, 0), is_cut))
         return f.trunc(f.divide(self, other))
 
-    divide = true_divide = div
+    divide = div
+    true_divide = div
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return the tensor with each element raised to `min` and lowered to `max`.
@@ -321,7 +322,8 @@ class ElementwiseMethods(Elementwise):
             become("div", x, x.div(other, rounding_mode=rounding_mode))
         return self
 
-    divide_ = true_divide_ = div_
+    divide_ = div_
+    true_divide_ = div_
 
     def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """Raise each element to `min` and lower it to `max`, in place.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -41,7 +41,11 @@ class OrderStatistics(TensorCore):
             raise InvalidArgumentError(f"kthvalue: k lies between 1 and {size}, not {k}")
         return _at(x, k - 1, dim, keepdim)
 
-    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+    @overload
+    def median(self, dim: None = None) -> Tensor: ...
+    @overload
+    def median(self, dim: int, keepdim: bool = False) -> Sorted: ...
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
         """Return the median, the lower of the two middle ones; along `dim` with its place.
 
         Examples

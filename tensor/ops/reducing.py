@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
@@ -160,7 +160,13 @@ class Reductions(TensorCore):
         """
         return f.min(self, axis=dim, keepdims=keepdim)
 
-    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+    @overload
+    def max(self, dim: None = None) -> Tensor: ...
+    @overload
+    def max(self, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    @overload
+    def max(self, dim: TensorCore) -> Tensor: ...
+    def max(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """Return the largest element; along an int `dim` a named tuple ``(values, indices)``.
 
         Along a `dim` the gradient goes to the element found. With a tensor instead of `dim`, return the
@@ -175,7 +181,13 @@ class Reductions(TensorCore):
         """
         return _found(self, f.max, f.max_along, maximum, dim, keepdim)
 
-    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+    @overload
+    def min(self, dim: None = None) -> Tensor: ...
+    @overload
+    def min(self, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    @overload
+    def min(self, dim: TensorCore) -> Tensor: ...
+    def min(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """Return the smallest element; along an int `dim` a named tuple ``(values, indices)``.
 
         Examples
@@ -339,7 +351,7 @@ def _found(
     of_pairs: Callable[..., Tensor],
     dim: int | TensorCore | None,
     keepdim: bool,
-) -> Any:
+) -> Tensor | ValuesAndIndices:
     if dim is None:
         return whole(x)
     if isinstance(dim, TensorCore):

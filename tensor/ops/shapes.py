@@ -293,7 +293,8 @@ class Shapes(TensorCore):
         order = exchange(ndim, dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim))
         return over(self, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
-    swapaxes = swapdims = transpose
+    swapaxes = transpose
+    swapdims = transpose
 
     def t(self) -> Tensor:
         """Return a view of a matrix with its dimensions exchanged; fewer dimensions stay.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -226,12 +226,35 @@ class Sorting(TensorCore):
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
-    def unique(self) -> Tensor: ...
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def unique(
+        self, sorted: bool, return_inverse: Literal[True], return_counts: Literal[False] = False
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[True]
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-    ) -> Any: ...
-    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    ) -> Tensor | tuple[Tensor, ...]: ...
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    ) -> Tensor | tuple[Tensor, ...]:
         """Return the distinct elements, in order, in one dimension.
 
         Parameters

@@ -30,6 +30,8 @@ T = TypeVar("T", bound=TensorCore)
 
 # All elementwise ops with one kernel, by name.
 OPS: dict[str, UnaryOp | BinaryOp] = {}
+# What the documentation tells of each: the result, and an example's operands and result.
+_TOLD: dict[str, tuple[str, str, str, str]] = {}
 
 
 # --- What type checkers see ---------------------------------------------------------------------------------
@@ -45,14 +47,6 @@ def _binary(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor
     raise NotImplementedError("an example for type checkers")
 
 
-def _unary_in_place(x: T, /) -> T:
-    raise NotImplementedError("an example for type checkers")
-
-
-def _binary_in_place(x1: T, x2: Operand, /) -> T:
-    raise NotImplementedError("an example for type checkers")
-
-
 def _makes(_example: R) -> Callable[[Callable[P, Any]], Callable[P, R]]:
     return lambda maker: maker
 
@@ -60,53 +54,17 @@ def _makes(_example: R) -> Callable[[Callable[P, Any]], Callable[P, R]]:
 # --- Entries ------------------------------------------------------------------------------------------------
 
 
-@_makes((_unary, _unary_in_place))
-def unary(
-    name: str,
-    kernel: Callable[[Any], Any],
-    result: str,
-    x: str,
-    y: str,
-    *,
-    kernel_in_place: Callable[[Any], Any] | None = None,
-) -> Any:
-    """Return the function `name` of one operand and its form in place.
+@_makes(_unary)
+def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
+    """Return the function `name` of one operand.
 
     `result` completes "Return ..." in the documentation; the example is that for the data `x` the function
     gives `y`. `kernel` may be a ufunc, which then writes to `out` itself. What is compiled of it
     (`tensor.kernels.ufuncs`) is asked first.
     """
-    return unary_function(name, kernel, result, x, y), _write_unary(
-        name, kernel_in_place or kernel, result, x, y
-    )
-
-
-@_makes((_binary, _binary_in_place))
-def binary(
-    name: str,
-    kernel: Callable[[Any, Any], Any],
-    result: str,
-    x1: str,
-    x2: str,
-    y: str,
-    *,
-    kernel_in_place: Callable[[Array, Any], Any] | None = None,
-) -> Any:
-    """Return the function `name` of two operands and its form in place, as ``unary`` does."""
-    return binary_function(name, kernel, result, x1, x2, y), _documented(
-        _write_binary(name, kernel_in_place or kernel),
-        f"{name}_",
-        f"Set each element `x1` to {result}\n\nThe result must fit the shape and dtype of the tensor.",
-        f"tensor.tensor({x1}).{name}_({x2})",
-        y,
-    )
-
-
-@_makes(_unary)
-def unary_function(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
-    """Return the function `name` of one operand, for which there is no form in place."""
     compiled = COMPILED.get(kernel)
     run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
+    _TOLD[name] = result, x, "", y
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
@@ -117,12 +75,11 @@ def unary_function(name: str, kernel: Callable[[Any], Any], result: str, x: str,
 
 
 @_makes(_binary)
-def binary_function(
-    name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x2: str, y: str
-) -> Any:
-    """Return the function `name` of two operands, for which there is no form in place."""
+def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x2: str, y: str) -> Any:
+    """Return the function `name` of two operands, as ``unary`` does of one."""
     compiled = COMPILED.get(kernel)
     run = OPS[name] = BinaryOp(RULES[name], kernel, compiled if isinstance(compiled, BinaryKernel) else None)
+    _TOLD[name] = result, x1, x2, y
 
     def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
@@ -138,10 +95,32 @@ def binary_function(
     )
 
 
-@_makes(_binary_in_place)
-def augmented(name: str, *, kernel_in_place: Callable[[Array, Any], Any] | None = None) -> Any:
+def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> Callable[[T], T]:
+    """Return the form in place of the entry `name`, with a `kernel` of its own if there is one."""
+    result, x, _, y = _TOLD[name]
+    text = f"Set each element `x` to {result}"
+    return _documented(
+        _write_unary(name, kernel or OPS[name].kernel), f"{name}_", text, f"tensor.tensor({x}).{name}_()", y
+    )
+
+
+def binary_in_place(
+    name: str, kernel: Callable[[Array, Any], Any] | None = None
+) -> Callable[[T, Operand], T]:
+    """Return the form in place of the entry `name`, with a `kernel` of its own if there is one."""
+    result, x1, x2, y = _TOLD[name]
+    return _documented(
+        _write_binary(name, kernel or OPS[name].kernel),
+        f"{name}_",
+        f"Set each element `x1` to {result}\n\nThe result must fit the shape and dtype of the tensor.",
+        f"tensor.tensor({x1}).{name}_({x2})",
+        y,
+    )
+
+
+def augmented(name: str, kernel: Callable[[Array, Any], Any] | None = None) -> Callable[[T, Operand], T]:
     """Return the operator, such as ``+=``, of the entry `name`."""
-    return _write_binary(name, kernel_in_place or OPS[name].kernel, is_operator=True)
+    return _write_binary(name, kernel or OPS[name].kernel, is_operator=True)
 
 
 _INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
@@ -157,7 +136,7 @@ def _documented(function: Callable[..., Any], name: str, text: str, call: str, y
 # --- In place -----------------------------------------------------------------------------------------------
 
 
-def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: str) -> Callable[[Any], Any]:
+def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
     rule = RULES[name]
 
     def overwrite_with(array: Array) -> None:
@@ -185,8 +164,7 @@ def _write_unary(name: str, kernel: Callable[..., Any], result: str, x: str, y: 
             return x
         return overwrite(rule, x, write, (x,))
 
-    text = f"Set each element `x` to {result}"
-    return _documented(method, f"{name}_", text, f"tensor.tensor({x}).{name}_()", y)
+    return method
 
 
 def _write_binary(

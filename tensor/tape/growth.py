@@ -12,6 +12,7 @@ import sys
 import warnings
 from _thread import get_ident
 from math import prod
+from typing import Final
 from weakref import ref
 
 from scopes.lowlevel import callers, format_bytes, parse_size
@@ -63,7 +64,7 @@ class GraphGrowthWarning(UserWarning):
         return type(self), (self.steps, self.statistics, self.parameter)
 
 
-ticks = tick_counter()
+ticks: Final = tick_counter()
 
 _Line = tuple[str, int]
 

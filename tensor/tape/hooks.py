@@ -51,7 +51,7 @@ class RemovableHandle:
 
     def __init__(self, table: HookTable) -> None:
         self._table = ref(table)
-        self.key = next(_keys)
+        self.key: int = next(_keys)
 
     def remove(self) -> None:
         """Take the hook away; a second call does nothing."""
@@ -75,8 +75,8 @@ class NodeHooks:
 
     def __init__(self) -> None:
         # Called with the gradient, before it goes on; called with the leaf, when it has its gradient.
-        self.before = HookTable()
-        self.after = HookTable()
+        self.before: HookTable = HookTable()
+        self.after: HookTable = HookTable()
         # The tensor that retains its gradient although it is no leaf.
         self.keeper: ref[TensorCore] | None = None
 

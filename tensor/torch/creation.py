@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import tensor as tn
 from tensor import Tensor
@@ -43,21 +43,22 @@ __all__ = [
     "zeros_like",
 ]
 
-empty = sized(tn.empty)
-zeros = sized(tn.zeros)
-ones = sized(tn.ones)
-rand = sized(tn.rand)
-randn = sized(tn.randn)
-empty_like = placed(tn.empty_like)
-zeros_like = placed(tn.zeros_like)
-ones_like = placed(tn.ones_like)
-full_like = placed(tn.full_like)
-rand_like = placed(tn.rand_like)
-randn_like = placed(tn.randn_like)
-tensor = scalar_tensor = placed(tn.tensor)
-eye = placed(tn.eye)
-randperm = placed(tn.randperm)
-normal = placed(tn.normal)
+empty: Final = sized(tn.empty)
+zeros: Final = sized(tn.zeros)
+ones: Final = sized(tn.ones)
+rand: Final = sized(tn.rand)
+randn: Final = sized(tn.randn)
+empty_like: Final = placed(tn.empty_like)
+zeros_like: Final = placed(tn.zeros_like)
+ones_like: Final = placed(tn.ones_like)
+full_like: Final = placed(tn.full_like)
+rand_like: Final = placed(tn.rand_like)
+randn_like: Final = placed(tn.randn_like)
+tensor: Final = placed(tn.tensor)
+scalar_tensor: Final = tensor
+eye: Final = placed(tn.eye)
+randperm: Final = placed(tn.randperm)
+normal: Final = placed(tn.normal)
 
 
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:

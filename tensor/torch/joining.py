@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
@@ -50,7 +50,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     return tn.concat(some or given, axis=dim, out=out)
 
 
-concat = concatenate = cat
+concat: Final = cat
+concatenate: Final = cat
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:

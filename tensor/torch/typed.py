@@ -37,52 +37,52 @@ class TypedTensor(type):
 class FloatTensor(metaclass=TypedTensor):
     """Tensors of float32: ``FloatTensor([1, 2])`` has these data, ``FloatTensor(2, 3)`` these sizes."""
 
-    dtype = tn.float32
+    dtype: Dtype = tn.float32
 
 
 class DoubleTensor(metaclass=TypedTensor):
     """Tensors of float64, as `FloatTensor`."""
 
-    dtype = tn.float64
+    dtype: Dtype = tn.float64
 
 
 class HalfTensor(metaclass=TypedTensor):
     """Tensors of float16, as `FloatTensor`."""
 
-    dtype = tn.float16
+    dtype: Dtype = tn.float16
 
 
 class LongTensor(metaclass=TypedTensor):
     """Tensors of int64, as `FloatTensor`."""
 
-    dtype = tn.int64
+    dtype: Dtype = tn.int64
 
 
 class IntTensor(metaclass=TypedTensor):
     """Tensors of int32, as `FloatTensor`."""
 
-    dtype = tn.int32
+    dtype: Dtype = tn.int32
 
 
 class ShortTensor(metaclass=TypedTensor):
     """Tensors of int16, as `FloatTensor`."""
 
-    dtype = tn.int16
+    dtype: Dtype = tn.int16
 
 
 class CharTensor(metaclass=TypedTensor):
     """Tensors of int8, as `FloatTensor`."""
 
-    dtype = tn.int8
+    dtype: Dtype = tn.int8
 
 
 class ByteTensor(metaclass=TypedTensor):
     """Tensors of uint8, as `FloatTensor`."""
 
-    dtype = tn.uint8
+    dtype: Dtype = tn.uint8
 
 
 class BoolTensor(metaclass=TypedTensor):
     """Tensors of bools, as `FloatTensor`."""
 
-    dtype = tn.bool
+    dtype: Dtype = tn.bool

@@ -8,9 +8,12 @@ from typing import Any
 
 import tensor
 from nn import functional as F
+from nn.functional import padding
 from nn.functional.convolutions import weight_of_convolution
+from nn.functional.max_pooling import _added, _taken
 from nn.utils import rnn
 from tensor import Generator, Tensor
+from tensor.autograd.recorded_functions import Functions
 from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
@@ -54,6 +57,25 @@ MAPS = [
 
 STRIDED = Geometry((2, 3), (2, 1), ((0, 1), (1, 0)), (1, 2), 2)
 
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    generator = Generator().manual_seed(3)
+    return F.scaled_dot_product_attention(q, k, v, generator=generator, **options)
+
+
+SOME_KEYS = tensor.tensor([[True, False, True], [False, False, False]])
+TO_SCORES = tensor.tensor([[[0.5, -1.0, 2.0]], [[0.0, 1.0, 0.5]]], dtype=tensor.float64)
+OF_TWO_HEADS = ((1, 2, 2, 2), (1, 2, 3, 2), (1, 2, 3, 2))
+
+ATTENTION = [
+    Sample("attention", _attended, ((2, 2), (3, 2), (3, 1))),
+    Sample("attention", _opted(_attended, is_causal=True, scale=0.7), ((1, 2, 3), (1, 3, 3), (1, 3, 2))),
+    Sample("attention", _opted(_attended, attn_mask=SOME_KEYS), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, attn_mask=TO_SCORES, dropout_p=0.4), OF_TWO_HEADS),
+    Sample("attention", _opted(_attended, enable_gqa=True), ((1, 4, 2, 2), *OF_TWO_HEADS[1:])),
+    Sample("attention", lambda x: _attended(x, x, x, dropout_p=0.3), ((2, 3, 2),)),
+]
+
 CONVOLUTIONS = [
     Sample("convolution", F.conv1d, ((2, 2, 4), (3, 2, 3), (3,))),
     Sample("convolution", F.conv1d, ((2, 4), (1, 2, 2))),
@@ -88,6 +110,90 @@ def _packed_and_padded(x: Tensor, y: Tensor) -> Tensor:
     return rnn.pad_packed_sequence(rnn.pack_sequence([x, y], enforce_sorted=False), padding_value=2.0)[0]
 
 
+WHERE_LARGEST = tensor.tensor([[3, 0], [1, 2]])
+BAGS = tensor.tensor([2, 0, 2, 1, 2, 3])
+BAG_STARTS = tensor.tensor([0, 3, 3])
+
+
+def _bagged(mode: str, **options: Any) -> Function:
+    return lambda weight: F.embedding_bag(BAGS, weight, BAG_STARTS, mode=mode, **options)
+
+
+def _dropped_with(function: Callable[..., Tensor], **options: Any) -> Function:
+    return lambda x: function(x * 1, 0.5, True, generator=Generator().manual_seed(3), **options)
+
+
+POOLS = [
+    Sample("axis_map", _opted(F.avg_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
+    Sample(
+        "axis_map",
+        _opted(
+            F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False
+        ),
+        ((2, 1, 4, 3),),
+    ),
+    Sample("axis_map", _opted(F.avg_pool3d, kernel_size=2, divisor_override=3), ((1, 1, 2, 3, 4),)),
+    Sample("axis_map", _opted(F.adaptive_avg_pool2d, output_size=(2, 3)), ((1, 2, 3, 2),)),
+    Sample("axis_map", _opted(F.lp_pool2d, norm_type=3, kernel_size=2), ((1, 1, 3, 2),), "positive"),
+    Sample("axis_map", _opted(F.local_response_norm, size=2, alpha=0.3), ((2, 4, 2),)),
+    Sample("max_pool", _opted(F.max_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
+    Sample("max_pool", _opted(F.max_pool2d, kernel_size=(3, 2), dilation=(1, 2)), ((2, 1, 4, 4),)),
+    Sample("max_pool", _opted(F.adaptive_max_pool3d, output_size=2), ((1, 1, 2, 3, 2),)),
+    Sample("max_pool", lambda x: F.max_pool2d(x, 2, 1, return_indices=True)[0] ** 2, ((1, 1, 3, 3),)),
+    Sample("add_at_places", lambda x: _added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
+    Sample("take_places", lambda x: _taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
+    Sample("max_unpool", lambda x: F.max_unpool1d(x, WHERE_LARGEST, 2), ((2, 2),)),
+]
+
+RESIZED = [
+    *[
+        Sample("axis_map", _opted(F.interpolate, size=5, mode=mode), ((1, 2, 3),))
+        for mode in ("nearest", "nearest-exact", "linear", "area")
+    ],
+    Sample("axis_map", _opted(F.interpolate, scale_factor=1.7, mode="bilinear"), ((1, 2, 3, 2),)),
+    Sample(
+        "axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)
+    ),
+    Sample("axis_map", _opted(F.interpolate, size=(2, 3), mode="bilinear", antialias=True), ((1, 1, 5, 4),)),
+    Sample("axis_map", _opted(F.interpolate, size=(2, 3, 1), mode="trilinear"), ((1, 1, 1, 2, 3),)),
+    Sample("permute_dims", _opted(F.pixel_shuffle, upscale_factor=2), ((1, 4, 1, 2),)),
+    Sample("permute_dims", _opted(F.channel_shuffle, groups=2), ((1, 4, 2),)),
+    *[Sample("edge_pad", _opted(F.pad, pad=(2, 1, 1, 2), mode=mode), ((1, 3, 4),)) for mode in padding.MODES],
+    Sample("edge_pad", _opted(F.pad, pad=(2, -1, -1, 1), mode="reflect"), ((1, 3, 4),)),
+    *[
+        Sample("edge_unpad", _with(partial(padding._unpadded, Functions), ((0, 0), (1, 2)), mode), ((2, 6),))
+        for mode in padding.MODES
+    ],
+    Sample("unfold", _opted(F.unfold, kernel_size=2, padding=1, stride=(2, 1)), ((2, 1, 3, 2),)),
+    Sample("fold", _opted(F.fold, output_size=(3, 2), kernel_size=2, dilation=(2, 1)), ((2, 4, 1),)),
+    Sample("fold", _opted(F.fold, output_size=3, kernel_size=2, padding=1, stride=2), ((4, 4),)),
+]
+
+BAGGED = [
+    *[Sample("embedding_bag", _bagged(mode), ((4, 3),)) for mode in ("sum", "mean")],
+    Sample("embedding_bag", _bagged("mean", padding_idx=2, scale_grad_by_freq=False), ((4, 3),)),
+    Sample("getitem", _bagged("max"), ((4, 3),)),
+    Sample(
+        "embedding_bag",
+        lambda weight, shares: F.embedding_bag(
+            BAGS, weight, BAG_STARTS, mode="sum", per_sample_weights=shares
+        ),
+        ((4, 3), (6,)),
+    ),
+    Sample("linear", F.bilinear, ((2, 3), (2, 2), (4, 3, 2), (4,))),
+    *[
+        Sample("multiply", _dropped_with(function, inplace=inplace), (shape,))
+        for function, shape in (
+            (F.dropout1d, (3, 2)),
+            (F.dropout2d, (2, 2, 1, 2)),
+            (F.dropout3d, (2, 1, 2, 1)),
+            (F.alpha_dropout, (4,)),
+            (F.feature_alpha_dropout, (2, 2, 2)),
+        )
+        for inplace in (False, True)
+    ],
+]
+
 SEQUENCES = [
     Sample("pack", lambda *xs: rnn.pack_sequence(xs, enforce_sorted=False).data, ((2, 3), (4, 3), (1, 3))),
     Sample("pack_padded", lambda x: rnn.pack_padded_sequence(x, [4, 2, 1]).data, ((4, 3, 2),)),
@@ -114,6 +220,16 @@ NORMALIZATIONS = [
         for shape in ((4, 3), (2, 3, 4))
     ],
     Sample("scale_and_shift", lambda x: F.batch_norm(x, HALVES, COUNTS), ((4, 3),)),
+    *[
+        Sample("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), (shape, (4,), (4,)))
+        for shape in ((3, 4), (2, 4, 3))
+    ],
+    Sample("group_norm", lambda x: F.group_norm(x, 1), ((2, 2, 3),)),
+    Sample(
+        "batch_norm",
+        lambda x, w, b: F.instance_norm(x, weight=w, bias=b, eps=0.1),
+        ((2, 2, 3), (2,), (2,)),
+    ),
 ]
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -219,6 +335,20 @@ ACTIVATIONS = [
     Sample("elu", _with(F.elu, 1.5), ((3, 4),)),
     Sample("gelu_by_tanh", _with(F.gelu, approximate="tanh"), ((3, 4),)),
     Sample("softplus_with_bend", _with(F.softplus, beta=2.0, threshold=1.0), ((3, 4),)),
+    *[Sample("bounded", getattr(F, name), ((3, 4),)) for name in ("relu6", "hardsigmoid")],
+    Sample("bounded", _with(F.hardtanh, -0.7, 0.9), ((3, 4),)),
+    Sample("bounded", _with(F.threshold, 0.05, 2.0), ((3, 4),)),
+    Sample("bounded", lambda x: F.relu6(x * 4, inplace=True), ((3, 4),)),
+    Sample("hardswish", lambda x: F.hardswish(x * 2.5), ((3, 4),)),
+    Sample("shrunk", _with(F.hardshrink, 0.05), ((3, 4),)),
+    Sample("shrunk", _with(F.softshrink, 0.05), ((3, 4),)),
+    Sample("elu", F.celu, ((3, 4),)),
+    Sample("elu", F.selu, ((3, 4),)),
+    Sample("softplus_with_bend", F.mish, ((3, 4),)),
+    Sample("sigmoid", F.glu, ((3, 4),)),
+    Sample("where", lambda x, w: F.prelu(x, w), ((3, 4), (4,))),
+    Sample("divide", F.normalize, ((3, 4),)),
+    Sample("getitem", F.pdist, ((3, 4),)),
     Sample("softmax", _with(F.softmax, dim=1), ((3, 4),)),
     Sample("log_softmax", _with(F.log_softmax, dim=0), ((3, 4),)),
 ]
@@ -250,7 +380,11 @@ COMPOSITIONS = [
 
 SAMPLES = [
     *MAPS,
+    *ATTENTION,
     *CONVOLUTIONS,
+    *POOLS,
+    *RESIZED,
+    *BAGGED,
     *SEQUENCES,
     *NORMALIZATIONS,
     *CROSS_ENTROPIES,

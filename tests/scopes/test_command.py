@@ -290,6 +290,47 @@ def test_objects_of_the_programs_classes_are_pickled_and_found_again(tmp_path: P
     assert tracked.stderr.count("has ended") == 1
 
 
+CHILDREN = """
+import multiprocessing, sys, tensor
+
+def work(number):
+    kept = []
+    for _ in range(100):
+        kept.append(tensor.ones((1000,)))
+    return len(kept)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    before = [tensor.ones((100_000,))]
+    if sys.argv[2] == "pool":
+        with context.Pool(2) as pool:
+            print(sum(pool.map(work, range(4), chunksize=2)))
+    else:
+        process = context.Process(target=work, args=(1,), name="worker")
+        process.start()
+        process.join()
+        print(process.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", CHILDREN)
+    tracked = scopes_run(program, method, "process")
+    assert tracked.stdout == "0\n", tracked.stderr
+    _, _, told = tracked.stderr.partition("worker (process ")
+    assert re.search(r"held at most (9[5-9]|100) alive, .* created by 1 line", told), tracked.stderr
+    assert lines_named(told, "program.py")[0] == 7
+
+
+def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", CHILDREN)
+    tracked = scopes_run(program, "fork", "pool")
+    assert tracked.stdout == "400\n", tracked.stderr
+    assert "PoolWorker-" in tracked.stderr
+    assert lines_named(tracked.stderr.partition("PoolWorker-")[2], "program.py")[0] == 7
+
+
 def test_what_a_function_held_before_it_ended_is_reported_too(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
@@ -302,10 +343,10 @@ def test_what_a_function_held_before_it_ended_is_reported_too(tmp_path: Path) ->
         "main()\n",
     )
     _, _, report = scopes_run(program).stderr.partition("has ended")
-    at_the_end, _, before = report.partition("More was alive before")
+    highest, _, at_the_end = report.partition("At the end:")
     assert lines_named(at_the_end, "program.py") == []
-    assert lines_named(before, "program.py")[0] == 6
-    alive = int(re.findall(r"\b(4[5-9]\d|500)\b", before)[0])  # about the most: it looks at each tenth more
+    assert lines_named(highest, "program.py")[0] == 6
+    alive = int(re.findall(r"\b(4[5-9]\d|500)\b", highest)[0])  # about the most: it looks now and then
     assert alive * 1.1 >= 500
 
 
@@ -319,8 +360,8 @@ def test_what_garbage_collection_frees_is_no_leak(tmp_path: Path) -> None:
         "    x.append(x)\n"
         "del x\n",
     )
-    at_the_end, _, _ = scopes_run(program).stderr.partition("More was alive before")
-    assert "has ended" in at_the_end
+    _, _, at_the_end = scopes_run(program).stderr.partition("At the end:")
+    assert "nothing is alive" in at_the_end
     assert lines_named(at_the_end, "program.py") == []
 
 
@@ -377,6 +418,26 @@ def test_a_wrong_option_is_named_before_anything_runs(
     assert tracked.returncode == 2
     assert tracked.stdout == ""
     assert message in tracked.stderr
+
+
+def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
+    write(tmp_path / "ops.py", "print('ran')")
+    mine = write(tmp_path / "mytrain.py", "import tensor\n")
+    for option in ("--trace", "--html"):
+        # The trace was to have a name, and got the program's.
+        done = scopes_run(option, "mytrain.py", "ops.py", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "exists and is no report of disposescope" in done.stderr
+        assert mine.read_text() == "import tensor\n"
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "page.html"])
+def test_a_report_of_ours_is_written_anew(name: str, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", LEAK)
+    option = "--html" if name == "page.html" else "--trace"
+    for _ in range(2):
+        done = scopes_run(option, name, program, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
 
 
 # Validation losses with their graphs, activations without, and schedules that keep their optimizers: what
@@ -490,7 +551,7 @@ def test_the_page_has_what_functions_held_that_have_ended(tmp_path: Path) -> Non
     )
     scopes_run("--html", "page.html", program, cwd=tmp_path)
     html = (tmp_path / "page.html").read_text()
-    assert html.index("nothing is alive") < html.index("program.py:3")
+    assert html.index("program.py:3") < html.index("nothing is alive")
 
 
 def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(tmp_path: Path) -> None:

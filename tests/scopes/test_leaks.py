@@ -197,3 +197,20 @@ def test_without_scopes_growth_is_told_from_a_run_of_some_length() -> None:
         del thing
         (row,) = leaks().rows
         assert (row.count, row.is_growing) == (40, True)
+
+
+def test_a_live_view_prints_the_report_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = []
+    with track(every=1e-9):
+        kept += [Thing(8) for _ in range(3)]
+    text = capsys.readouterr().err
+    assert text.count("\nAfter ") == 3
+    assert "2 alive, 16 bytes" in text
+    with track():
+        kept.append(Thing(8))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_live_view_needs_a_time() -> None:
+    with pytest.raises(ValueError, match=r"write track\(every=60\)"):
+        track(every=0)

@@ -175,6 +175,30 @@ def test_a_library_that_is_not_supported_is_left_alone_with_a_warning(
     assert run.names["x"].tolist() == [1.0, 1.0]
 
 
+def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    cells = [
+        "import scopes, tensor\nscopes.track().__enter__()\nhistory = []",
+        "for step in range(200):\n    history.append(tensor.ones((1000,)) * step)",
+        "tensor.zeros((5000,))",
+        "def fail():\n    inner = tensor.ones((50_000,))\n    raise ValueError\nfail()",
+        "scopes.leaks()",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True).execute()
+    data = book.cells[-1].outputs[0]["data"]
+    shown = data["text/html"]
+    assert shown.index("In[2]:2 in &lt;module&gt;") < shown.index("In[3]:1 in &lt;module&gt;")
+    assert "held by history[...], a global" in shown
+    assert "held by Out[3], a global" in shown
+    assert "In[4]:2 in fail" in shown
+    assert (
+        "held by sys.last_value.__traceback__ (local &#x27;inner&#x27; of fail() in the traceback)" in shown
+    )
+
+
 def test_a_notebook_runs_with_it() -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

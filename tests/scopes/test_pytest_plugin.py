@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import disposescope.pytest_plugin as pytest_plugin
 import scopes
-import scopes.testing.plugin as pytest_plugin
 import tensor  # noqa: F401  # pytest inside pytest forgets what it is the first to import
 
 pytest_plugins = ["pytester"]
@@ -46,7 +46,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         # Other plugins would add words of their own to what is compared, or modules.
         given += ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         if apart:
-            plugin = [] if IS_INSTALLED else ["-p", "scopes.testing.plugin"]
+            plugin = [] if IS_INSTALLED else ["-p", "disposescope.pytest_plugin"]
             return pytester.runpytest_subprocess(*plugin, *given, *args)
         # As it is loaded here; by name it could not be prepared for this process, which it is in already.
         given += ["-p", "no:disposescope", "-p", "no:xdist"]
@@ -570,8 +570,8 @@ def test_it():
         ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size: write *memory("10 MB")'),
         ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size is '10 XB', *"),
         ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size is 1.5, *("10 MB")'),
-        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes nothing: write @pytest.mark.no_tensor_leaks"),
-        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes nothing: *"),
+        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes a threshold alone: write *"),
+        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes a threshold alone: *"),
     ],
 )
 def test_what_a_marker_cannot_mean_fails_the_test_with_what_to_write(run, mark, error):
@@ -582,7 +582,7 @@ def test_what_a_marker_cannot_mean_fails_the_test_with_what_to_write(run, mark, 
 
 def test_the_markers_are_listed(run):
     text = run("", "--markers").stdout.str()
-    for name in ("no_tensor_leaks:", "limit_live_tensors(n):", "limit_tensor_memory(size):"):
+    for name in ("no_tensor_leaks(threshold=0):", "limit_live_tensors(n):", "limit_tensor_memory(size):"):
         assert f"@pytest.mark.{name}" in text
 
 
@@ -778,5 +778,121 @@ def test_it(dispose_statistics):
 def test_the_plugin_is_installed_with_the_package_by_its_name():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     plugins = project["entry-points"]["pytest11"]
-    assert plugins == {"disposescope": "scopes.testing.plugin"}
+    assert plugins == {"disposescope": "disposescope.pytest_plugin"}
     assert importlib.util.find_spec(plugins["disposescope"]) is not None
+
+
+# Scopes left open, thresholds, settings, known leaks, a line for each test.
+
+
+def test_a_scope_left_open_fails_its_test_and_is_closed_for_the_next(run):
+    source = """
+@pytest.mark.no_tensor_leaks
+def test_forgets():
+    new_dispose_scope("forgotten")
+
+@pytest.mark.no_tensor_leaks
+def test_next():
+    assert scopes.current_dispose_scope() is None
+"""
+    result = run(source)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_forgets*", "the scope 'forgotten' is open after the test, with 0 in it"]
+    )
+
+
+def test_a_scope_of_a_wider_fixture_is_no_tests(run):
+    source = """
+@pytest.fixture(scope="module")
+def around():
+    with new_dispose_scope("module") as scope:
+        yield scope
+
+@pytest.mark.no_tensor_leaks
+def test_one(around):
+    assert scopes.current_dispose_scope() is around
+
+@pytest.mark.no_tensor_leaks
+def test_two(around):
+    assert not around.is_disposed
+"""
+    run(source).assert_outcomes(passed=2)
+
+
+LEFT = """
+@pytest.mark.no_tensor_leaks{threshold}
+def test_it():
+    KEPT.append(tensor.ones((250,)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("threshold", "options", "settings", "errors"),
+    [
+        ("", [], "", 1),
+        ("(threshold='1 kB')", [], "", 0),
+        ("(threshold='999')", [], "", 1),
+        ("", ["--tensor-leak-threshold", "1 kB"], "", 0),
+        ("", [], "tensor_leak_threshold = 1 kB", 0),
+        ("(threshold='10')", ["--tensor-leak-threshold", "1 kB"], "", 1),
+    ],
+)
+def test_up_to_a_threshold_may_be_left(run, pytester, threshold, options, settings, errors):
+    pytester.makeini(f"[pytest]\n{settings}\n")
+    run(LEFT.format(threshold=threshold), *options).assert_outcomes(passed=1, errors=errors)
+
+
+def test_a_setting_watches_all_tests(run, pytester):
+    pytester.makeini("[pytest]\ntensor_leaks = true\n")
+    run("def test_it():\n    KEPT.append(tensor.ones((2,)))\n", apart=True).assert_outcomes(
+        passed=1, errors=1
+    )
+
+
+KNOWN = """
+@pytest.mark.xfail(strict={strict}, reason="issue 7")
+@pytest.mark.no_tensor_leaks
+def test_it():
+    {body}
+"""
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_known_leak_is_expected_to_fail_and_reported_once(run, strict):
+    result = run(KNOWN.format(strict=strict, body="KEPT.append(tensor.ones((2,)))"), "-rx")
+    result.assert_outcomes(xfailed=1)
+    assert "1 xfailed in" in result.stdout.str()
+    assert "XFAIL at teardown of test_it.py::test_it - issue 7" in result.stdout.str()
+
+
+def test_a_known_leak_that_is_none_any_more_is_said_once(run):
+    result = run(KNOWN.format(strict=True, body="pass"))
+    result.assert_outcomes(errors=1)
+    assert "[XPASS(strict)] issue 7" in result.stdout.str()
+    run(KNOWN.format(strict=False, body="pass")).assert_outcomes(xpassed=1)
+
+
+def test_a_test_that_is_expected_to_fail_in_its_body_does(run):
+    run(KNOWN.format(strict=True, body="raise ValueError")).assert_outcomes(xfailed=1)
+
+
+def test_known_leaks_are_counted_once_by_xdist_too(run):
+    pytest.importorskip("xdist")
+    source = KNOWN.format(strict=True, body="KEPT.append(tensor.ones((2,)))")
+    run(source, "-n", "1", apart=True).assert_outcomes(xfailed=1)
+
+
+def test_a_line_for_each_test_on_request(run):
+    source = """
+def test_one():
+    x = tensor.ones((100_000,)) * 2
+
+def test_two():
+    KEPT.append(tensor.ones((250,)))
+"""
+    result = run(source, "--tensor-memory", apart=True)
+    result.assert_outcomes(passed=2)
+    text = result.stdout.str()
+    assert re.search(r"test_it.py::test_one: 2 created, at most \d\S* KiB live, 0 left \(0 bytes\)", text)
+    assert re.search(r"test_it.py::test_two: 1 created, .* 1 left \(1000 bytes\)", text)

@@ -10,11 +10,12 @@ import pytest
 
 import scopes
 from scopes import leaks, new_dispose_scope, scope_tree, track
+from scopes.tracking.pages import Curve, chart_of
 from scopes.tracking.reports import SHOWN, Cell, Report, Table, figure, size, words
 from tests.things import Thing
 
 ROOT = Path(__file__).parents[2]
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Page(html.parser.HTMLParser):
@@ -126,6 +127,8 @@ def test_a_page_is_whole_needs_no_other_file_and_escapes_what_is_said() -> None:
     assert not any(tag in {"b", "module", "link", "img", "iframe"} for tag, _ in page.tags)
     assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
     assert "http" not in text
+    assert '<meta name="viewport"' in text
+    assert '<input type="search"' in text
     orders = [attributes["data-order"] for tag, attributes in page.tags if tag == "td"]
     assert orders == ["apple", str(3 * 2**20), "a.py:3 in f", "fig", "10", "b.py:10 in <module>"]
 
@@ -138,7 +141,8 @@ def test_a_page_is_written_where_asked(tmp_path) -> None:
 
 def test_a_notebook_shows_the_table_alone() -> None:
     shown = FRUIT._repr_html_()
-    assert shown.startswith("<table")
+    assert shown.startswith('<div class="scroll"><table')
+    assert "text-align: right" in shown  # a notebook has no style of ours
     assert len(Page(shown).rows) == 3
     assert "<script" not in shown
 
@@ -194,3 +198,24 @@ def test_leaks_and_trees_are_shown_in_all_ways() -> None:
         assert "1 alive, 2 KiB, created by 1 line in 1 round" in str(leaks())
         del thing
     assert not scopes.is_tracking()
+
+
+def test_a_page_is_not_written_over_a_file_of_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="is no report of disposescope"):
+        FRUIT.to_html(path)
+    assert path.read_text() == "mine"
+
+
+def test_a_chart_draws_all_and_its_parts() -> None:
+    whole = Curve("all", [(0.0, 0), (1.0, 2048), (2.0, 1024)])
+    drawn = chart_of(whole, [Curve("a.py:3 in <module>", [(0.0, 0), (1.0, 1024), (2.0, 1024)])])
+    page = Page(drawn)
+    assert "2 KiB at most" in page.text
+    assert "a.py:3 in <module>" in page.text
+    # Steps: across, then up to the half of the highest.
+    (line,) = [str(attributes["d"]) for tag, attributes in page.tags if attributes.get("class") == "line c0"]
+    heights = [float(part.partition("V")[2]) for part in line.split("H")[1:]]
+    assert heights == [110.0, 110.0]
+    assert chart_of(Curve("all", [(0.0, 1)]), []) == ""

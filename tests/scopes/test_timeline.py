@@ -345,3 +345,13 @@ def test_a_peak_is_put_to_the_line_that_brought_memory_close_to_it() -> None:
 
 def test_nothing_has_no_peaks() -> None:
     assert peaks([]) == []
+
+
+def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("mine")
+    with Timeline() as timeline:
+        pass
+    with pytest.raises(FileExistsError, match="is no report of disposescope"):
+        timeline.save(path)
+    assert path.read_text() == "mine"

@@ -547,3 +547,12 @@ def test_the_peak_is_exact_before_anybody_has_looked_at_it() -> None:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     first, second = map(int, run.stdout.split())
     assert (first, second) == (200_000, 200_100)
+
+
+def test_a_notebook_shows_the_report_as_a_table() -> None:
+    x = tensor.ones((100_000,))
+    shown = memory.report()._repr_html_()
+    assert shown.startswith("<table>")
+    assert shown.count("<tr>") == shown.count("</tr>") >= 7
+    assert "390.6 KiB</td>" in shown
+    del x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -246,11 +247,26 @@ def test_a_plot_is_coloured_by_scope_and_names_the_lines_of_peaks(tmp_path, suff
     assert (tmp_path / f"memory.{suffix}").read_bytes().startswith(start)
     (axes,) = figure.axes
     assert {text.get_text() for text in axes.get_legend().get_texts()} >= {"load", "double"}
-    notes = [text.get_text() for text in axes.texts]
-    assert any("test_timeline.py" in note and "y = x + x" in note for note in notes)
+    assert [text.get_text() for text in axes.texts][:1] == ["1"]
+    assert re.search(r"\d  test_timeline.py:\d+  y = x \+ x", axes.get_xlabel())
     assert axes.get_ylabel() == "memory (MiB)"
     assert y.is_invalid
     assert z.is_invalid
+
+
+def test_a_plot_draws_leaks_as_leaks(tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    with Timeline() as timeline:
+        model = tensor.zeros((MIB,), dtype=tensor.uint8)
+        for _ in range(20):
+            kept.append(tensor.zeros((MIB,), dtype=tensor.uint8) + 1)  # leaks
+            time.sleep(0.001)
+    (axes,) = timeline.plot(tmp_path / "memory.png").axes
+    (leak,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("leak: ")]
+    assert re.fullmatch(r"leak: test_timeline.py:\d+", leak.get_label())
+    assert list(leak.get_ydata()) == list(range(1, 21))  # MiB
+    del model
 
 
 def test_a_plot_without_a_path_is_pyplots(monkeypatch) -> None:

@@ -90,7 +90,7 @@ class SequentialLR(_Combined):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
-        self.optimizer = _require_parts("SequentialLR", schedulers, optimizer)
+        self.optimizer: Optimizer = _require_parts("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 f"SequentialLR: {len(schedulers)} schedulers have {len(schedulers) - 1} milestones between "
@@ -173,7 +173,7 @@ class ChainedScheduler(_Combined):
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
-        self.optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)
+        self.optimizer: Optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)
         self._schedulers = schedulers
         self._last_lr = self._current()
 

@@ -124,16 +124,18 @@ class CyclicLR(_Cycles):
         lows = one_for_each_group("CyclicLR", "base_lr", optimizer, base_lr)
         self.max_lrs: list[float] = one_for_each_group("CyclicLR", "max_lr", optimizer, max_lr)
         up = float(step_size_up)
-        self.total_size = up + (up if step_size_down is None else float(step_size_down))
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio: float = up / self.total_size
         self.mode = mode
         self.gamma = gamma
-        self.scale_mode = scale_mode
+        self.scale_mode: str = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self._scale_fn_custom = scale_fn
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
+            self.base_momentums: list[float]
+            self.max_momentums: list[float]
             self.base_momentums, self.max_momentums = self._begin_momenta(
                 optimizer, base_momentum, max_momentum, last_epoch
             )

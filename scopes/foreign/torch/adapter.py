@@ -40,9 +40,13 @@ class TorchAdapter(Adapter):
         """Return the tensor's."""
         return memory.device(x)
 
-    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int]]:
+    def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int | None]]:
         """Yield the tensor's own, and what its graph keeps."""
         return memory.keeps(x, seen)
+
+    def last_op(self, x: Any) -> object:
+        """Return what is put into the metadata of the operation, and goes with that."""
+        return memory.last_op(x)
 
     def is_adoptable(self, x: Any) -> bool:
         """Parameters and buffers are their modules'; fake and functional tensors stand for none."""

@@ -51,32 +51,54 @@ def device(x: Any) -> str:
         return str(x.device)
 
 
-def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield `footprint` of `x`, and of what its graph keeps beside leaves."""
-    found = [footprint(x)]
+def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
+    """Yield `footprint` of `x`, and of what its graph keeps beside leaves; None for each operation of it.
+
+    Operations are known by their Python objects, which must live as long as `seen`: where that has a list
+    ``held``, they are put there.
+    """
+    yield footprint(x)
     with _NoFunctions():
         root = x.grad_fn
-        if root is not None:
-            found += _kept_by(root, seen)
+        found = [] if root is None else _kept_by(root, seen)
     yield from found
 
 
-def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int]]:
-    leaves = set(seen)
+class _Mark:
+    """Lives in the metadata of an operation, as long as that is recorded."""
+
+    __slots__ = ("__weakref__",)
+
+
+def last_op(x: Any) -> object:
+    """Return the mark of the operation that made `x`, None if none is recorded."""
+    with _NoFunctions():
+        node = x.grad_fn
+    if node is None:
+        return None
+    metadata = getattr(node, "metadata", None)
+    return metadata.setdefault(_Mark, _Mark()) if isinstance(metadata, dict) else None
+
+
+def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
     saved: list[Any] = []
-    known = {root}
     stack = [root]
+    held: list[Any] = getattr(seen, "held", [])
+    found: list[tuple[int, int | None]] = []
     while stack:
         node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        held.append(node)
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, torch.Tensor):
-            leaves.add(footprint(leaf)[0])
+            seen.add(footprint(leaf)[0])  # which is its own
+        else:
+            found.append((id(node), None))
         saved += _saved_by(node)
-        for inner, _ in node.next_functions:
-            if inner is not None and inner not in known:
-                known.add(inner)
-                stack.append(inner)
-    return [part for part in map(footprint, saved) if part[0] not in leaves]
+        stack += [inner for inner, _ in node.next_functions]
+    return found + [part for part in map(footprint, saved) if part[0] not in seen]
 
 
 # Older versions show what a graph has saved only after its unpack hooks, which may copy or compute. There

@@ -16,9 +16,9 @@ class Places:
 
     def __init__(self, array: np.ndarray[Any, Any], start: int) -> None:
         size = array.itemsize
-        self.first = (array.__array_interface__["data"][0] - start) // size
-        self.steps = tuple([stride // size for stride in array.strides])
-        self.shape = array.shape
+        self.first: Any = (array.__array_interface__["data"][0] - start) // size
+        self.steps: tuple[int, ...] = tuple([stride // size for stride in array.strides])
+        self.shape: Any = array.shape
 
     def indices(self) -> np.ndarray[Any, np.dtype[np.intp]]:
         """Return the place of each element, in the array's shape."""

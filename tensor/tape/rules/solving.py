@@ -7,10 +7,13 @@ nonlinear least squares problems whose variables separate" (1973).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensor.tape.rules.factorizations import adjoint
 from tensor.tape.rules.table import conj, define
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 def _inv(xp: Any, g: Any, out: Any) -> Any:
@@ -86,7 +89,10 @@ define("inv", x=_inv)
 define("pinv", x=_pinv)
 define("solve", a=_solve_a, b=_solve_b)
 define("det", x=_det)
-_slogdet = {"sign": {"x": _slogdet_sign}, "logabsdet": {"x": _slogdet_logabsdet}}
+_slogdet: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "sign": {"x": _slogdet_sign},
+    "logabsdet": {"x": _slogdet_logabsdet},
+}
 define("slogdet_sign", derived=_slogdet, x=_slogdet_sign)
 define("slogdet_logabsdet", derived=_slogdet, x=_slogdet_logabsdet)
 define("matrix_rank", x=None)

@@ -34,6 +34,8 @@ class Bernoulli(Distribution):
             raise ValueError("Bernoulli takes probs or logits, one of them")
         (given,) = broadcast_parameters(logits if probs is None else probs)
         super().__init__(given.shape, validate_args)
+        self.logits: Tensor
+        self.probs: Tensor
         if probs is None:
             self.logits, self.probs = given, sigmoid(given)
         else:

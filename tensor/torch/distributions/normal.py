@@ -30,6 +30,8 @@ class Normal(Distribution):
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc: Tensor
+        self.scale: Tensor
         self.loc, self.scale = broadcast_parameters(loc, scale)
         super().__init__(self.loc.shape, validate_args)
         self._require("scale", self.scale > 0, "above 0")

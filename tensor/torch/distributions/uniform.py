@@ -27,6 +27,8 @@ class Uniform(Distribution):
     has_rsample = True
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
+        self.low: Tensor
+        self.high: Tensor
         self.low, self.high = broadcast_parameters(low, high)
         super().__init__(self.low.shape, validate_args)
         self._require("low", self.low < self.high, "below high")

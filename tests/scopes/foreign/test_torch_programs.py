@@ -74,9 +74,9 @@ def test_a_leak_is_named_by_its_line(program: type[Program], leak: str) -> None:
         assert rows[0].count == 1
         return
     assert rows[0].count == STEPS
-    # Before all that does not grow: an optimizer's state.
+    # Before all that does not grow, an optimizer's state, unless it is less than a hundredth of that.
     before = report.rows[: report.rows.index(rows[0])]
-    assert all(row.is_growing for row in before), report
+    assert all(row.is_growing for row in before) or rows[0].weight * 100 < report.nbytes, report
 
 
 @each_program

@@ -123,7 +123,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def run(project: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
     project.makepyfile(test_project=tests)
     return project.runpytest_subprocess(
-        "-p", "scopes.testing.plugin", "-p", "no:cacheprovider", "--strict-markers", *options
+        "-p", "disposescope.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers", *options
     )
 
 

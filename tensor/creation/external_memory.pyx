@@ -1,45 +1,31 @@
 """Tensors over memory of others, without a copy: buffers and bare addresses."""
 
-from __future__ import annotations
+cimport numpy as cnp
+
+from tensor.memory.external cimport Exported, External
 
 import atexit
 import sys
 from math import prod
 from operator import index
-from pickle import PickleBuffer
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, uint8
+from tensor._dtypes import KNOWN, as_dtype, uint8
 from tensor._errors import shown
-from tensor.core.dims import Sizes
 from tensor.core.storage import members_of
 from tensor.core.tensor import wrap_borrowed
 from tensor.creation.from_data import shape_of
 from tensor.memory.buffer import listed_buffers, owner_of
-from tensor.memory.external import External, call_off
+from tensor.memory.external import call_off
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+cnp.import_array()
 
-    from typing_extensions import Buffer
-
-    from tensor._tensor import Tensor
-
-    OnRelease = Callable[[], object] | None
+cdef dict _KNOWN = KNOWN
 
 
-def from_blob(
-    buffer: Buffer | np.ndarray[Any, Any],
-    shape: Sizes,
-    dtype: DtypeLike,
-    *,
-    strides: Sequence[int] | None = None,
-    offset: int = 0,
-    on_release: OnRelease = None,
-) -> Tensor:
+def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None):
     r"""Return a tensor over the memory of `buffer`, without a copy: both see each other's writes.
 
     The tensor holds the buffer's export: until the last tensor, view, alias and exported array over it is
@@ -93,45 +79,40 @@ def from_blob(
     given back
     >>> data.clear()
     """
-    sizes = shape_of(shape)
-    kind = _native("from_blob", dtype)
-    steps = None if strides is None else _strides("from_blob", sizes, strides)
-    nbytes = _span("from_blob", sizes, kind, steps)
+    cdef Exported source = None
+    cdef External external = None
+    cdef tuple sizes = _sizes(shape)
+    cdef cnp.dtype kind = _native("from_blob", dtype)
+    cdef object steps = None if strides is None else _strides("from_blob", sizes, strides)
+    cdef object nbytes = _span("from_blob", sizes, kind, steps)
     start = index(offset)
     if start < 0:
         raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
     _require_callable("from_blob", on_release)
-    raw = held = external = None
     try:
-        raw, held = _take(buffer)
-        end = start + nbytes
-        if end > raw.nbytes:
+        source = _exported(buffer)
+        if start + nbytes > source.view.len:
             raise ValueError(
                 f"from_blob(): {_described(sizes, kind, steps)} asks for {nbytes} bytes from offset {start}, "
-                f"to byte {end}; the buffer has {raw.nbytes}. Ask for less; strides count elements, offset "
-                "counts bytes"
+                f"to byte {start + nbytes}; the buffer has {source.view.len}. Ask for less; strides count "
+                "elements, offset counts bytes"
             )
-        external = External(raw, nbytes, owner=held, on_release=on_release)
+        held = _mapping_of(buffer) if isinstance(buffer, cnp.ndarray) else None
+        external = External.__new__(External, source, nbytes)
+        external.owner = held
+        external.on_release = on_release
         if steps is None:
-            return _packed(external.over(np.frombuffer(raw, kind, nbytes // kind.itemsize, start)), sizes)
+            return wrap_borrowed(external.over_exported(start, sizes, kind))
         # All bytes are the root: a write that must copy finds each view's elements in it by their offset.
-        return _strided(external.over(np.frombuffer(raw, uint8, nbytes, start)), sizes, kind, steps)
+        return _strided(external.over_exported(start, (nbytes,), uint8), sizes, kind, steps)
     except BaseException as error:
         # The frames in the traceback would keep the buffer as long as somebody keeps the error.
-        raw = held = external = None
+        source = held = external = None
         clear_frames(error.__traceback__)
         raise
 
 
-def from_address(
-    address: int,
-    shape: Sizes,
-    dtype: DtypeLike,
-    *,
-    strides: Sequence[int] | None = None,
-    owner: object = None,
-    on_release: OnRelease = None,
-) -> Tensor:
+def from_address(address, shape, dtype, *, strides=None, owner=None, on_release=None):
     """Return a tensor over memory at `address`, without a copy. Unsafe: nothing checks what is there.
 
     The caller's word is all there is: that the memory is there, can be written, and stays until the last
@@ -165,7 +146,7 @@ def from_address(
     >>> list(numbers)
     [5.0, 2.0, 3.0]
     """
-    sizes = shape_of(shape)
+    sizes = _sizes(shape)
     kind = _native("from_address", dtype)
     steps = _steps(sizes) if strides is None else _strides("from_address", sizes, strides)
     nbytes = _span("from_address", sizes, kind, steps)
@@ -184,64 +165,58 @@ def from_address(
     try:
         return _strided(external.at(place), sizes, kind, steps)
     except BaseException as error:
-        del external
+        external = None
         clear_frames(error.__traceback__)
         raise
 
 
-def _take(buffer: Buffer | np.ndarray[Any, Any]) -> tuple[memoryview, object]:
-    """Return all bytes of `buffer`, which can't be resized or closed until they go; and what else to hold."""
+cdef tuple _sizes(object shape):
+    # The usual shape at once: a call would take a sixth of `from_blob`.
+    if type(shape) is not tuple:
+        return shape_of(shape)
+    for n in <tuple>shape:
+        if type(n) is not int or n < 0:
+            return shape_of(shape)
+    return shape
+
+
+cdef Exported _exported(object buffer):
+    cdef Exported found
     try:
-        # Unlike a memoryview, it also holds a memoryview that it is made of: shared_memory's `close` then
-        # fails before it has released anything.
-        exporter = PickleBuffer(cast("Buffer", buffer))
+        found = Exported.__new__(Exported, buffer)
     except TypeError:
         raise TypeError(
             "from_blob() takes a buffer (bytes, bytearray, array.array, memoryview, mmap, the buf of a "
             f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
         ) from None
-    try:
-        view = memoryview(exporter)
-    except TypeError:
-        # What a class written in Python exports (`__buffer__`, from 3.12 on) only a memoryview passes on.
-        exporter.release()
-        exporter = PickleBuffer(memoryview(cast("Buffer", buffer)))
-        view = memoryview(exporter)
-    if "O" in view.format:
+    if found.has_references():
         raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
-    try:
-        raw = exporter.raw()
-    except BufferError:
+    if found.has_gaps():
         raise ValueError(
             "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, or "
             "write tensor.from_numpy(numpy.asarray(buffer))"
-        ) from None
-    return raw, _mapping_of(buffer) if isinstance(buffer, np.ndarray) else None
+        )
+    return found
 
 
-def _mapping_of(array: np.ndarray[Any, Any]) -> PickleBuffer | None:
+cdef Exported _mapping_of(cnp.ndarray array):
     # A memmap refers to its mmap but doesn't keep it from being closed.
     root = owner_of(array).base
     try:
-        return None if root is None else PickleBuffer(cast("Buffer", root))
+        return None if root is None else Exported(root)
     except TypeError:
         return None  # no exporter: the reference that the array holds must do
 
 
-def _packed(block: Array, shape: tuple[int, ...]) -> Tensor:
-    return _borrowed(block.reshape(shape))
-
-
-def _strided(block: Array, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...]) -> Tensor:
-    return _borrowed(np.ndarray(shape, dtype, block, 0, tuple([s * dtype.itemsize for s in strides])))
-
-
-def _borrowed(array: Array) -> Tensor:
-    return wrap_borrowed(array)
+cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides):
+    cdef list steps = []
+    for n in strides:
+        steps.append(n * dtype.itemsize)
+    return wrap_borrowed(np.ndarray(shape, dtype, block, 0, tuple(steps)))
 
 
 @atexit.register
-def _end_what_is_borrowed() -> None:
+def _end_what_is_borrowed():
     """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
 
     An array refers to its memory unseen by the collector. So a callback that refers to the module whose
@@ -252,7 +227,7 @@ def _end_what_is_borrowed() -> None:
     call_off()
 
 
-def _dispose_what_is_cared_for() -> None:
+cdef int _dispose_what_is_cared_for() except -1:
     for buffer in listed_buffers():
         base = buffer.root.base
         if isinstance(base, External) and base.is_cared_for:
@@ -260,9 +235,12 @@ def _dispose_what_is_cared_for() -> None:
                 x.dispose()
 
 
-def _native(op: str, dtype: DtypeLike) -> Dtype:
+cdef object _native(str op, object dtype):
+    found = _KNOWN.get(dtype)
+    if found is not None:
+        return found
     found = as_dtype(dtype)
-    if found is not dtype and not np.dtype(dtype).isnative:
+    if not np.dtype(dtype).isnative:
         raise ValueError(
             f"{op}() can't share memory of byte order {np.dtype(dtype).str!r}: write "
             "tensor.tensor(numpy.frombuffer(buffer, dtype)) to copy it"
@@ -270,41 +248,51 @@ def _native(op: str, dtype: DtypeLike) -> Dtype:
     return found
 
 
-def _span(op: str, shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...] | None) -> int:
+cdef object _span(str op, tuple shape, cnp.dtype dtype, tuple strides):
     """Return how many bytes there are from the first to the last; strides in elements, None for packed."""
-    size = prod(shape)
+    size = shape[0] if len(shape) == 1 else prod(shape)
     nbytes = size * dtype.itemsize
     if strides is None and 0 < nbytes <= sys.maxsize:
         return nbytes
-    last = size - 1 if strides is None else sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+    last = size - 1
+    if strides is not None:
+        last = 0
+        for n, step in zip(shape, strides):
+            last += (n - 1) * step
     # Also where there is no element: NumPy counts in machine words all the same.
-    most = max(size or prod([n for n in shape if n]), *(strides or (0,)))
+    most = size or prod(filter(None, shape))
+    if strides:
+        most = max(most, *strides)
     if most * dtype.itemsize > sys.maxsize:
         layout = _described(shape, dtype, strides)
         raise ValueError(f"{op}(): {layout} asks for more bytes than any memory has")
     return (last + 1) * dtype.itemsize if size else 0
 
 
-def _described(shape: tuple[int, ...], dtype: Dtype, strides: tuple[int, ...] | None) -> str:
+cdef str _described(tuple shape, object dtype, tuple strides):
     strided = "" if strides in (None, _steps(shape)) else f" with strides {strides}"
     return f"shape {shape} of {dtype}{strided}"
 
 
-def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
+cdef tuple _steps(tuple shape):
+    cdef Py_ssize_t i
+    cdef list found = []
+    for i in range(len(shape)):
+        found.append(prod(shape[i + 1 :]))
+    return tuple(found)
 
 
-def _strides(op: str, shape: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...]:
-    steps = tuple(index(s) for s in strides)
+cdef tuple _strides(str op, tuple shape, object strides):
+    cdef tuple steps = tuple(map(index, strides))
     if len(steps) != len(shape):
         raise ValueError(
             f"{op}(): shape {shape} has {len(shape)} dimensions, and there are {len(steps)} strides: give "
             "one for each"
         )
-    if any(s < 0 for s in steps):
+    if min(steps, default=0) < 0:
         raise ValueError(f"{op}(): strides are at least 0, not {steps}: flip the tensor, with tensor.flip(x)")
     span = 0
-    for step, n in sorted(zip(steps, shape, strict=True)):
+    for step, n in sorted(zip(steps, shape)):
         if n > 1:
             if step <= span and 0 not in shape:
                 raise ValueError(
@@ -315,7 +303,7 @@ def _strides(op: str, shape: tuple[int, ...], strides: Sequence[int]) -> tuple[i
     return steps
 
 
-def _require_callable(op: str, on_release: object) -> None:
+cdef int _require_callable(str op, object on_release) except -1:
     if on_release is not None and not callable(on_release):
         raise TypeError(
             f"{op}(): on_release is called without arguments; {shown(on_release)} can't be called"

@@ -1,0 +1,62 @@
+"""The command ``disposescope``: ``run`` a program and tell what it leaks, ``report`` what a trace says."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from disposescope.names import modules_in, shadows, told
+
+PROGRAM = "disposescope"
+
+
+def main() -> None:
+    """Do what the command line asks for, and exit."""
+    if sys.argv[1:2] in (["--version"], ["-V"]):
+        sys.stdout.write(f"disposescope {_version()}\n")
+        return
+    found = shadows(("scopes",))
+    for name, path in found.items():
+        sys.stderr.write(
+            f"{PROGRAM}: {told(name, path)}. Rename that, or start this where it is not found: by the "
+            "command `disposescope` (not `python -m`), without its folder in PYTHONPATH\n"
+        )
+    if found:
+        sys.exit(2)
+    _tell_of_program(sys.argv[1:])
+    import_module("scopes._command").main(PROGRAM)
+
+
+def _tell_of_program(arguments: list[str]) -> None:
+    """Say what modules beside the program have the names of ours; end where it could not run so."""
+    if arguments[:1] != ["run"]:
+        return
+    beside = modules_in(_folder_of_program(arguments[1:]))
+    for name in ("tensor", "nn"):
+        if name in beside:
+            sys.stderr.write(f"{PROGRAM}: `import {name}` in the program finds its own {beside[name]}\n")
+    if "scopes" in beside:
+        sys.stderr.write(
+            f"{PROGRAM}: {beside['scopes']} has the name of the package `scopes` of disposescope, by which "
+            "the program is tracked: its `import scopes` would not find its own. Rename it, or move it into "
+            "a package\n"
+        )
+        sys.exit(2)
+
+
+def _folder_of_program(arguments: list[str]) -> Path:
+    for argument in arguments:
+        if argument == "-m":
+            break
+        if argument.endswith((".py", ".pyc")) and Path(argument).is_file():
+            return Path(argument).resolve().parent
+    return Path.cwd()
+
+
+def _version() -> str:
+    try:
+        return version("disposescope")
+    except PackageNotFoundError:
+        return "(not installed)"

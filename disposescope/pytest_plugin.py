@@ -1,0 +1,156 @@
+"""The pytest plugin: markers and options that fail tests which leave tensors alive, or hold too many.
+
+Installed with the package and silent until used: a test asks by the fixture `dispose_statistics` or by one
+of the markers ``no_tensor_leaks``, ``limit_live_tensors(n)``, ``limit_tensor_memory("10 MB")``; the option
+``--tensor-leaks``, or ``tensor_leaks = true`` in the settings, is ``no_tensor_leaks`` for all tests.
+``-p no:disposescope`` switches the plugin off.
+
+Until something is asked for, nothing of the library is loaded: a project may have a module ``scopes`` of its
+own. Then those tests fail that ask, with what stands in the way.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from disposescope.names import shadows, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["dispose_statistics"]
+
+MARKERS = (
+    "no_tensor_leaks(threshold=0): fail when tensors that the test creates, or scopes, outlive its teardown.",
+    "limit_live_tensors(n): fail when more than n tensors that the test creates are alive at once.",
+    'limit_tensor_memory(size): fail when more than that, "10 MB" for example, is live above the start.',
+)
+_NAMES = {line.partition("(")[0] for line in MARKERS}
+# The property by which a report carries the line of `--tensor-memory`.
+PROPERTY = "tensor memory"
+# Says in the report of a test's call that its teardown decides.
+AWAITED = "disposescope_awaited"
+
+
+@pytest.fixture
+def dispose_statistics() -> Any:
+    """Figures of what is created and disposed since the test began, live: a `StatisticsView`.
+
+    They begin anew when the test's own code does, so that what fixtures created is not in them.
+    """
+    _require_ours()
+    return import_module("scopes.testing").StatisticsWindow()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, and their names in the settings."""
+    group = parser.getgroup("disposescope")
+    group.addoption(
+        "--tensor-leaks",
+        action="store_true",
+        help="fail each test and each fixture that leaves tensors alive: no_tensor_leaks for all",
+    )
+    group.addoption(
+        "--tensor-leak-threshold",
+        metavar="SIZE",
+        help='how much memory a test may leave, "10 kB" for example; without it, none and no tensor',
+    )
+    group.addoption(
+        "--tensor-memory",
+        action="store_true",
+        help="end with a line for each test: how many tensors it created, the most memory, what it left",
+    )
+    group.addoption(
+        "--torch",
+        action="store_true",
+        dest="disposescope_torch",
+        help="see PyTorch's tensors too, with these and with markers: scopes.torch.enable()",
+    )
+    parser.addini("tensor_leaks", "no_tensor_leaks for all tests", type="bool", default=False)
+    parser.addini("tensor_leak_threshold", "how much memory a test may leave", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and, where all tests are to be watched, what looks after them."""
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
+    names = ("--tensor-leaks", "--tensor-memory", "disposescope_torch")
+    if any(map(config.getoption, names)) or config.getini("tensor_leaks"):
+        try:
+            _require_ours()
+        except pytest.fail.Exception as error:
+            raise pytest.UsageError(str(error)) from None
+        _begin_to_watch(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Let tests be looked after, where one asks for it."""
+    if any(mark.name in _NAMES for item in items for mark in item.iter_markers()):
+        if shadows(("scopes",)):
+            config.pluginmanager.register(_Refusal(), "disposescope-refusal")
+        else:
+            _begin_to_watch(config)
+
+
+def _begin_to_watch(config: pytest.Config) -> None:
+    if not config.pluginmanager.has_plugin("disposescope-guard"):
+        import_module("scopes.testing.plugin").begin_to_watch(config)
+
+
+def _require_ours() -> None:
+    for name, path in shadows(("scopes",)).items():
+        pytest.fail(f"disposescope: {told(name, path)}. Rename it, or move it into a package", pytrace=False)
+
+
+class _Refusal:
+    """Fails the tests that ask for what can't be loaded."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Fail a test with a marker of ours."""
+        if any(mark.name in _NAMES for mark in item.iter_markers()):
+            _require_ours()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    """Count a known leak by its teardown alone."""
+    return ("", "", "") if AWAITED in vars(report) else None
+
+
+def pytest_report_header() -> str | None:
+    """Say what modules of the project have the names of ours."""
+    found = shadows()
+    if not found:
+        return None
+    return "\n".join([f"disposescope: {told(name, path)}" for name, path in found.items()])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Report what a worker of xdist found: fixtures that left something."""
+    for data in getattr(node, "workeroutput", {}).get("disposescope_fixtures", ()):
+        hook = node.config.hook
+        hook.pytest_runtest_logreport(
+            report=hook.pytest_report_from_serializable(config=node.config, data=data)
+        )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Write the lines of ``--tensor-memory``."""
+    if not config.getoption("--tensor-memory"):
+        return
+    lines = [
+        f"{report.nodeid}: {value}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == PROPERTY and report.when == "teardown"
+    ]
+    if lines:
+        terminalreporter.section("tensor memory")
+        for line in sorted(set(lines)):
+            terminalreporter.write_line(line)

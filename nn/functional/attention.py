@@ -1,0 +1,209 @@
+"""Attention: what each query gathers of values, by how well it fits their keys."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
+from nn.functional.derivatives import RULES, attention_chances
+from nn.functional.dropouts import dropout
+from tensor.kernels import attention_forward, run_kernel
+from tensor.lowlevel import InvalidArgumentError, numbers_of, record, wrap_recorded
+
+if TYPE_CHECKING:
+    from tensor import Generator, Tensor
+    from tensor.lowlevel import Array
+
+_NAME = "scaled_dot_product_attention"
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return ``softmax(scale * query @ key.mT + mask) @ value``, in memory that is linear in the lengths.
+
+    Scores are computed in blocks of queries and keys, forward and again backward, and never kept
+    (FlashAttention, Dao et al. 2022). A query that sees no key gets zeros. Only a mask that requires
+    gradients itself makes whole matrices of scores.
+
+    Parameters
+    ----------
+    query
+        Shape ``(*, queries, features)``. Its leading dimensions and those of the others broadcast.
+    key
+        Shape ``(*, keys, features)``.
+    value
+        Shape ``(*, keys, value features)``.
+    attn_mask
+        Broadcasts to ``(*, queries, keys)``. Booleans tell which keys a query sees; floating numbers are
+        added to scores.
+    dropout_p
+        The probability with which each weight is dropped; also in evaluation, as in PyTorch.
+    is_causal
+        Query i sees keys up to i. Not together with a mask.
+    scale
+        What scores are multiplied by; ``features ** -0.5`` for None.
+    enable_gqa
+        Let each head of keys and values, in dimension -3, serve several heads of queries side by side.
+    generator
+        What is dropped by; the default one otherwise.
+
+    Raises
+    ------
+    ValueError
+        If shapes or dtypes do not fit together, or if `is_causal` comes with a mask.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([[0.0, 0.0], [0.0, 0.0]])
+    >>> value = tensor.tensor([[1.0], [3.0]])
+    >>> nn.functional.scaled_dot_product_attention(x, x, value).tolist()
+    [[2.0], [2.0]]
+    >>> nn.functional.scaled_dot_product_attention(x, x, value, is_causal=True).tolist()
+    [[1.0], [2.0]]
+    """
+    arrays = [
+        floating_array_of(_NAME, what, x) for what, x in (("query", query), ("key", key), ("value", value))
+    ]
+    check_probability(_NAME, dropout_p)
+    lead = _leading(arrays, enable_gqa)
+    q, k, v = arrays
+    if attn_mask is not None:
+        _check_mask(attn_mask, (*lead, q.shape[-2], k.shape[-2]))
+        if is_causal:
+            raise InvalidArgumentError(
+                f"{_NAME}: attn_mask and is_causal=True exclude each other: leave one out, or make the mask "
+                "causal, booleans with attn_mask.tril()"
+            )
+    factor = float(scale if scale is not None else q.shape[-1] ** -0.5 if q.shape[-1] else 1.0)
+    if is_wanted(attn_mask):
+        return _by_matrices(query, key, value, attn_mask, dropout_p, factor, enable_gqa, generator)
+    own = lead or (1,)
+    of_keys = (*own[:-1], k.shape[-3]) if enable_gqa else own
+    leads = (own, of_keys, of_keys)
+    four = tuple(_with_four(x, lead) for x, lead in zip((query, key, value), leads, strict=True))
+    mask = None if attn_mask is None else _mask_with_four(attn_mask.detach(), own)
+    out = _recorded(four, mask, is_causal, factor, dropout_p, generator)
+    return out if len(lead) == 2 else out.reshape((*lead, q.shape[-2], v.shape[-1]))
+
+
+def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
+    """Return the leading dimensions of the result."""
+    q, k, v = arrays
+    told = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
+    if len({x.dtype for x in arrays}) > 1:
+        raise InvalidArgumentError(
+            f"{_NAME}: query, key and value must have one dtype, and theirs are {q.dtype}, {k.dtype} and "
+            f"{v.dtype}: convert with .to(query.dtype)"
+        )
+    if min(x.ndim for x in arrays) < 2:
+        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), and {told}")
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise InvalidArgumentError(
+            f"{_NAME}: query and key must have as many features, key and value one length, and {told}"
+        )
+    leads = [x.shape[:-2] for x in arrays]
+    if enable_gqa:
+        heads = [x.shape[-3] if x.ndim > 2 else 0 for x in arrays]
+        if not heads[1] or heads[1] != heads[2] or heads[0] % heads[1]:
+            raise InvalidArgumentError(
+                f"{_NAME}: with enable_gqa the heads of key and value, dimension -3, must be as many and "
+                f"divide those of query, and {told}"
+            )
+        leads = [(*lead[:-1], heads[0]) for lead in leads]
+    try:
+        return np.broadcast_shapes(*leads)
+    except ValueError:
+        raise InvalidArgumentError(f"{_NAME}: leading dimensions must broadcast, and {told}") from None
+
+
+def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
+    mask = array_of(_NAME, "attn_mask", attn_mask)
+    if mask.dtype != np.bool_ and mask.dtype.kind != "f":
+        raise TypeError(
+            f"{_NAME}: attn_mask holds booleans or floating numbers, not {mask.dtype}: convert with .bool()"
+        )
+    try:
+        fits = np.broadcast_shapes(mask.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidArgumentError(
+            f"{_NAME}: attn_mask must broadcast to {shape}, (*, queries, keys), and its shape is {mask.shape}"
+        )
+
+
+def _with_four(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Return `x` with these leading dimensions, joined to two."""
+    whole = (*lead, *x.shape[-2:])
+    if x.shape != whole:
+        x = x.expand(whole)
+    return x if len(lead) == 2 else x.reshape((math.prod(lead[:-1]), *whole[-3:]))
+
+
+def _mask_with_four(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Return `mask` with four dimensions, broadcast no more than its leading ones make necessary."""
+    mask = mask.reshape((1,) * (len(lead) + 2 - mask.ndim) + mask.shape)
+    if len(lead) == 2:
+        return mask
+    return _with_four(mask, (*lead[:-1], mask.shape[-3]))
+
+
+def _recorded(
+    inputs: tuple[Tensor, ...],
+    mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+    p: float,
+    generator: Generator | None,
+) -> Tensor:
+    """Run the kernel on four dimensions; the result is laid out as `query`."""
+    q, k, v = (array_of(_NAME, "an argument", x) for x in inputs)
+    m = None if mask is None else array_of(_NAME, "attn_mask", mask)
+    dtype = q.dtype
+    if dtype.itemsize == 2:
+        q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    seed = int(numbers_of(generator).bit_generator.random_raw()) if p else 0
+    out, logsumexp = run_kernel(attention_forward, q, k, v, m, is_causal, scale, seed, p)
+    out = out if out.dtype == dtype else out.astype(dtype)
+    parameters = {
+        "mask": mask,
+        "is_causal": is_causal,
+        "scale": scale,
+        "seed": seed,
+        "p": p,
+        "logsumexp": logsumexp,
+    }
+    return wrap_recorded(out, record(RULES["attention"], inputs, out, parameters))
+
+
+def _by_matrices(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    p: float,
+    scale: float,
+    enable_gqa: bool,
+    generator: Generator | None,
+) -> Tensor:
+    """Return attention whose mask has gradients, by ops on whole matrices of scores."""
+    if enable_gqa:
+        group = query.shape[-3] // key.shape[-3]
+        key, value = (x.repeat_interleave(group, -3) for x in (key, value))
+    chances = attention_chances(tn, query, key, mask.to(query.dtype), False, scale)
+    return dropout(chances, p, generator=generator) @ value

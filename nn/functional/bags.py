@@ -1,0 +1,199 @@
+"""Bags of embeddings: sums, means and largest elements of rows of a table, without the rows themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import array_of, floating_array_of
+from nn.functional.maps import require_in_range, require_indices, row_of, shrink_rows
+from tensor.kernels import AxisMap, map_axes
+from tensor.lowlevel import InvalidArgumentError, apply, define, shown
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# --- out[bag] = sum of share[i] * weight[row[i]] over the entries i of the bag ------------------------------
+
+
+def _map(rows: Array, starts: Array, shares: Any, size: int) -> AxisMap:
+    return AxisMap(starts, rows, shares, size)
+
+
+def _bags(starts: Array) -> Array:
+    """Return of each entry the bag."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+
+
+def _by_weight(
+    xp: Any, g: Any, rows: Any, starts: Any, shares: Any, uses: Any, to_shape: tuple[int, int]
+) -> Any:
+    if uses is not None:
+        shares = shares / uses
+    if xp.is_recorded:
+        column = xp.expand_dims(xp.asarray(shares, dtype=g.dtype), axis=1)
+        return xp.scatter_add(g[_bags(starts)] * column, (rows,), to_shape)
+    return map_axes(g, [(0, _map(rows, starts, shares, to_shape[0]).transposed)])
+
+
+def _by_share(xp: Any, g: Any, weight: Any, rows: Any, starts: Any) -> Any:
+    return xp.sum(g[_bags(starts)] * weight[rows], axis=1)
+
+
+_RULE = define("embedding_bag", weight=_by_weight, shares=_by_share)
+
+
+def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
+    """Return the largest element of each column of each bag, 0 where there is none; there are entries."""
+    bags, width = starts.size - 1, w.shape[1]
+    chosen = np.zeros((bags, width), np.int64)
+    filled = np.flatnonzero(np.diff(starts))
+    values, entries = w[rows], np.arange(rows.size)[:, None]
+    most = np.maximum.reduceat(values, starts[filled], axis=0)
+    of_entry = np.repeat(np.arange(filled.size), np.diff(starts)[filled])
+    # The first one of several that are equal; a nan equals nothing, itself neither.
+    first = np.where((values == most[of_entry]) | np.isnan(values), entries, rows.size - 1)
+    chosen[filled] = rows[np.minimum.reduceat(first, starts[filled], axis=0)]
+    found = weight[chosen, np.arange(width)]
+    if filled.size < bags:
+        found = found.masked_fill(tn.asarray(np.diff(starts) == 0).unsqueeze(1), 0)
+    return found
+
+
+# --- What users call ----------------------------------------------------------------------------------------
+
+
+def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offset: bool) -> Array:
+    """Return where in the entries each bag begins, and where the last ends."""
+    if indices.ndim == 2:
+        if offsets is not None:
+            raise InvalidArgumentError(
+                f"{name}: input of two dimensions has a bag in each row: leave offsets out"
+            )
+        starts: Array = np.arange(indices.shape[0] + 1, dtype=np.int64) * indices.shape[1]
+        return starts
+    if indices.ndim != 1:
+        raise InvalidArgumentError(f"{name}: input has one or two dimensions, not shape {indices.shape}")
+    if offsets is None:
+        raise InvalidArgumentError(
+            f"{name}: input of one dimension needs offsets: where in it each bag begins"
+        )
+    given = array_of(name, "offsets", offsets)
+    require_indices(name, "offsets", given)
+    if given.ndim != 1:
+        raise InvalidArgumentError(f"{name}: offsets have one dimension, not shape {given.shape}")
+    starts = given.astype(np.int64)
+    if not include_last_offset:
+        starts = np.append(starts, indices.size)
+    elif not starts.size:
+        raise InvalidArgumentError(f"{name}: with include_last_offset there is an offset at least")
+    if (starts[0] != 0 and starts.size > 1) or (np.diff(starts) < 0).any() or starts[-1] > indices.size:
+        raise InvalidArgumentError(
+            f"{name}: offsets begin with 0, never fall, and are at most {indices.size}, the size of input; "
+            f"not "
+            f"{given.tolist() if given.size <= 8 else '...'}"
+        )
+    return starts
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return the sum, the mean or the largest elements of the rows of `weight` that each bag names.
+
+    The rows are not copied on the way.
+
+    Parameters
+    ----------
+    input
+        Integers from 0 to the number of rows less 1: ``(bags, entries)``, or all entries in one dimension.
+    weight
+        Shape ``(num_embeddings, embedding_dim)``.
+    offsets
+        For `input` of one dimension: at which entry each bag begins.
+    max_norm, norm_type
+        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
+        it first, in `weight` itself.
+    scale_grad_by_freq
+        Divide the gradient of each row by how often it is used.
+    mode
+        ``"sum"``, ``"mean"`` or ``"max"``. A bag without entries gives zeros.
+    sparse
+        Taken for PyTorch's programs; gradients are dense.
+    per_sample_weights
+        By what each row is multiplied, of the shape of `input`; for ``"sum"``.
+    include_last_offset
+        The last of `offsets` is where the last bag ends.
+    padding_idx
+        A row that is left out of every bag; negative ones count from the end.
+
+    Returns
+    -------
+    Shape ``(bags, embedding_dim)``.
+
+    Raises
+    ------
+    IndexError
+        If an index names no row.
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> rows = tensor.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> entries, offsets = tensor.tensor([0, 1, 2, 2]), tensor.tensor([0, 2])
+    >>> nn.functional.embedding_bag(entries, rows, offsets).tolist()
+    [[1.0, 2.0], [4.0, 5.0]]
+    """
+    name = "embedding_bag"
+    indices, w = array_of(name, "input", input), floating_array_of(name, "weight", weight)
+    require_indices(name, "input", indices)
+    if w.ndim != 2:
+        raise InvalidArgumentError(f"{name}: weight has shape (num_embeddings, embedding_dim), not {w.shape}")
+    if mode not in ("sum", "mean", "max"):
+        raise InvalidArgumentError(f"{name}: mode is 'sum', 'mean' or 'max', not {shown(mode)}")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise InvalidArgumentError(f"{name}: mode 'max' goes without scale_grad_by_freq and sparse")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"{name}: per_sample_weights go with mode 'sum', not with {mode!r}")
+    starts = _starts(name, indices, offsets, include_last_offset)
+    require_in_range(f"{name}: an index", indices, w.shape[0])
+    if max_norm is not None:
+        w = shrink_rows(weight, indices, max_norm, norm_type)
+    rows = indices.reshape(-1)[: starts[-1]].astype(np.int64)
+    shares: Any = np.ones(rows.size, w.dtype)
+    if per_sample_weights is not None:
+        given = floating_array_of(name, "per_sample_weights", per_sample_weights)
+        if given.shape != indices.shape:
+            raise InvalidArgumentError(
+                f"{name}: per_sample_weights have the shape of input, {indices.shape}, not {given.shape}"
+            )
+        shares = per_sample_weights.reshape(-1)[: rows.size]
+    if padding_idx is not None:
+        kept = np.flatnonzero(rows != row_of(padding_idx, w.shape[0]))
+        starts = np.searchsorted(kept, starts)
+        rows, shares = rows[kept], shares[kept]
+    if mode == "max" and rows.size:
+        return _largest(weight, w, rows, starts)
+    if mode == "mean":
+        shares = np.repeat(1 / np.maximum(np.diff(starts), 1), np.diff(starts)).astype(w.dtype)
+    uses = np.bincount(rows, minlength=w.shape[0])[rows] if scale_grad_by_freq else None
+
+    def kernel(w: Array, shares: Array) -> Array:
+        return map_axes(w, [(0, _map(rows, starts, shares, w.shape[0]))])
+
+    return apply(_RULE, kernel, (weight, shares), rows=rows, starts=starts, uses=uses)

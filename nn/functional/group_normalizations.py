@@ -1,0 +1,253 @@
+"""Normalisation of each sample over groups of its channels."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.functional.checks import array_of, floating_array_of
+from nn.functional.normalizations import batch_norm
+from tensor.kernels import (
+    as_one_dtype,
+    inverses_of,
+    moments_of_channels,
+    normalize_channels,
+    normalize_channels_backward,
+    run_kernel,
+)
+from tensor.lowlevel import InvalidArgumentError, define, record, shown, wrap_recorded
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# --- out = weight * normal + bias, of which mean and deviation are those of a group, the others a channel's -
+
+
+def _each_channel(x: Array) -> Array:
+    """Return `x` with the channels of all samples as those of one."""
+    return x.reshape(1, x.shape[0] * x.shape[1], prod(x.shape[2:]))
+
+
+def _forward(
+    x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
+) -> tuple[Array, Array, Array]:
+    batch, channels = x.shape[:2]
+    means, variances = moments_of_channels(x.reshape(1, batch * groups, x.size // (batch * groups)))
+    inverses = inverses_of(variances, eps)
+    out = normalize_channels(
+        _each_channel(x),
+        np.repeat(means, channels // groups),
+        np.repeat(inverses, channels // groups),
+        None if weight is None else np.tile(weight, batch),
+        None if bias is None else np.tile(bias, batch),
+    )
+    return out.reshape(x.shape), means, inverses
+
+
+def _together(
+    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, groups: int
+) -> Any:
+    weight = weight if isinstance(weight, np.ndarray) else None
+    g, x, weight, means, inverses = as_one_dtype(g, input, weight, means, inverses)
+    batch, channels = x.shape[:2]
+    within, flat, slopes = channels // groups, _each_channel(x), _each_channel(g)
+    each_mean, each_inverse = np.repeat(means, within), np.repeat(inverses, within)
+    _, products, sums = normalize_channels_backward(
+        slopes, flat, None, each_mean, each_inverse, False, False, True, True
+    )
+    assert products is not None
+    assert sums is not None
+    dx = None
+    if wanted[0]:
+        # dx = inverse * (g w - mean of g w - normal * mean of g w normal), the means over a group.
+        scales = np.ones(batch * channels, x.dtype) if weight is None else np.tile(weight, batch)
+        count = x.size // (batch * groups)
+        across = np.repeat((sums * scales).reshape(-1, within).sum(1) / count, within)
+        along = np.repeat((products * scales).reshape(-1, within).sum(1) / count, within)
+        by_x = -along * each_inverse * each_inverse
+        shift = -across * each_inverse - by_x * each_mean
+        dx = slopes * (scales * each_inverse)[:, None]
+        dx += flat * by_x[:, None]
+        dx += shift[:, None]
+        dx = dx.reshape(x.shape)
+    return (
+        dx,
+        products.reshape(batch, channels).sum(0) if wanted[1] else None,
+        sums.reshape(batch, channels).sum(0) if wanted[2] else None,
+    )
+
+
+def _in_groups(xp: Any, x: Any, groups: int) -> Any:
+    return xp.reshape(x, (x.shape[0], groups, prod(x.shape[1:]) // groups))
+
+
+def _normal(xp: Any, x: Any, groups: int, eps: float) -> tuple[Any, Any]:
+    """Return the normalised values by groups, and 1 / deviation."""
+    parts = _in_groups(xp, x, groups)
+    centred = parts - xp.mean(parts, axis=2, keepdims=True)
+    inverse = 1 / xp.sqrt(xp.mean(centred * centred, axis=2, keepdims=True) + eps)
+    return centred * inverse, inverse
+
+
+def _stretched(xp: Any, weight: Any, like: tuple[int, ...]) -> Any:
+    return xp.reshape(weight, (*like[1:2], *(1 for _ in like[2:]))) if hasattr(weight, "shape") else weight
+
+
+def _by_input(xp: Any, g: Any, input: Any, weight: Any, groups: int, eps: float) -> Any:
+    normal, inverse = _normal(xp, input, groups, eps)
+    slopes = _in_groups(xp, g * _stretched(xp, weight, input.shape), groups)
+    along = xp.mean(slopes * normal, axis=2, keepdims=True)
+    found = inverse * (slopes - xp.mean(slopes, axis=2, keepdims=True) - normal * along)
+    return xp.reshape(found, input.shape)
+
+
+def _per_channel(xp: Any, g: Any) -> Any:
+    return xp.sum(g, axis=(0, *range(2, len(g.shape))))
+
+
+_RULE = define(
+    "group_norm",
+    together=_together,
+    input=_by_input,
+    weight=lambda xp, g, input, groups, eps: _per_channel(
+        xp, g * xp.reshape(_normal(xp, input, groups, eps)[0], input.shape)
+    ),
+    bias=_per_channel,
+)
+
+# --- What users call ----------------------------------------------------------------------------------------
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return `input` normalised over each group of channels of each sample, times `weight` plus `bias`.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, *)``.
+    num_groups
+        Into how many groups channels are divided; it divides their number.
+    weight, bias
+        Shape ``(channels,)``.
+    eps
+        Added to the variance.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.group_norm(tensor.tensor([[1.0, 3.0, 5.0, 5.0]]), 2)
+    >>> [round(v, 3) for v in y[0].tolist()]
+    [-1.0, 1.0, 0.0, 0.0]
+    """
+    x = floating_array_of("group_norm", "input", input)
+    if x.ndim < 2 or type(num_groups) is not int or num_groups < 1 or x.shape[1] % num_groups:
+        raise InvalidArgumentError(
+            f"group_norm: input has shape (batch, channels, *) with channels a multiple of num_groups, not "
+            f"{x.shape} with {shown(num_groups)} groups"
+        )
+    arrays: list[Array | None] = []
+    for what, given in (("weight", weight), ("bias", bias)):
+        array = None if given is None else array_of("group_norm", what, given)
+        if array is not None and array.shape != x.shape[1:2]:
+            raise InvalidArgumentError(
+                f"group_norm: {what} must have shape {x.shape[1:2]}, not {array.shape}"
+            )
+        arrays.append(array)
+    if x.size // num_groups == 1:
+        raise InvalidArgumentError(
+            f"group_norm: a group needs more than one value, and {num_groups} groups of shape {x.shape} "
+            f"have one"
+        )
+    if not x.size:
+        found = input * 1 if weight is None else input * weight.reshape((-1, *(1 for _ in x.shape[2:])))
+        return found if bias is None else found + bias.reshape((-1, *(1 for _ in x.shape[2:])))
+    dtype, (wide, w, b) = x.dtype, as_one_dtype(x, *arrays)
+    out, means, inverses = run_kernel(_forward, wide, num_groups, w, b, eps)
+    out = out.astype(dtype, copy=False) if dtype.itemsize == 2 else out
+    inputs = (input, 1.0 if weight is None else weight, 0.0 if bias is None else bias)
+    parameters = {"means": means, "inverses": inverses, "groups": num_groups, "eps": eps}
+    return wrap_recorded(out, record(_RULE, inputs, out, parameters))
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return `input` normalised over each channel of each sample, times `weight` plus `bias`.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, *)``, with more than one element a channel.
+    running_mean, running_var
+        Shape ``(channels,)``. With `use_input_stats` they are written: `momentum` of the means over the batch
+        of the samples' means and unbiased variances go in. Without it they are what `input` is normalised by.
+    weight, bias
+        Shape ``(channels,)``.
+    use_input_stats
+        Normalise by each sample's own mean and variance.
+    momentum
+        The share of the new in the running figures.
+    eps
+        Added to the variance.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit, or if a channel has one element alone.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.instance_norm(tensor.tensor([[[1.0, 3.0], [5.0, 9.0]]]))
+    >>> [[round(v, 3) for v in channel] for channel in y[0].tolist()]
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+    x = floating_array_of("instance_norm", "input", input)
+    if x.ndim < 3:
+        raise InvalidArgumentError(f"instance_norm: input has shape (batch, channels, *sizes), not {x.shape}")
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if prod(x.shape[2:]) < 2:
+        raise InvalidArgumentError(
+            f"instance_norm: each channel needs more than one element, and the input has shape {x.shape}"
+        )
+    batch, channels = x.shape[:2]
+    if not x.size:
+        return group_norm(input, channels, weight, bias, eps)
+    means = None if running_mean is None else running_mean.detach().tile((batch,))
+    variances = None if running_var is None else running_var.detach().tile((batch,))
+    out = batch_norm(
+        input.reshape((1, batch * channels, *x.shape[2:])),
+        means,
+        variances,
+        None if weight is None else weight.tile((batch,)),
+        None if bias is None else bias.tile((batch,)),
+        True,
+        momentum,
+        eps,
+    )
+    for running, new in ((running_mean, means), (running_var, variances)):
+        if running is not None and new is not None:
+            running.data.copy_(new.reshape((batch, channels)).mean(dim=0))
+    return out.reshape(x.shape)

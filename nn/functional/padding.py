@@ -1,0 +1,190 @@
+"""Padding: elements added at the edges of dimensions, or taken away there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nn.functional.checks import array_of
+from tensor.kernels import empty
+from tensor.lowlevel import InvalidArgumentError, apply, define, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# For each dimension how many elements are added before and after it.
+Pads = tuple[tuple[int, int], ...]
+
+MODES = ("constant", "reflect", "replicate", "circular")
+
+# --- Two ops, which are each other's derivatives ------------------------------------------------------------
+
+
+def _centre(shape: tuple[int, ...], pads: Pads) -> tuple[slice, ...]:
+    """Return where in a padded array of this `shape` the input lies."""
+    return tuple([slice(before, n - after) for n, (before, after) in zip(shape, pads, strict=True)])
+
+
+def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slice, slice]]:
+    """Yield for each edge of a dimension where its elements lie, and where those do that they are copies of.
+
+    `size` is that of the input, and all places are those in the padded dimension.
+    """
+    end = before + size
+    if mode == "reflect":
+        sources = (
+            slice(2 * before, before, -1),
+            slice(end - 2, end - 2 - after if end > after + 1 else None, -1),
+        )
+    elif mode == "replicate":
+        sources = slice(before, before + 1), slice(end - 1, end)
+    else:
+        sources = slice(size, end), slice(before, before + after)
+    if before:
+        yield slice(0, before), sources[0]
+    if after:
+        yield slice(end, end + after), sources[1]
+
+
+def _copies(shape: tuple[int, ...], pads: Pads, mode: str) -> Iterator[tuple[tuple[slice, ...], ...]]:
+    """Yield target and source of each edge of a padded array, so that no source is an edge to come."""
+    centre = list(_centre(shape, pads))
+    for axis, (n, (before, after)) in enumerate(zip(shape, pads, strict=True)):
+        for target, source in _edges(n - before - after, before, after, mode):
+            yield (*centre[:axis], target, *centre[axis + 1 :]), (*centre[:axis], source, *centre[axis + 1 :])
+        centre[axis] = slice(None)
+
+
+def _pad(x: Array, pads: Pads, mode: str, value: complex) -> Array:
+    shape = tuple([n + before + after for n, (before, after) in zip(x.shape, pads, strict=True)])
+    out = empty(shape, x.dtype)
+    out[_centre(shape, pads)] = x
+    if mode == "constant":
+        for axis, (before, after) in enumerate(pads):
+            beside = (slice(None),) * axis
+            out[(*beside, slice(0, before))] = value
+            out[(*beside, slice(shape[axis] - after, None))] = value
+        return out
+    for target, source in _copies(shape, pads, mode):
+        out[target] = out[source]
+    return out
+
+
+def _unpad(g: Array, pads: Pads, mode: str) -> Array:
+    """Return the centre, with what the edges are copies of added up."""
+    if mode != "constant":
+        g = g.copy()
+        for target, source in reversed(list(_copies(g.shape, pads, mode))):
+            share = g[target]
+            for axis, (n, m) in enumerate(zip(share.shape, g[source].shape, strict=True)):
+                if n != m:  # one element, of which all of an edge are copies
+                    share = share.sum(axis=axis, keepdims=True)
+            g[source] += share
+    return g[_centre(g.shape, pads)]
+
+
+def _padded(xp: Any, g: Any, pads: Pads, mode: str) -> Any:
+    if not xp.is_recorded:
+        return _pad(g, pads, mode, 0)
+    return apply(_PAD, lambda x: _pad(x, pads, mode, 0), (g,), pads=pads, mode=mode)
+
+
+def _unpadded(xp: Any, g: Any, pads: Pads, mode: str) -> Any:
+    if not xp.is_recorded:
+        return _unpad(g, pads, mode)
+    return apply(_UNPAD, lambda x: _unpad(x, pads, mode).copy(), (g,), pads=pads, mode=mode)
+
+
+_PAD = define("edge_pad", input=_unpadded)
+_UNPAD = define("edge_unpad", input=_padded)
+
+# --- What users give ----------------------------------------------------------------------------------------
+
+
+def _require_dims(x: Array, count: int, mode: str) -> None:
+    """Raise unless edges of `count` dimensions can be made of what is there."""
+    if count not in (1, 2, 3) or x.ndim not in (count + 1, count + 2):
+        raise NotImplementedError(
+            f"pad: mode {mode!r} pads the last dimension of inputs with 2 or 3 dimensions, the last two of "
+            f"3 or "
+            f"4, the last three of 4 or 5; not the last {count} of {x.ndim}"
+        )
+
+
+def _require_room(sizes: Sequence[int], pads: Sequence[tuple[int, int]], mode: str) -> None:
+    for size, pair in zip(sizes, pads, strict=True):
+        most = {"reflect": size - 1, "circular": size, "replicate": max(pair) if size else 0}[mode]
+        if max(pair) > most:
+            raise InvalidArgumentError(
+                f"pad: with mode {mode!r} a dimension of size {size} can be padded by {max(most, 0)} at "
+                f"most on "
+                f"each side, not by {pair}"
+            )
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Return `input` with elements added at the edges of its last dimensions.
+
+    Parameters
+    ----------
+    input
+        Any dtype; any shape for the mode ``"constant"``, else ``(batch, channels, *sizes)`` or without the
+        batch, of which all of one to three sizes are padded.
+    pad
+        Two integers a dimension, before and after, from the last dimension on; negative ones take away.
+    mode
+        What is added: ``"constant"``, the `value`; ``"reflect"``, what a mirror at the edge element shows;
+        ``"replicate"``, the edge element; ``"circular"``, what lies at the other edge.
+    value
+        For the mode ``"constant"``; 0 for None.
+
+    Raises
+    ------
+    ValueError
+        If there are too few elements to reflect, or more are taken away than there are.
+    NotImplementedError
+        If the mode is not for so many dimensions.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([[1, 2, 3]])
+    >>> nn.functional.pad(x, (1, 2)).tolist(), nn.functional.pad(x, (2, -1), mode="circular").tolist()
+    ([[0, 1, 2, 3, 0, 0]], [[1, 2, 1, 2]])
+    """
+    x = array_of("pad", "input", input)
+    if mode not in MODES:
+        raise NotImplementedError(f"pad: mode is one of {MODES}, not {shown(mode)}")
+    if not isinstance(pad, (tuple, list)) or any(type(n) is not int for n in pad):
+        raise TypeError(f"pad: pad is a tuple of integers, two for each dimension, not {shown(pad)}")
+    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+        raise InvalidArgumentError(
+            f"pad: pad has two integers for each of the last dimensions of input, of which there are "
+            f"{x.ndim}; "
+            f"not {len(pad)}"
+        )
+    if mode != "constant" and value is not None:
+        raise InvalidArgumentError(f"pad: value goes with mode 'constant', not with {mode!r}")
+    count = len(pad) // 2
+    pairs = [(pad[2 * i], pad[2 * i + 1]) for i in reversed(range(count))]
+    sizes = x.shape[x.ndim - count :]
+    lefts = [size + min(pair[0], 0) + min(pair[1], 0) for size, pair in zip(sizes, pairs, strict=True)]
+    if min(lefts, default=0) < 0:
+        raise InvalidArgumentError(f"pad: {tuple(pad)} takes more away than there is in shape {x.shape}")
+    if mode != "constant":
+        _require_dims(x, count, mode)
+        _require_room(lefts, pairs, mode)
+    if any(min(pair) < 0 for pair in pairs):
+        key = [
+            slice(max(-before, 0), size - max(-after, 0))
+            for size, (before, after) in zip(sizes, pairs, strict=True)
+        ]
+        input = input[(..., *key)]
+    pads = (
+        *((0, 0),) * (x.ndim - count),
+        *[(max(before, 0), max(after, 0)) for before, after in pairs],
+    )
+    filling = 0 if value is None else value
+    return apply(_PAD, lambda x: _pad(x, pads, mode, filling), (input,), pads=pads, mode=mode)

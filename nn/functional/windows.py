@@ -1,0 +1,143 @@
+"""Where the windows of pools lie, and what pools ask of their arguments."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nn.functional.checks import floating_array_of
+from nn.functional.convolutions import sizes_of
+from tensor.lowlevel import InvalidArgumentError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+# One integer, or one for each dimension of space.
+Sizes = int | tuple[int, ...] | list[int]
+
+
+class Windows(NamedTuple):
+    """The windows along one dimension: ``counts[i]`` elements from ``starts[i]`` on, `step` apart."""
+
+    starts: Array
+    counts: Array
+    step: int
+
+
+class Pool(NamedTuple):
+    """The options of a pool; of each tuple one entry for each dimension of space."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil_mode: bool
+
+
+def pool_of(
+    name: str,
+    space: int,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+) -> Pool:
+    """Return the options that a user gave, checked."""
+    kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
+    # PyTorch's programs write an empty list, too.
+    given = kernel if stride is None or stride in ((), []) else stride
+    pool = Pool(
+        kernel,
+        sizes_of(name, "stride", given, space, 1),
+        sizes_of(name, "padding", padding, space, 0),
+        sizes_of(name, "dilation", dilation, space, 1),
+        ceil_mode,
+    )
+    for pad, size, step in zip(pool.padding, kernel, pool.dilation, strict=True):
+        if 2 * pad > step * (size - 1) + 1:
+            raise InvalidArgumentError(
+                f"{name}: padding is at most half of what the kernel spans, {step * (size - 1) + 1}, not "
+                f"{shown(padding)}: a window would lie in the padding alone"
+            )
+    return pool
+
+
+def pooled_array(name: str, space: int, input: Tensor) -> Array:
+    """Return the array of a pool's input: ``(batch, channels, *sizes)``, or without the batch."""
+    x = floating_array_of(name, "input", input)
+    if x.ndim not in (space + 1, space + 2):
+        raise InvalidArgumentError(
+            f"{name}: input has shape (batch, channels, *sizes) or (channels, *sizes), with {space} sizes, "
+            f"not {x.shape}"
+        )
+    if 0 in x.shape[1:] or (x.ndim == space + 1 and 0 in x.shape):
+        raise InvalidArgumentError(
+            f"{name}: of the input only the batch may be empty; its shape is {x.shape}"
+        )
+    return x
+
+
+def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
+    """Return how many windows there are along dimension `dim` of space, which has `size` elements."""
+    pad, step = pool.padding[dim], pool.stride[dim]
+    room = size + 2 * pad - (pool.dilation[dim] * (pool.kernel[dim] - 1) + 1)
+    count = (room + (step - 1 if pool.ceil_mode else 0)) // step + 1
+    if pool.ceil_mode and (count - 1) * step >= size + pad:
+        count -= 1  # it would begin behind the input
+    if count < 1:
+        raise InvalidArgumentError(
+            f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}, "
+            "which leaves nothing: take a smaller kernel"
+        )
+    return count
+
+
+@lru_cache(256)
+def _windows(name: str, size: int, pool: Pool, dim: int) -> Windows:
+    step = pool.dilation[dim]
+    firsts = np.arange(count_of_windows(name, size, pool, dim)) * pool.stride[dim] - pool.padding[dim]
+    ends = np.minimum(firsts + step * (pool.kernel[dim] - 1) + 1, size)
+    starts = np.where(firsts < 0, firsts + -(firsts // step) * step, firsts)
+    counts = -((starts - ends) // step)
+    if counts.min() < 1:
+        raise InvalidArgumentError(
+            f"{name}: with dilation {step} and padding {pool.padding[dim]} a window of {pool.kernel[dim]} "
+            f"has "
+            f"no element of an input of size {size}"
+        )
+    return Windows(starts, counts, step)
+
+
+def windows_of(name: str, x: Array, pool: Pool) -> list[Windows]:
+    """Return the windows along each dimension of space of `x`."""
+    space = len(pool.kernel)
+    return [_windows(name, size, pool, dim) for dim, size in enumerate(x.shape[-space:])]
+
+
+@lru_cache(256)
+def adaptive_windows(size: int, outs: int) -> Windows:
+    """Return `outs` windows that cover `size` elements, of sizes that differ by one or two."""
+    i = np.arange(outs)
+    starts = i * size // max(outs, 1)
+    return Windows(starts, -(-(i + 1) * size // max(outs, 1)) - starts, 1)
+
+
+def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[int, ...]:
+    """Return the sizes that an adaptive pool is asked for; None stands for those of the input."""
+    many: tuple[Any, ...] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
+    if len(many) == 1:
+        many *= space
+    if len(many) == space:
+        many = tuple([own if n is None else n for n, own in zip(many, x.shape[-space:], strict=True)])
+    return sizes_of(name, "output_size", many, space, 0)
+
+
+def sizes_given(sizes: Sequence[int | None] | int | None) -> Any:
+    """Return `sizes` as a layer keeps and shows them."""
+    return tuple(sizes) if isinstance(sizes, list) else sizes

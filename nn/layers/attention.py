@@ -1,0 +1,185 @@
+"""Attention of several heads, as a layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nn import functional as F
+from nn import init
+from nn.functional.checks import check_probability
+from nn.layers.maps import Linear, new_parameter
+from nn.module.module import Module
+from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+
+if TYPE_CHECKING:
+    from nn.module.parameter import Parameter
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A linear map under PyTorch's name for the last one of `MultiheadAttention`, which ``repr`` shows."""
+
+
+class MultiheadAttention(Module):
+    """Lets each query gather values, by how well it fits their keys, in several ways at once.
+
+    Query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``, the
+    batch first with `batch_first`, or all without a batch. Output: as the query, and the weights, of shape
+    ``(batch, queries, keys)``, or None. With ``need_weights=False`` no matrix of weights is made, and memory
+    is linear in the lengths.
+
+    Parameters
+    ----------
+    embed_dim
+        Features of queries and of the output; divisible by `num_heads`.
+    num_heads
+        How many parts the features are split into.
+    dropout
+        The probability with which weights are dropped in training.
+    bias
+        Whether projections have biases.
+    add_bias_kv
+        Whether there is one more key and value, which are learnt.
+    add_zero_attn
+        Whether there is one more key and value of zeros.
+    kdim, vdim
+        Features of keys and values; `embed_dim` for None.
+    batch_first
+        Whether the batch is the first dimension.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = tensor.ones((4, 5, 8))
+    >>> output, weights = layer(x, x, x)
+    >>> output.shape, weights.shape
+    ((4, 5, 8), (4, 5, 5))
+    """
+
+    in_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        for what, size in (("embed_dim", embed_dim), ("num_heads", num_heads)):
+            if type(size) is not int or size < 1:
+                raise InvalidArgumentError(
+                    f"MultiheadAttention: {what} is an integer of at least 1, not {shown(size)}"
+                )
+        if embed_dim % num_heads:
+            raise InvalidArgumentError(
+                f"MultiheadAttention: embed_dim ({embed_dim}) must be divisible by num_heads ({num_heads})"
+            )
+        check_probability("MultiheadAttention", dropout)
+        self.embed_dim = embed_dim
+        self.kdim: int = embed_dim if kdim is None else kdim
+        self.vdim: int = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim: int = embed_dim // num_heads
+        self.add_zero_attn = add_zero_attn
+        self._is_packed = self.kdim == embed_dim and self.vdim == embed_dim
+        sizes = {"in_proj_weight": (3 * embed_dim, embed_dim) if self._is_packed else None}
+        for name, features in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
+            sizes[f"{name}_proj_weight"] = None if self._is_packed else (embed_dim, features)
+        for name, shape in sizes.items():
+            self.register_parameter(name, None if shape is None else new_parameter(shape, dtype))
+        self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), dtype) if bias else None)
+        self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, dtype=dtype
+        )
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, new_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the output and the weights, or None.
+
+        Parameters
+        ----------
+        query, key, value
+            As the class says.
+        key_padding_mask
+            Shape ``(batch, keys)``: true where a key is ignored, or numbers that are added to scores.
+        need_weights
+            Whether weights are returned.
+        attn_mask
+            Shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``: true where a key is hidden
+            from a query, or numbers that are added to scores.
+        average_attn_weights
+            Whether weights are the mean over heads; else their shape is ``(batch, num_heads, queries,
+            keys)``.
+        is_causal
+            Says that `attn_mask` hides later keys, so that it need not be looked at.
+        """
+        return F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._is_packed,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+            batch_first=self.batch_first,
+        )

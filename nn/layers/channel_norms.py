@@ -1,0 +1,347 @@
+"""Batch and instance norm: normalisation of channels, over the batch or of each sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import tensor as tn
+from nn import functional as F
+from nn import init
+from nn.layers.maps import new_parameter, require_size
+from nn.module.module import Module
+from tensor import Tensor
+from tensor.lowlevel import InvalidArgumentError, is_recomputing, require_cpu, writing
+
+if TYPE_CHECKING:
+    from nn.module.parameter import Parameter
+    from tensor.lowlevel import DtypeLike
+
+
+class ChannelNorm(Module):
+    """What batch and instance norms share: parameters, running figures, options."""
+
+    # Inputs: how they may be, with their numbers of dimensions.
+    _shapes: ClassVar[dict[int, str]]
+
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: str | None,
+        dtype: DtypeLike | None,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "num_features", num_features)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        sizes = (num_features,)
+        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
+        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
+        tracks = track_running_stats
+        self.register_buffer("running_mean", tn.zeros(sizes, dtype=dtype) if tracks else None)
+        self.register_buffer("running_var", tn.ones(sizes, dtype=dtype) if tracks else None)
+        self.register_buffer("num_batches_tracked", tn.zeros((), dtype="int64") if tracks else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Set the running mean to 0 and the running variance to 1."""
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                init.constant_(buffer, value)
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1, the bias to 0, and the running figures to their start."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _require_channels(self, input: Tensor, dim: int) -> None:
+        """Raise unless `input` has one of the shapes for this layer, and its channels at `dim`."""
+        shape = input.shape
+        if len(shape) not in self._shapes or shape[dim] != self.num_features:
+            shapes = [text.replace("channels", str(self.num_features)) for text in self._shapes.values()]
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: input has shape {' or '.join(shapes)}, not {shape}"
+            )
+
+    def extra_repr(self) -> str:
+        """Return the size and the settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(ChannelNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise, scale and shift; in training, take the batch into the running figures."""
+        self._require_channels(input, 1)
+        by_batch = self.training or self.running_mean is None
+        tracked = self.num_batches_tracked if self.training else None
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if tracked is not None and self.momentum is None:
+            momentum = 1 / (tracked.item() + 1)
+        mean, var = (self.running_mean, self.running_var) if self.training or not by_batch else (None, None)
+        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        if tracked is not None and not is_recomputing():
+            with writing(tracked) as count:
+                count += 1
+        return out
+
+
+class _InstanceNorm(ChannelNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise, scale and shift; in training, take the batch into running figures, if there are any."""
+        is_batched = len(input.shape) == max(self._shapes)
+        self._require_channels(input, 1 if is_batched else 0)
+        out = F.instance_norm(
+            input if is_batched else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out if is_batched else out.squeeze(0)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalises each channel over the batch (Ioffe and Szegedy, 2015).
+
+    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``. In training by the
+    batch's own mean and variance, which go into the running ones; in evaluation by the running ones.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures; None for their plain average.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures; without them the batch's own are used in evaluation too.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.BatchNorm1d(1)
+    >>> [round(v, 3) for v in layer(tensor.tensor([[1.0], [3.0]]))[:, 0].tolist()]
+    [-1.0, 1.0]
+    >>> layer.num_batches_tracked.item()
+    1
+    """
+
+    _shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalises each channel over the batch and two dimensions of space: see ``BatchNorm1d``.
+
+    Input and output ``(batch, num_features, height, width)``.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures; None for their plain average.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures; without them the batch's own are used in evaluation too.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.BatchNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
+
+    _shapes: ClassVar = {4: "(batch, channels, height, width)"}
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalises each channel over the batch and three dimensions of space: see ``BatchNorm1d``.
+
+    Input and output ``(batch, num_features, depth, height, width)``.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures; None for their plain average.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures; without them the batch's own are used in evaluation too.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.BatchNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
+
+    _shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalises each channel of each sample (Ulyanov et al., 2016).
+
+    Input and output ``(batch, num_features, length)``, or that without the batch.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures, which are used in evaluation; else a sample's own always are.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm1d(3)(tensor.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    _shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalises each channel of each sample (Ulyanov et al., 2016).
+
+    Input and output ``(batch, num_features, height, width)``, or that without the batch.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures, which are used in evaluation; else a sample's own always are.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
+
+    _shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalises each channel of each sample (Ulyanov et al., 2016).
+
+    Input and output ``(batch, num_features, depth, height, width)``, or that without the batch.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The share of a batch in the running figures.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
+    track_running_stats
+        Whether there are running figures, which are used in evaluation; else a sample's own always are.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
+
+    _shapes: ClassVar = {5: "(batch, channels, depth, height, width)", 4: "(channels, depth, height, width)"}

@@ -1,0 +1,93 @@
+"""Group norm: normalisation of each sample over groups of its channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nn import functional as F
+from nn import init
+from nn.layers.maps import new_parameter, require_size
+from nn.module.module import Module
+from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+
+if TYPE_CHECKING:
+    from nn.module.parameter import Parameter
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class GroupNorm(Module):
+    """Normalises each sample over groups of its channels (Wu and He, 2018).
+
+    Input and output ``(batch, num_channels, *)``.
+
+    Parameters
+    ----------
+    num_groups
+        Into how many groups channels are divided; it divides their number.
+    num_channels
+        The number of channels.
+    eps
+        Added to the variance.
+    affine
+        Whether a weight, from 1, and a bias, from 0, scale and shift each channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape
+    (4, 6, 5)
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size("GroupNorm", "num_channels", num_channels)
+        if type(num_groups) is not int or num_groups < 1 or num_channels % num_groups:
+            raise InvalidArgumentError(
+                f"GroupNorm: num_groups must divide num_channels, {num_channels}, and {shown(num_groups)} "
+                f"does not"
+            )
+        self.num_groups: int = num_groups
+        self.num_channels: int = num_channels
+        self.eps: float = eps
+        self.affine: bool = affine
+        sizes = (num_channels,)
+        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
+        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1 and the bias to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise, scale and shift."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the sizes and the settings."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )

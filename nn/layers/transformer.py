@@ -1,0 +1,514 @@
+"""Transformers (Vaswani et al. 2017): layers of attention and of maps of each place, in two stacks."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn import functional as F
+from nn import init
+from nn.layers.attention import MultiheadAttention
+from nn.layers.containers import ModuleList
+from nn.layers.dropouts import Dropout
+from nn.layers.maps import Linear
+from nn.layers.normalizations import LayerNorm
+from nn.module.module import Module
+from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+    Activation = str | Callable[[Tensor], Tensor]
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
+    if not isinstance(activation, str):
+        return activation
+    if activation not in _ACTIVATIONS:
+        raise InvalidArgumentError(
+            f"Transformer: activation is 'relu', 'gelu' or a function, not {shown(activation)}"
+        )
+    return _ACTIVATIONS[activation]
+
+
+def _copies(layer: Module, count: int) -> ModuleList:
+    if type(count) is not int or count < 0:
+        raise InvalidArgumentError(f"Transformer: num_layers is an integer of at least 0, not {shown(count)}")
+    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+
+
+def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
+    """Tell whether `mask` hides just the later keys; as the caller says, where not None."""
+    if told is not None or mask is None:
+        return bool(told)
+    rows, columns = mask.shape[-2:]
+    if mask.ndim != 2 or rows != columns:
+        return False
+    array = mask.detach().numpy()
+    later = np.triu(np.ones((rows, rows), np.bool_), 1)
+    expected = later if array.dtype == np.bool_ else np.where(later, -np.inf, 0)
+    return bool((array == expected).all())
+
+
+class _Layer(Module):
+    """What layers of encoders and decoders share: attention of a sequence to itself, maps of each place."""
+
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float,
+        activation: Activation,
+        layer_norm_eps: float,
+        batch_first: bool,
+        norm_first: bool,
+        bias: bool,
+        device: str | None,
+        dtype: DtypeLike | None,
+        attentions: tuple[str, ...],
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        for name in attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
+            )
+            self.register_module(name, attention)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+        self.norm_first = norm_first
+        count = len(attentions) + 1
+        for i in range(1, count + 1):
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+            self.register_module(f"norm{i}", norm)
+        for i in range(1, count + 1):
+            self.register_module(f"dropout{i}", Dropout(dropout))
+        self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
+
+    def _added(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return `x` plus what `block` makes of it, with the norm before the block or behind the sum."""
+        if self.norm_first:
+            return x + block(norm(x))
+        found: Tensor = norm(x + block(x))
+        return found
+
+    def _mapped(self, x: Tensor) -> Tensor:
+        found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return found
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention of a sequence to itself, then two linear maps of each place; each is added to what it reads.
+
+    Input and output: ``(length, batch, d_model)``, the batch first with `batch_first`, or without a batch.
+
+    Parameters
+    ----------
+    d_model
+        Features of each place.
+    nhead
+        Heads of the attention.
+    dim_feedforward
+        Features between the linear maps.
+    dropout
+        The probability of all dropouts.
+    activation
+        What is between the linear maps: ``"relu"``, ``"gelu"``, or a function.
+    layer_norm_eps
+        Added to variances by the layer norms.
+    batch_first
+        Whether the batch is the first dimension.
+    norm_first
+        Normalise what is read instead of the sums.
+    bias
+        Whether linear maps and norms have biases.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(tensor.ones((4, 5, 8))).shape
+    (4, 5, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+            ("self_attn",),
+        )
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Run the layer; masks are those of `MultiheadAttention`."""
+
+        def attend(x: Tensor) -> Tensor:
+            found = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)
+            attended: Tensor = self.dropout1(found[0])
+            return attended
+
+        x = self._added(src, self.norm1, attend)
+        return self._added(x, self.norm2, lambda x: self.dropout2(self._mapped(x)))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention of a sequence to itself, attention to an encoder's output, then maps of each place.
+
+    Parameters are those of `TransformerEncoderLayer`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+    >>> layer(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
+    (3, 1, 8)
+    """
+
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+            ("self_attn", "multihead_attn"),
+        )
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Run the layer; masks are those of `MultiheadAttention`."""
+
+        def attend(x: Tensor) -> Tensor:
+            found = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)
+            attended: Tensor = self.dropout1(found[0])
+            return attended
+
+        def look_up(x: Tensor) -> Tensor:
+            found = self.multihead_attn(
+                x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal
+            )
+            attended: Tensor = self.dropout2(found[0])
+            return attended
+
+        x = self._added(tgt, self.norm1, attend)
+        x = self._added(x, self.norm2, look_up)
+        return self._added(x, self.norm3, lambda x: self.dropout3(self._mapped(x)))
+
+
+class TransformerEncoder(Module):
+    """Several copies of an encoder layer, one after the other.
+
+    All start with the same parameters, as in PyTorch.
+
+    Parameters
+    ----------
+    encoder_layer
+        The layer that is copied; it may be disposed afterwards.
+    num_layers
+        How many copies.
+    norm
+        What the output goes through in the end.
+    enable_nested_tensor, mask_check
+        For PyTorch's programs: there are no nested tensors here, and padded places have values like others.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), num_layers=2)
+    >>> encoder(tensor.ones((5, 1, 8))).shape
+    (5, 1, 8)
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers: ModuleList = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """Run all layers; with ``is_causal=None`` it is found out whether `mask` is causal."""
+        causal = _is_causal(mask, is_causal)
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Several copies of a decoder layer, one after the other.
+
+    Parameters
+    ----------
+    decoder_layer
+        The layer that is copied; it may be disposed afterwards.
+    num_layers
+        How many copies.
+    norm
+        What the output goes through in the end.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), num_layers=2)
+    >>> decoder(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
+    (3, 1, 8)
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers: ModuleList = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Run all layers; with ``tgt_is_causal=None`` it is found out whether `tgt_mask` is causal."""
+        causal = _is_causal(tgt_mask, tgt_is_causal)
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that looks its output up.
+
+    Input ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``, the batch first with
+    `batch_first`, or both without a batch; output as the second. All matrices start by
+    `nn.init.xavier_uniform_`.
+
+    Parameters
+    ----------
+    d_model
+        Features of each place.
+    nhead
+        Heads of each attention.
+    num_encoder_layers, num_decoder_layers
+        How many layers of each kind.
+    dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, dtype
+        As for `TransformerEncoderLayer`.
+    custom_encoder, custom_decoder
+        Modules to take instead.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> model = nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
+    >>> mask = model.generate_square_subsequent_mask(3)
+    >>> model(tensor.ones((5, 1, 8)), tensor.ones((3, 1, 8)), tgt_mask=mask).shape
+    (3, 1, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        custom_encoder: Any | None = None,
+        custom_decoder: Any | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        options: dict[str, Any] = {
+            "dim_feedforward": dim_feedforward,
+            "dropout": dropout,
+            "activation": activation,
+            "layer_norm_eps": layer_norm_eps,
+            "batch_first": batch_first,
+            "norm_first": norm_first,
+            "bias": bias,
+            "dtype": dtype,
+        }
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+
+        if custom_encoder is None:
+            with TransformerEncoderLayer(d_model, nhead, **options) as encoding:
+                custom_encoder = TransformerEncoder(encoding, num_encoder_layers, norm(), False)
+        if custom_decoder is None:
+            with TransformerDecoderLayer(d_model, nhead, **options) as decoding:
+                custom_decoder = TransformerDecoder(decoding, num_decoder_layers, norm())
+        self.encoder = custom_encoder
+        self.decoder = custom_decoder
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Encode `src`, and decode `tgt` with it; masks are those of `MultiheadAttention`."""
+        batch = 0 if self.batch_first else 1
+        are_batched = len(src.shape) == len(tgt.shape) == 3
+        if are_batched and src.shape[batch] != tgt.shape[batch]:
+            raise InvalidArgumentError(
+                f"Transformer: src and tgt must have one batch, and their shapes are {src.shape} and "
+                f"{tgt.shape}, with batch_first={self.batch_first}"
+            )
+        if {src.shape[-1], tgt.shape[-1]} != {self.d_model}:
+            raise InvalidArgumentError(
+                f"Transformer: src and tgt must have {self.d_model} features, d_model, and their shapes are "
+                f"{src.shape} and {tgt.shape}"
+            )
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        found: Tensor = self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+        return found
+
+    @staticmethod
+    def generate_square_subsequent_mask(
+        sz: int, device: str | None = None, dtype: DtypeLike | None = None
+    ) -> Tensor:
+        """Return a mask ``(sz, sz)`` that hides later keys: -infinity there, 0 elsewhere.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Transformer.generate_square_subsequent_mask(2).tolist()
+        [[0.0, -inf], [0.0, 0.0]]
+        """
+        require_cpu(device)
+        return tn.triu(tn.full((sz, sz), -np.inf, dtype=dtype), k=1)

@@ -1,0 +1,131 @@
+"""Children of multiprocessing, of a program under ``python -m scopes run``: the parent reports them too.
+
+A child that is forked goes on with the tracking of its parent, and one that is started anew begins its own
+when it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends
+or is terminated, and the parent tells of it. Children that are made by ``os.fork`` or ``subprocess`` are not
+followed, nor those that are killed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.util
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from multiprocessing import current_process, parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scopes.tracking import tracking
+from scopes.tracking.history import History
+from scopes.tracking.leaks import snapshot
+from scopes.tracking.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# Of children that held less nothing is said but how many they are.
+_LEAST = 64 * 1024
+_MOST = 5
+
+
+class _Followed:
+    """Is known to multiprocessing, as long as the program runs."""
+
+
+_followed = _Followed()
+_history: History | None = None
+_is_reporting = False
+# A signal that came meanwhile.
+_pending: int | None = None
+
+
+def follow_children(depth: int) -> None:
+    """Let children of this process write their reports, for ``reports()``."""
+    os.environ[tracking.CHILDREN] = f"{depth}:{tempfile.mkdtemp(prefix='disposescope-')}"
+    follow()
+
+
+def follow() -> None:
+    """Let this process, if it is a child, and its children to come report."""
+    if (
+        "--multiprocessing-fork" in sys.orig_argv
+    ):  # one that was started anew: it calls nothing at its beginning
+        _begin()
+    else:
+        multiprocessing.util.register_after_fork(_followed, _begin_after_fork)
+
+
+def _begin_after_fork(_: _Followed) -> None:
+    if parent_process() is not None and tracking.CHILDREN in os.environ:
+        _begin()
+
+
+def _begin() -> None:
+    global _history
+    depth = int(os.environ[tracking.CHILDREN].partition(":")[0])
+    tracker = tracking.begin(depth)
+    tracker.listeners = ()  # those of the parent
+    _history = History(since=snapshot())
+    _history.begin()
+    multiprocessing.util.Finalize(None, _report_child, exitpriority=100)
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is signal.SIG_DFL or getattr(handler, "__module__", None) == "scopes._command":
+        with suppress(ValueError):  # not on the main thread
+            signal.signal(signal.SIGTERM, _terminated)
+
+
+def _terminated(number: int, _: FrameType | None) -> None:
+    global _pending
+    if _is_reporting:  # a pool terminates workers that are about to end
+        _pending = number
+        return
+    _report_child()
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+def _report_child() -> None:
+    """Write what this process held, if it has not done so."""
+    global _history, _is_reporting
+    history, _history = _history, None
+    if history is None:
+        return
+    _is_reporting = True
+    try:
+        _write(history)
+    finally:
+        _is_reporting = False
+    if _pending is not None:
+        signal.signal(_pending, signal.SIG_DFL)
+        signal.raise_signal(_pending)
+
+
+def _write(history: History) -> None:
+    at_the_end = history.look(with_all_holders=True)
+    highest = history.high_water_mark()
+    report = at_the_end if highest is None else highest[0]
+    text = f"{current_process().name} (process {os.getpid()}) held at most {report}"
+    folder = Path(os.environ[tracking.CHILDREN].partition(":")[2])
+    with suppress(OSError):  # the parent has ended before
+        (folder / f"{report.weight:020}-{os.getpid()}").write_text(text, encoding="utf-8")
+
+
+def reports() -> list[str]:
+    """Return what children have written, those that held most first, and forget it."""
+    told = os.environ.pop(tracking.CHILDREN, None)
+    if told is None:
+        return []
+    folder = Path(told.partition(":")[2])
+    files = sorted(folder.glob("*-*"), reverse=True)
+    large = [file for file in files if int(file.name.partition("-")[0]) >= _LEAST][:_MOST]
+    texts = [file.read_text(encoding="utf-8") for file in large]
+    left = len(files) - len(large)
+    if left:
+        more = "more " if large else ""
+        texts.append(f"{left} {more}children of multiprocessing held less than {format_bytes(_LEAST)} each")
+    shutil.rmtree(folder, ignore_errors=True)
+    return texts

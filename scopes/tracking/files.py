@@ -1,0 +1,46 @@
+"""Files that reports are written to: none of a user's is ever overwritten."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+# What a page and a trace of ours say of themselves, near their beginnings.
+PAGE_MARK = '<meta name="generator" content="disposescope">'
+TRACE_MARK = '"recorder": "disposescope"'
+_BEGINNING = 4096
+
+
+def require_ours(path: str | PathLike[str]) -> Path:
+    """Return `path`, if nothing is there, an empty file, or a report of ours.
+
+    Raises
+    ------
+    FileExistsError
+        If there is anything else.
+    """
+    found = Path(path)
+    if found.is_file() and found.stat().st_size and not _is_ours(found):
+        raise FileExistsError(
+            f"{found} exists and is no report of disposescope, so nothing was written there: name another "
+            "file, or remove it"
+        )
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        beginning = file.read(_BEGINNING)
+    if beginning[:2] == b"\x1f\x8b":
+        try:
+            with gzip.open(path) as file:
+                beginning = file.read(_BEGINNING)
+        except (OSError, EOFError, zlib.error):
+            return False
+    text = beginning.decode(errors="replace")
+    return PAGE_MARK in text or TRACE_MARK in text

@@ -1,0 +1,399 @@
+"""Who holds an object: the shortest path of references to it, from a name that the user has given.
+
+The search begins at the user's modules, the frames of all threads and the last error, and goes from object to
+object as the garbage collector does. It is bounded in time, and calls no code of the user's but what
+``__dict__`` may be. What C code holds without telling the collector is not found.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import sysconfig
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from functools import lru_cache, partial
+from pathlib import Path
+from types import (
+    AsyncGeneratorType,
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scopes.core.tracebacks import is_ours, is_ours_by_name
+from scopes.tracking.sites import is_passed_over
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+# Of the objects of one line so many are looked for, taken from the oldest to the newest.
+_SAMPLES = 5
+# Between two looks at the clock.
+_STRIDE = 256
+_ATOMS = frozenset(
+    {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
+)
+_SKIPPED: tuple[type, ...] = (weakref.ref, *weakref.ProxyTypes, ModuleType, BuiltinFunctionType, Path)
+_OPTIMIZED = 0x1  # CO_OPTIMIZED: a function's code, whose locals are no dict of their own
+
+
+class _Step(NamedTuple):
+    """One reference on the way: what is written for it, and whether it differs from item to item."""
+
+    text: str
+    is_item: bool = False
+
+
+class _Root(NamedTuple):
+    """Where paths begin: what holds, and how a path from there is told."""
+
+    holder: Any
+    # "{}, a local of main()"
+    form: str
+
+
+_Path = tuple[_Root, tuple[_Step, ...]]
+
+
+def holders_of(
+    groups: Mapping[Any, Sequence[Any]], seconds: float, *, in_libraries: bool = True
+) -> dict[Any, str]:
+    """Return, for each key of `groups`, who holds its objects; a key of which nothing was found is left out.
+
+    Parameters
+    ----------
+    groups
+        For each key some objects, the oldest first.
+    seconds
+        How long the search may take at most.
+    in_libraries
+        Whether to go on, where the user's own names lead nowhere, from those of libraries.
+    """
+    until = time.monotonic() + seconds
+    keys: dict[int, list[Hashable]] = {}
+    for key, objects in groups.items():
+        for x in _spread(objects):
+            keys.setdefault(id(x), []).append(key)
+    found: dict[Any, list[_Path]] = {key: [] for key in groups}
+    wanted = set(keys)
+    for roots in (_own_roots, _library_roots) if in_libraries else (_own_roots,):
+        if not wanted:
+            break
+        for address, path in _search(list(roots()), set(wanted), until):
+            wanted.discard(address)
+            for key in keys[address]:
+                found[key].append(path)
+    return {key: _told(paths) for key, paths in found.items() if paths}
+
+
+def _spread(objects: Sequence[Any]) -> list[Any]:
+    if len(objects) <= _SAMPLES:
+        return list(objects)
+    last = len(objects) - 1
+    return [objects[last * n // (_SAMPLES - 1)] for n in range(_SAMPLES)]
+
+
+def _told(paths: list[_Path]) -> str:
+    """Return what most of `paths` have in common, in words."""
+    forms = Counter([(root.form, _general(steps)) for root, steps in paths])
+    (form, general), _ = forms.most_common(1)[0]
+    alike = [steps for root, steps in paths if (root.form, _general(steps)) == (form, general)]
+    texts = []
+    for place, step in enumerate(alike[0]):
+        is_same = all(steps[place] == step for steps in alike)
+        texts.append(step.text if is_same else "[...]")
+    return form.format("".join(texts).removeprefix("."))
+
+
+def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
+    return tuple(["[...]" if step.is_item else step.text for step in steps])
+
+
+# The search.
+
+
+def _search(roots: list[_Root], wanted: set[int], until: float) -> Iterator[tuple[int, _Path]]:
+    """Yield the addresses of `wanted` that are found, each with the shortest path to it."""
+    # One entry for each object that was met: itself, from which entry, by which step, from which root.
+    entries: list[tuple[Any, int, _Step | None, _Root]] = [(root.holder, -1, None, root) for root in roots]
+    # What is ours leads everywhere: the entries, and this frame.
+    seen = {id(entries), id(roots), id(wanted)}
+    seen.update([id(root.holder) for root in roots])
+    place = 0
+    while place < len(entries) and wanted:
+        if place % _STRIDE == 0 and time.monotonic() > until:
+            return
+        holder, _, _, root = entries[place]
+        try:
+            references = list(_references_of(holder, is_root=entries[place][2] is None))
+        except Exception:  # noqa: BLE001  # changed by another thread meanwhile, or a `__dict__` of a user's that raises
+            references = []
+        for step, x in references:
+            address = id(x)
+            if address in seen or type(x) in _ATOMS:
+                continue
+            seen.add(address)
+            entries.append((x, place, step, root))
+            if address in wanted:
+                wanted.discard(address)
+                yield address, (root, _steps_to(entries, len(entries) - 1))
+        place += 1
+
+
+def _steps_to(entries: list[tuple[Any, int, _Step | None, _Root]], place: int) -> tuple[_Step, ...]:
+    steps: list[_Step] = []
+    while True:
+        _, before, step, _ = entries[place]
+        if step is None:
+            return tuple(reversed(steps))
+        if step.text:
+            steps.append(step)
+        place = before
+
+
+def _references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]:
+    kind = type(x)
+    if kind is dict or isinstance(x, (dict, MappingProxyType)):
+        yield from _named(x) if is_root else _items(x)
+        if kind is dict:
+            return
+    elif isinstance(x, (list, tuple, deque)):
+        for place, item in enumerate(list(x)):
+            yield _Step(f"[{place}]", True), item
+        if kind in (list, tuple, deque):
+            return
+    elif isinstance(x, (set, frozenset)):
+        for item in list(x):
+            yield _Step("{...}", True), item
+        return
+    elif isinstance(x, FrameType):
+        for name, value in _locals_of(x):
+            yield _Step(f".{name}"), value
+        return
+    elif isinstance(x, FunctionType):
+        yield from _of_function(x)
+        return
+    elif isinstance(x, TracebackType):
+        yield from _of_traceback(x)
+        return
+    elif isinstance(x, GeneratorType | CoroutineType | AsyncGeneratorType):
+        for attribute in ("gi_frame", "cr_frame", "ag_frame"):
+            frame = getattr(x, attribute, None)
+            for name, value in () if frame is None else _locals_of(frame):
+                yield _Step(f" (local {name!r} of {x.__name__}())"), value
+        return
+    elif isinstance(x, type):
+        if _is_of_user(x.__module__):
+            for name, value in list(vars(x).items()):
+                yield _Step(f".{name}"), value
+        return
+    elif isinstance(x, _SKIPPED) or kind.__module__.startswith("scopes.tracking"):
+        return
+    yield from _of_object(x)
+
+
+def _named(namespace: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
+    """Yield what is in a module's namespace, private names last; ``_12`` of a notebook as ``Out[12]``."""
+    is_notebook = "Out" in namespace and "In" in namespace
+    for is_private in (False, True):
+        for name, value in list(namespace.items()):
+            if not isinstance(name, str) or name.startswith("_") != is_private:
+                continue
+            if is_notebook and is_private and not name.strip("_0123456789"):
+                if name.strip("_"):  # `_` and its like are the last ones of these
+                    yield _Step(f".Out[{name[1:]}]"), value
+            else:
+                yield _Step(f".{name}"), value
+
+
+def _items(mapping: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
+    for key, value in list(mapping.items()):
+        yield _Step(f"[{_short(key)}]", True), value
+        if type(key) not in _ATOMS:
+            yield _Step(" (a key)", True), key
+
+
+def _short(key: object) -> str:
+    if type(key) in (int, str, float, bool, type(None)):
+        text = repr(key)
+        return text if len(text) <= 30 else f"{text[:27]}..."
+    return "..."
+
+
+def _of_function(function: FunctionType) -> Iterator[tuple[_Step, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield _Step(f" (closure variable {name!r})"), cell.cell_contents
+        except ValueError:
+            continue  # empty yet
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    for name, value in zip(names[len(names) - len(defaults) :], defaults, strict=False):
+        yield _Step(f" (default of {name!r})"), value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield _Step(f" (default of {name!r})"), value
+    for name, value in list(vars(function).items()):
+        yield _Step(f".{name}"), value
+
+
+def _of_traceback(traceback: TracebackType) -> Iterator[tuple[_Step, Any]]:
+    tb: TracebackType | None = traceback
+    while tb is not None:
+        frame = tb.tb_frame
+        if not is_ours(frame):
+            for name, value in _locals_of(frame):
+                yield _Step(f" (local {name!r} of {frame.f_code.co_name}() in the traceback)"), value
+        tb = tb.tb_next
+
+
+_EXCEPTION = ("__traceback__", "__context__", "__cause__", "args", "exceptions")
+
+
+def _of_object(x: Any) -> Iterator[tuple[_Step, Any]]:
+    """Yield what an object of any class refers to, by the names of its attributes where it has them."""
+    told: set[int] = set()
+    for name, value in _attributes_of(x):
+        told.add(id(value))
+        yield _Step(f".{name}"), value
+    for value in gc.get_referents(x):
+        if id(value) not in told and not isinstance(value, type):
+            if type(value) is dict and value is getattr(x, "__dict__", None):
+                continue
+            yield _Step(""), value
+
+
+def _attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(x, BaseException):
+        yield from [(name, getattr(x, name)) for name in _EXCEPTION if hasattr(x, name)]
+    elif isinstance(x, MethodType):
+        yield "__self__", x.__self__
+        yield "__func__", x.__func__
+        return
+    elif isinstance(x, partial):
+        yield from (("func", x.func), ("args", x.args), ("keywords", x.keywords))
+    elif isinstance(x, CellType):
+        return
+    try:
+        namespace = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        namespace = {}
+    if isinstance(namespace, dict):
+        yield from [(name, value) for name, value in namespace.items() if isinstance(name, str)]
+    for cls in type(x).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            member = cls.__dict__.get(name)
+            if isinstance(member, _MEMBER):
+                try:
+                    yield name, member.__get__(x)
+                except AttributeError:
+                    continue  # not set
+
+
+class _Slotted:
+    __slots__ = ("slot",)
+
+
+_MEMBER = type(_Slotted.slot)  # type: ignore[attr-defined]
+
+
+def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
+    """Return a frame's variables; without leaving them in a dict that the frame keeps."""
+    if frame.f_code.co_flags & _OPTIMIZED:
+        # Up to Python 3.12 the dict that it gives out stays with it, and so would what is in there.
+        before = {id(x) for x in gc.get_referents(frame)}
+        namespace = frame.f_locals
+        variables = [(name, namespace[name]) for name in list(namespace)]
+        if type(namespace) is dict and id(namespace) not in before:
+            namespace.clear()
+        return variables
+    # A class body's; that of a module is a root of its own.
+    namespace = frame.f_locals
+    return [] if namespace is frame.f_globals else list(namespace.items())
+
+
+# Where paths begin.
+
+
+def _own_roots() -> Iterator[_Root]:
+    modules = sorted(
+        [(name, module) for name, module in list(sys.modules.items()) if _is_of_user(name)],
+        key=lambda item: item[0] != "__main__",
+    )
+    for name, module in modules:
+        yield _Root(vars(module), _form_of_module(name, module))
+    yield from _frames(_is_users)
+    error = getattr(sys, "last_value", None)
+    if error is not None:
+        yield _Root(error, "sys.last_value.{}")
+
+
+def _library_roots() -> Iterator[_Root]:
+    yield from _frames(lambda frame: not _is_users(frame) and not is_ours(frame))
+    for name, module in list(sys.modules.items()):
+        namespace = getattr(module, "__dict__", None)
+        if isinstance(namespace, dict) and not _is_of_user(name) and not is_ours_by_name(name):
+            yield _Root(namespace, f"{name}.{{}}")
+
+
+def _form_of_module(name: str, module: ModuleType) -> str:
+    if name != "__main__":
+        return f"{name}.{{}}"
+    file = getattr(module, "__file__", None)
+    return "{}, a global" if file is None else f"{{}}, a global of {_escaped(Path(file).name)}"
+
+
+def _frames(is_wanted: Any) -> Iterator[_Root]:
+    here = threading.get_ident()
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, innermost in sys._current_frames().items():
+        chain_of_calls = []
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if is_wanted(frame) and frame.f_code.co_flags & _OPTIMIZED:
+                chain_of_calls.append(frame)
+            frame = frame.f_back
+        where = "" if ident == here else f" in thread {names.get(ident, ident)!r}"
+        for frame in reversed(chain_of_calls):
+            yield _Root(frame, f"{{}}, a local of {_escaped(frame.f_code.co_name)}(){_escaped(where)}")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_users(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and not is_passed_over(frame) and _is_of_user(name)
+
+
+def _is_of_user(name: object) -> bool:
+    """Tell whether a module of this name is the user's own: none of Python's, of a library's, or of ours."""
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if not isinstance(module, ModuleType) or is_ours_by_name(name):
+        return False
+    if name == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and not _is_installed(file)
+
+
+@lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    parts = Path(file).parts
+    return "site-packages" in parts or "dist-packages" in parts or file.startswith(_PYTHONS) or file[0] == "<"
+
+
+_PYTHONS = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})

@@ -1,0 +1,121 @@
+"""The largest element of each window of some planes, and reading and adding up at places of planes.
+
+Arrays are float32 or float64, in C order: ``(planes, depth, height, width)``, and their places int64, counted
+through a plane. No bit depends on threads: a plane is one thread's. To be called where kernels run.
+"""
+
+cimport numpy as cnp
+
+from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
+from tensor.kernels.simd cimport simd_level
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/pooling.h" namespace "disposescope::kernels" nogil:
+    cdef struct WindowAxis:
+        Py_ssize_t size
+        Py_ssize_t outs
+        Py_ssize_t step
+        const cnp.int64_t* starts
+        const cnp.int64_t* counts
+    cdef struct LargestWork:
+        WindowAxis axes[3]
+        const void* x
+        void* out
+        cnp.int64_t* places
+    cdef struct PlacesWork:
+        Py_ssize_t count
+        Py_ssize_t size
+        const cnp.int64_t* places
+        const void* x
+        void* out
+    cdef struct Pooling:
+        Kernel largest[2]
+        Kernel take[2]
+        Kernel add[2]
+    const Pooling* pooling_kernels_of(int level)
+
+cdef const Pooling* _kernels = pooling_kernels_of(simd_level)
+
+cdef enum:
+    # Elements of a piece of work, which take 5 us or so.
+    PIECE = 1 << 12
+
+
+cdef int _check(cnp.ndarray x) except -1:
+    cdef int kind = kind_of(x)
+    if kind < 0:
+        raise TypeError("pooling is of arrays of float32 or float64 in C order")
+    return kind
+
+
+def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
+    """Return the largest element of each window of `x`, and where it lies, None without `with_places`.
+
+    `windows` has for each of the three dimensions of a plane ``(starts, counts, step)``: window i is the
+    ``counts[i]`` elements from ``starts[i]`` on that lie `step` apart; none is empty, and none leaves the
+    plane: whoever makes them has seen to it.
+    """
+    cdef LargestWork work
+    cdef cnp.npy_intp shape[4]
+    cdef cnp.ndarray out, places = None, starts, counts
+    cdef int i, kind = _check(x)
+    cdef Py_ssize_t each = 1
+    shape[0] = cnp.PyArray_DIM(x, 0)
+    for i in range(3):
+        starts, counts, step = windows[i]
+        work.axes[i].size = cnp.PyArray_DIM(x, i + 1)
+        work.axes[i].outs = cnp.PyArray_SIZE(starts)
+        work.axes[i].step = step
+        work.axes[i].starts = <const cnp.int64_t*>cnp.PyArray_DATA(starts)
+        work.axes[i].counts = <const cnp.int64_t*>cnp.PyArray_DATA(counts)
+        shape[i + 1] = work.axes[i].outs
+        each *= max(<Py_ssize_t>counts.sum(), 1)
+    out = new_array(4, shape, cnp.PyArray_TYPE(x))
+    work.places = NULL
+    if with_places:
+        places = new_array(4, shape, cnp.NPY_INT64)
+        work.places = <cnp.int64_t*>cnp.PyArray_DATA(places)
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(out)
+    if cnp.PyArray_SIZE(out):
+        run_units(_kernels.largest[kind], &work, shape[0], max(PIECE // each, 1), cnp.PyArray_NBYTES(x))
+    return out, places
+
+
+def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
+    """Return the elements of each plane of `x`, ``(planes, *)``, at its `places`, ``(planes, *)``."""
+    cdef PlacesWork work
+    cdef int kind = _check(x)
+    cdef Py_ssize_t planes = cnp.PyArray_DIM(x, 0)
+    cdef cnp.ndarray out = new_array(cnp.PyArray_NDIM(places), cnp.PyArray_DIMS(places), cnp.PyArray_TYPE(x))
+    if cnp.PyArray_SIZE(out):
+        work.count = cnp.PyArray_SIZE(places) // planes
+        work.size = cnp.PyArray_SIZE(x) // planes
+        work.places = <const cnp.int64_t*>cnp.PyArray_DATA(places)
+        work.x = cnp.PyArray_DATA(x)
+        work.out = cnp.PyArray_DATA(out)
+        run_units(
+            _kernels.take[kind], &work, planes, max(PIECE // work.count, 1), cnp.PyArray_NBYTES(out)
+        )
+    return out
+
+
+def add_at_places(cnp.ndarray x not None, cnp.ndarray places not None, sizes):
+    """Return planes of `sizes` with the elements of each plane of `x` added at its `places`, of its shape."""
+    cdef PlacesWork work
+    cdef cnp.npy_intp shape[4]
+    cdef int i, kind = _check(x)
+    cdef cnp.ndarray out
+    shape[0] = cnp.PyArray_DIM(x, 0)
+    for i in range(3):
+        shape[i + 1] = sizes[i]
+    out = new_array(4, shape, cnp.PyArray_TYPE(x))
+    if cnp.PyArray_SIZE(out):
+        work.count = cnp.PyArray_SIZE(x) // shape[0]
+        work.size = cnp.PyArray_SIZE(out) // shape[0]
+        work.places = <const cnp.int64_t*>cnp.PyArray_DATA(places)
+        work.x = cnp.PyArray_DATA(x)
+        work.out = cnp.PyArray_DATA(out)
+        run_units(_kernels.add[kind], &work, shape[0], max(PIECE // work.size, 1), cnp.PyArray_NBYTES(out))
+    return out

@@ -1,0 +1,77 @@
+"""A sparse matrix times an array along one of its axes, on the pool.
+
+``AxisMap`` (`tensor.kernels.axis_maps`) makes the matrices. Sums are in the order of a row's entries: no bit
+of them depends on threads. To be called where kernels run.
+"""
+
+cimport numpy as cnp
+
+from tensor.kernels.axes cimport Axis, Kernel, kind_of, new_array, one_axis, run_units
+from tensor.kernels.simd cimport simd_level
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/sparse.h" namespace "disposescope::kernels" nogil:
+    cdef struct SparseWork:
+        Py_ssize_t count
+        Py_ssize_t length
+        Py_ssize_t behind
+        const cnp.int64_t* starts
+        const cnp.int64_t* columns
+        const void* weights
+        const void* x
+        void* out
+    cdef struct Sparse:
+        Kernel along[2]
+        Kernel across[2]
+    const Sparse* sparse_kernels_of(int level)
+
+cdef const Sparse* _kernels = sparse_kernels_of(simd_level)
+
+cdef enum:
+    # Products of a piece of work, some 5 us.
+    PIECE = 1 << 13
+
+
+def sparse_product(
+    cnp.ndarray x not None, int axis, cnp.ndarray starts not None, cnp.ndarray columns not None,
+    cnp.ndarray weights not None,
+):
+    """Return the sums of elements of `x` along `axis` that the rows of a sparse matrix name, weighed.
+
+    `x` and `weights` are of one dtype, float32 or float64, all are in C order, and each of `columns` is a
+    place of the axis: whoever makes the matrix has seen to it.
+    """
+    cdef Axis seen = one_axis(x, axis)
+    cdef cnp.npy_intp shape[64]  # as many dimensions as arrays may have
+    cdef Py_ssize_t count = cnp.PyArray_SIZE(starts) - 1, entries = cnp.PyArray_SIZE(columns), each
+    cdef int i, kind = kind_of(x)
+    cdef cnp.ndarray out
+    cdef SparseWork work
+    if kind < 0 or kind_of(weights) != kind:
+        raise TypeError("a sparse product is of arrays of one dtype, float32 or float64, in C order")
+    for i in range(cnp.PyArray_NDIM(x)):
+        shape[i] = cnp.PyArray_DIM(x, i)
+    shape[axis] = count
+    out = new_array(cnp.PyArray_NDIM(x), shape, cnp.PyArray_TYPE(x))
+    if cnp.PyArray_SIZE(out) == 0:
+        return out
+    work.count = count
+    work.length = seen.length
+    work.behind = seen.behind
+    work.starts = <const cnp.int64_t*>cnp.PyArray_DATA(starts)
+    work.columns = <const cnp.int64_t*>cnp.PyArray_DATA(columns)
+    work.weights = cnp.PyArray_DATA(weights)
+    work.x = cnp.PyArray_DATA(x)
+    work.out = cnp.PyArray_DATA(out)
+    # Of a row of the output, in products.
+    each = max(entries // count, 1) * seen.behind
+    if seen.behind == 1:
+        run_units(
+            _kernels.along[kind], &work, seen.before, max(PIECE // (each * count), 1), cnp.PyArray_NBYTES(out)
+        )
+    else:
+        run_units(
+            _kernels.across[kind], &work, seen.before * count, max(PIECE // each, 1), cnp.PyArray_NBYTES(out)
+        )
+    return out

@@ -1,0 +1,180 @@
+"""Who holds an object, told by the path of references from a name of the user's."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import threading
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scopes.tracking.holders import holders_of
+
+
+class Weakly:
+    """Some objects, which this does not hold."""
+
+    def __init__(self, *objects: object) -> None:
+        self.references = [weakref.ref(x) for x in objects]
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (reference() for reference in self.references)
+
+
+# What a user's module begins with.
+BEGINNING = """
+import collections, functools, types
+
+class Held:
+    pass
+
+class Slotted:
+    __slots__ = ("cache",)
+
+class Probe:
+    seen = []
+
+"""
+
+
+@pytest.fixture
+def module() -> Iterator[types.ModuleType]:
+    made = types.ModuleType("users_own_module")
+    made.__file__ = "/home/somebody/users_own_module.py"
+    made.Weakly = Weakly  # type: ignore[attr-defined]
+    sys.modules[made.__name__] = made
+    yield made
+    del sys.modules[made.__name__]
+
+
+def told(module: types.ModuleType, source: str, seconds: float = 20) -> str:
+    exec(BEGINNING + textwrap.dedent(source), vars(module))
+    return holders_of({"key": module.wanted}, seconds, in_libraries=False).get("key", "")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("kept = Held(); wanted = Weakly(kept)", "kept"),
+        ("kept = [Held()]; wanted = Weakly(*kept)", "kept[0]"),
+        ("kept = [Held(), Held()]; wanted = Weakly(*kept)", "kept[...]"),
+        ("kept = {'a': [Held()]}; wanted = Weakly(kept['a'][0])", "kept['a'][0]"),
+        ("kept = collections.deque([Held()]); wanted = Weakly(*kept)", "kept[0]"),
+        ("kept = {Held()}; wanted = Weakly(*kept)", "kept{...}"),
+        ("kept = types.SimpleNamespace(a={3: Held()}); wanted = Weakly(kept.a[3])", "kept.a[3]"),
+        ("kept = functools.partial(print, Held()); wanted = Weakly(kept.args[0])", "kept.args[0]"),
+        ("kept = ValueError(Held()); wanted = Weakly(kept.args[0])", "kept.args[0]"),
+        ("kept = Slotted(); kept.cache = Held(); wanted = Weakly(kept.cache)", "kept.cache"),
+        ("Probe.seen = [Held()]; wanted = Weakly(Probe.seen[0])", "Probe.seen[0]"),
+        (
+            """
+            def look(x=[Held()]): pass
+            wanted = Weakly(look.__defaults__[0][0])
+            """,
+            "look (default of 'x')[0]",
+        ),
+        (
+            """
+            def make():
+                x = Held()
+                return (lambda: x), Weakly(x)
+            kept, wanted = make()
+            """,
+            "kept (closure variable 'x')",
+        ),
+        (
+            """
+            def steps():
+                x = Held()
+                yield Weakly(x)
+            kept = steps()
+            wanted = next(kept)
+            """,
+            "kept (local 'x' of steps())",
+        ),
+        (
+            """
+            def fail():
+                x = Held()
+                raise ValueError(Weakly(x))
+            try:
+                fail()
+            except ValueError as error:
+                kept, wanted = error, error.args[0]
+            """,
+            "kept.__traceback__ (local 'x' of fail() in the traceback)",
+        ),
+        # A notebook's: what a cell showed, by the name that its user knows.
+        (
+            "Out, In = {12: [Held()]}, []; _12 = _ = Out[12]; wanted = Weakly(Out[12][0])",
+            "Out[12][0]",
+        ),
+    ],
+)
+def test_the_path_from_a_name_of_the_users(module: types.ModuleType, source: str, expected: str) -> None:
+    assert told(module, source) == f"users_own_module.{expected}"
+
+
+def test_the_last_error_of_the_interpreter(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "last_value", None, raising=False)
+    source = """
+    import sys
+    def fail():
+        x = Held()
+        raise ValueError(Weakly(x))
+    try:
+        fail()
+    except ValueError as error:
+        sys.last_value, wanted = error, error.args[0]
+    """
+    assert told(module, source) == "sys.last_value.__traceback__ (local 'x' of fail() in the traceback)"
+
+
+def test_a_local_of_a_function_that_runs_on_another_thread(module: types.ModuleType) -> None:
+    module.go, module.started = threading.Event(), threading.Event()  # type: ignore[attr-defined]
+    source = """
+    import threading
+    def work():
+        global wanted
+        mine = [Held()]
+        wanted = Weakly(*mine)
+        started.set()
+        go.wait(60)
+    thread = threading.Thread(target=work, name="worker")
+    thread.start()
+    started.wait(60)
+    """
+    try:
+        assert told(module, source) == "mine[0], a local of work() in thread 'worker'"
+    finally:
+        module.go.set()
+        module.thread.join()
+
+
+def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleType) -> None:
+    source = """
+    import gc
+    def work(look):
+        mine = Held()
+        reference = Weakly(mine)
+        found = look({1: reference}, 20, in_libraries=False)
+        del mine
+        return found, list(reference)
+    """
+    exec(BEGINNING + textwrap.dedent(source), vars(module))
+    assert module.work(holders_of) == ({1: "mine, a local of work()"}, [None])
+
+
+def test_a_search_ends_in_time(module: types.ModuleType) -> None:
+    assert told(module, "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])", seconds=0) == ""
+
+
+def test_what_nobody_holds_by_a_name_is_left_out(module: types.ModuleType) -> None:
+    assert holders_of({1: [], 2: Weakly(threading.Event())}, 20) == {}  # type: ignore[dict-item]
