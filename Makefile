@@ -20,7 +20,8 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign test-interop conformance build check docs dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign test-interop test-ray conformance build check docs dist bench performance soak matrix \
+	clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -28,6 +29,7 @@ help:
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make test-interop  the tests with SciPy, scikit-learn, xarray, einops and opt_einsum on tensors"
 	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
+	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
@@ -73,6 +75,17 @@ conformance: $(VENV)/.has-test $(VENV)/.built
 	$(PIP) install -r $(SUITE)/requirements.txt
 	cd $(SUITE) && ARRAY_API_TESTS_MODULE=tensor ARRAY_API_TESTS_VERSION=$(VERSION) \
 		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
+
+# A cluster of its own for each file, on this machine: not on several processes at once.
+RAY_TESTS := tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py nn/parallel
+
+test-ray: $(VENV)/.has-test $(VENV)/.built
+	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
+		echo "$(BIN)/python -m pytest -n 0 $(RAY_TESTS)"; \
+		$(BIN)/python -m pytest -n 0 $(RAY_TESTS); \
+	else \
+		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
+	fi
 
 build: $(VENV)/.built
 
