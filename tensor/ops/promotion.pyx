@@ -9,7 +9,7 @@ cimport numpy as cnp
 
 import numpy as np
 
-from tensor._dtypes import float32, result_dtype
+from tensor import _dtypes
 
 cnp.import_array()
 
@@ -82,9 +82,9 @@ cdef bint needs_promotion(Promotion promotion, object a, object b) noexcept:
 
 
 cdef tuple promoted_pair(Promotion promotion, object a, object b):
-    dtype = result_dtype((_kind(a), _kind(b)))
+    dtype = _dtypes.result_dtype((_kind(a), _kind(b)))
     if promotion == TO_FLOATS and dtype.kind in "biu":
-        dtype = float32
+        dtype = _dtypes.float32
     return _cast(a, dtype), _cast(b, dtype)
 
 
@@ -105,7 +105,7 @@ cdef inline object _cast(object x, object dtype):
 
 def as_floats(cnp.ndarray x not None):
     """Return `x`, or what its integers and bools become where they must be floats."""
-    return x if _is_inexact(x) else x.astype(float32)
+    return x if _is_inexact(x) else x.astype(_dtypes.float32)
 
 
 # By the kernel of an op, what is asked where that writes into memory that is given.
@@ -136,7 +136,7 @@ def promoted(operands):
         kinds.append(kind)
         is_mixed = is_mixed or kind is not kinds[0]
     if is_mixed:
-        dtype = result_dtype(kinds)
+        dtype = _dtypes.result_dtype(kinds)
         for i in range(len(found)):
             found[i] = _cast(found[i], dtype)
     return found
