@@ -20,7 +20,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign build check dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign build check docs dist bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
+	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
@@ -40,18 +41,22 @@ demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
 test: $(VENV)/.has-test $(VENV)/.built
-	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS)
+	@echo "== Testing: ten minutes or so on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
+	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
+	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
+	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 # Where the libraries can't be installed, one line says so, and nothing fails.
 FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \
 	tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
 
 test-foreign: $(VENV)/.has-test $(VENV)/.built
-	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign > $(VENV)/foreign.log 2>&1; then \
+	@echo "== PyTorch, JAX and Jupyter: some minutes to install, the first time"
+	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign; then \
 		echo "$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS)"; \
 		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
 	else \
-		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here; $(VENV)/foreign.log says why"; \
+		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
 	fi
 
 build: $(VENV)/.built
@@ -65,6 +70,10 @@ check: $(VENV)/.has-check $(VENV)/.built
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)
+
+docs: $(VENV)/.has-docs $(VENV)/.built
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	$(BIN)/python .ci/check-site docs/_build/html
 
 # The source archive, the wheel built from it, and a program on the wheel, in a new environment.
 dist: $(VENV)/.made $(COMPILER)
@@ -106,7 +115,7 @@ matrix:
 	test $$found = 1 || { echo "none of Python $(MATRIX) is installed"; exit 1; }
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results
+	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -14,6 +14,7 @@ FAMILIES = {
     "products": "products",
     "training": "training",
     "recurrent": "recurrent",
+    "attention": "attention",
     "inference": "inference",
     "optimizers": "optimizers",
     "scopes": "lifetimes",

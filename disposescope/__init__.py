@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__version__: str
+
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
@@ -20,3 +22,10 @@ def load_ipython_extension(shell: Any) -> None:
 def unload_ipython_extension(shell: Any) -> None:
     """Take ``%%scope`` away again: what ``%unload_ext disposescope`` calls."""
     import_module("scopes.notebook").unload_ipython_extension(shell)
+
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module 'disposescope' has no attribute {name!r}")
+    found: str = import_module("importlib.metadata").version("disposescope")
+    return found

@@ -1,5 +1,7 @@
 """Neural networks: parameters, modules, losses, optimizers, data. Names and defaults are PyTorch's."""
 
+from typing import TYPE_CHECKING
+
 from nn import data, functional, init, optim, utils
 from nn.layers.activations import (
     ELU,
@@ -89,6 +91,17 @@ from nn.layers.padding import (
     ZeroPad3d,
 )
 from nn.layers.parameter_containers import ParameterDict, ParameterList
+from nn.layers.piecewise_activations import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    PReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
 from nn.layers.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -120,6 +133,17 @@ from nn.layers.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from nn.layers.smooth_activations import (
+    CELU,
+    GLU,
+    SELU,
+    LogSigmoid,
+    Mish,
+    Softmax2d,
+    Softmin,
+    Softsign,
+    Tanhshrink,
+)
 from nn.layers.transformer import (
     Transformer,
     TransformerDecoder,
@@ -130,15 +154,19 @@ from nn.layers.transformer import (
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "GLU",
     "GRU",
     "LSTM",
     "RNN",
+    "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
@@ -184,6 +212,10 @@ __all__ = [
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
@@ -201,6 +233,7 @@ __all__ = [
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
+    "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
     "MarginRankingLoss",
@@ -210,6 +243,7 @@ __all__ = [
     "MaxUnpool1d",
     "MaxUnpool2d",
     "MaxUnpool3d",
+    "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
@@ -218,6 +252,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "PReLU",
     "PairwiseDistance",
     "Parameter",
     "ParameterDict",
@@ -229,7 +264,9 @@ __all__ = [
     "RNNBase",
     "RNNCell",
     "RNNCellBase",
+    "RReLU",
     "ReLU",
+    "ReLU6",
     "ReflectionPad1d",
     "ReflectionPad2d",
     "ReflectionPad3d",
@@ -243,8 +280,14 @@ __all__ = [
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
+    "Softmax2d",
+    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
     "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
@@ -268,3 +311,12 @@ __all__ = [
 ]
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        for module in (data, functional, optim, optim.lr_scheduler, utils, utils.rnn, init):
+            if name in module.__all__:
+                raise AttributeError(f"module 'nn' has no attribute {name!r}: write {module.__name__}.{name}")
+        raise AttributeError(f"module 'nn' has no attribute {name!r}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scopes import lowlevel
 from scopes._disposing import dispose, disposing
 from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
+from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, TensorDisposedError
 from scopes.core.scope import DisposeScope, new_dispose_scope

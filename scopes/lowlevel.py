@@ -5,6 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes._clearing import clear_errors_of
+from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
@@ -19,6 +20,7 @@ __all__ = [
     "Compound",
     "Listener",
     "Record",
+    "advise_calls_of",
     "callers",
     "clear_errors_of",
     "clear_frames_of",

@@ -1,12 +1,15 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from typing import TYPE_CHECKING
 
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
+from scopes import __version__ as __version__
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor import autograd as autograd
 from tensor import fft as fft
 from tensor import linalg as linalg
 from tensor import memory as memory
+from tensor._advice import name_advice as _name_advice
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
@@ -111,6 +114,7 @@ from tensor.ops.selecting import argwhere, nonzero, take, take_along_axis
 from tensor.ops.shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
 from tensor.ops.sorting import (
     argsort,
+    isin,
     searchsorted,
     sort,
     unique_all,
@@ -200,6 +204,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "isdtype",
+    "isin",
     "leaky_relu",
     "linalg",
     "linspace",
@@ -278,3 +283,9 @@ __all__ = [
 __all__ += _elementwise.__all__
 
 _clear_errors_of(globals(), __all__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Reached only when there is no such name.
+        raise AttributeError(_name_advice(name, Tensor), name=name)

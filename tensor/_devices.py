@@ -62,5 +62,6 @@ def require_cpu(device: object) -> None:
     if not isinstance(device, str):
         raise TypeError(f"a device is named by a string such as 'cpu', not {shown(device)}")
     raise InvalidArgumentError(
-        f"there is no device {shown(str(device))} here: all memory is the processor's. Use 'cpu'"
+        f"there is no device {shown(str(device))} here: all memory is the processor's. Leave .cuda() and "
+        "device= out, or write 'cpu'"
     )

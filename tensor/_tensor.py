@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.lowlevel import clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of
+from tensor._advice import call_advice
 from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
@@ -37,6 +38,7 @@ from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
 clear_frames_of("numpy")  # its functions in Python, which we call
+advise_calls_of("tensor", call_advice)
 
 
 class Tensor(
@@ -68,7 +70,7 @@ class Tensor(
     Writing,
     TensorCore,
 ):
-    """A multi-dimensional array whose lifetime a scope decides.
+    """A multi-dimensional array whose memory is given back by ``dispose()``, or by the scope that owns it.
 
     Make one with ``tensor.tensor(data)`` and the other functions of the namespace. Called as a class it does
     what PyTorch's does: ``Tensor(2, 3)`` has these sizes and no values yet, ``Tensor([2, 3])`` these values;

@@ -4,16 +4,34 @@ Matrices are the last two dimensions; all others are a batch. Integers become fl
 parts are named tuples.
 """
 
-from tensor.ops.factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
+from tensor.ops.factorizations import (
+    EighResult,
+    EigResult,
+    QRResult,
+    SVDResult,
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
 from tensor.ops.lapack import LinAlgError
 from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot
 from tensor.ops.norms import matrix_norm, matrix_rank
 from tensor.ops.scans import vector_norm
 from tensor.ops.shapes import matrix_transpose
-from tensor.ops.solving import det, inv, matrix_power, pinv, slogdet, solve
+from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve
 
 __all__ = [
+    "EigResult",
+    "EighResult",
     "LinAlgError",
+    "QRResult",
+    "SVDResult",
+    "SlogdetResult",
     "cholesky",
     "cross",
     "det",

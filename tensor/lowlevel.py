@@ -5,6 +5,7 @@ Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowne
 them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
+from tensor._advice import call_advice
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import InvalidArgumentError, shown
@@ -52,6 +53,7 @@ __all__ = [
     "apply_affine_then_relu",
     "as_dtype",
     "become_leaf",
+    "call_advice",
     "clear_gradients",
     "configure_threads",
     "default_generator",

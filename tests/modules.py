@@ -32,6 +32,8 @@ IN_FOLDERS = {
     "tensor.torch.backends.mps",
     "tensor.torch.cuda",
     "tensor.torch.distributions",
+    "tensor.torch.fft",
+    "tensor.torch.linalg",
     "tensor.torch.nn",
     "tensor.torch.nn.functional",
     "tensor.torch.nn.init",
@@ -69,6 +71,7 @@ def package_of(module: str) -> str:
 
 # Who works with another library's objects, and is imported where that is installed.
 HOSTED = {
+    "nn.parallel.jobs": "ray",
     "scopes.cupy": "cupy",
     "scopes.foreign.cupy": "cupy",
     "scopes.jax": "jax",

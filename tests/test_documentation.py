@@ -53,6 +53,18 @@ def test_the_guide_to_training_names_all_that_there_is() -> None:
     assert losses | helpers | schedulers | optimizers <= named
 
 
+def test_the_readme_has_no_links_that_a_package_index_could_not_follow() -> None:
+    links = re.findall(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / "README.md").read_text())
+    assert [link for pair in links for link in pair if link and not link.startswith("https://")] == []
+
+
+def test_the_readme_names_each_guide() -> None:
+    text = (ROOT / "README.md").read_text()
+    of_the_site = {"changelog", "contributing", "guides", "index", "project", "security"}
+    guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - of_the_site
+    assert [guide for guide in sorted(guides) if f"`{guide}.md`" not in text] == []
+
+
 def test_the_readme_has_blocks() -> None:
     assert BLOCK.search((ROOT / "README.md").read_text())
 

@@ -34,6 +34,37 @@ def default_collate(samples: Sequence[Any]) -> Any:
     return _collated(samples, 0)
 
 
+def default_convert(sample: Any) -> Any:
+    """Return a sample with tensors instead of NumPy's arrays, at any depth of tuples, lists and mappings.
+
+    What a `DataLoader` does with single samples (``batch_size=None``). Everything else stays what it is; the
+    tensors share the arrays' memory.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> from nn.data import default_convert
+    >>> default_convert({"x": numpy.arange(2), "name": "a"})
+    {'x': tensor([0, 1]), 'name': 'a'}
+    """
+    return _converted(sample, 0)
+
+
+def _converted(sample: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"a sample is nested more than {_DEEPEST} levels deep, or contains itself")
+    if isinstance(sample, np.ndarray) and sample.dtype.kind not in "SUOMmV":
+        return tn.from_numpy(sample)
+    if isinstance(sample, Mapping):
+        return {key: _converted(part, depth + 1) for key, part in sample.items()}
+    if isinstance(sample, tuple):
+        parts = [_converted(part, depth + 1) for part in sample]
+        return type(sample)(*parts) if hasattr(sample, "_fields") else tuple(parts)
+    if isinstance(sample, list):
+        return [_converted(part, depth + 1) for part in sample]
+    return sample
+
+
 _DEEPEST = 100
 
 

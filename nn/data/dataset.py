@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,6 +37,32 @@ class Dataset(Generic[T_co]):
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no length: define __len__(self)")
+
+
+class IterableDataset(Dataset[T_co]):
+    """Base of data sets that are iterated, and have no numbers: derive, and define ``__iter__``.
+
+    Each worker of a `DataLoader` iterates over a copy of its own: ``get_worker_info()`` says which part of
+    the samples is its, else each sample comes once from each worker.
+
+    Examples
+    --------
+    >>> from nn.data import DataLoader, IterableDataset
+    >>> class Countdown(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> [batch.tolist() for batch in DataLoader(Countdown(), batch_size=2)]
+    [[3, 2], [1]]
+    """
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} gives no samples: define __iter__(self)")
+
+    def __getitem__(self, index: int) -> T_co:
+        raise TypeError(f"{type(self).__name__} is iterated: its samples have no numbers such as {index}")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no length: define __len__(self), if it has one")
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):

@@ -1,26 +1,26 @@
-"""Batches of a data set, each disposed before the next is made."""
+"""Batches of a data set, made here or by worker processes."""
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
-import numpy as np
-
-from nn.data.collate import default_collate
-from nn.data.dataset import TensorDataset
-from nn.data.samplers import BatchSampler
+from nn.data.dataset import IterableDataset
+from nn.data.fetching import EXHAUSTED, Recipe, Source
+from nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler
+from nn.data.workers import WorkerRound, Workers
 from scopes import DisposeScope, current_dispose_scope
-from scopes.lowlevel import current
+from scopes.lowlevel import clear_errors_of, current
 from tensor import Generator
 from tensor.lowlevel import default_generator, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
+    from multiprocessing.context import BaseContext
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from tensor import Tensor
-    from tensor.lowlevel import Array
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -49,42 +49,60 @@ class Samples(Protocol[T_co]):
 class DataLoader(Generic[T_co, B_co]):
     """Goes through a data set in batches, as often as it is iterated.
 
-    Each batch is in a scope of its own, which ends before the next batch is made, and when the loop has come
-    to its end. That scope is current only while the batch is made: what the loop computes belongs to the
-    loop's own scope. To keep a tensor of a batch, clone it, or take it out of its scope
-    (``x.detach_from_dispose_scope()``, ``scope.attach(x)``).
+    A batch belongs to the scope that is current where the loop asks for it, like any other tensor made there;
+    not so samples: they are read outside of all scopes, and tensors of the data set are never disposed.
 
-    Where no next batch is asked for, the last one is the caller's, like any other tensor made there: after a
-    ``break``, an exception, or ``next(iter(loader))``. The scope around the loop disposes it.
-
-    The loader disposes what it has made itself, the collated batch. Samples are read outside of all scopes;
-    tensors of the data set are never disposed.
+    With ``num_workers`` processes make the batches ahead of the loop, each of them one in turn, and they come
+    in the order that there would be without them. Tensors of 4 KiB and more come in shared memory, without a
+    copy; each gives its memory back for another batch when it is disposed, or its last reference goes. An
+    error of a worker is raised here, with the worker's traceback in its note; when a worker dies, all end,
+    with a ``RuntimeError`` that says how it died. They end with the loop, also where it is left early.
 
     Parameters
     ----------
     dataset
-        Anything with ``__getitem__`` and ``__len__``.
+        Anything with ``__getitem__`` and ``__len__``, or an ``IterableDataset``.
     batch_size
-        The number of samples in a batch; None hands out single samples as they are.
+        The number of samples in a batch; None hands out single samples.
     shuffle
         Go through the samples in a new random order each time.
-    generator
-        What orders are drawn from: a ``tensor.Generator``, or a seed for one of the loader's own, which gives
-        the same orders in each run. None is the default generator.
-    drop_last
-        Leave out a last batch that would be smaller.
-    collate_fn
-        Makes a batch from a list of samples; ``default_collate`` for None.
     sampler
         Gives the numbers of the samples instead of `shuffle`: anything that can be iterated over.
     batch_sampler
         Gives lists of numbers, a batch each, instead of `batch_size`, `shuffle`, `sampler`, `drop_last`.
     num_workers
-        Taken from programs written for PyTorch: batches are made by the process that asks for them.
+        How many processes make batches; 0 makes them in this one.
+    collate_fn
+        Makes a batch from a list of samples; ``default_collate`` for None, and for single samples
+        ``default_convert``.
     pin_memory
         Changes nothing: there is no device to copy to.
+    drop_last
+        Leave out a last batch that would be smaller; of an ``IterableDataset`` that of each worker.
+    timeout
+        For how many seconds a batch of a worker is waited for; 0 is for ever.
+    worker_init_fn
+        Called in each worker with its number, before its first batch.
+    multiprocessing_context
+        How processes start: "fork", "spawn", "forkserver", or a context of ``multiprocessing``. None is what
+        ``multiprocessing`` does by default. All but "fork" need a data set that can be pickled.
+    generator
+        What orders, and the seeds of workers, are drawn from: a ``tensor.Generator``, or a seed for one of
+        the loader's own, which gives the same in each run. None is the default generator. Worker `i` seeds
+        ``random``, ``numpy.random`` and ``tensor`` with a number drawn when it is started, plus `i`.
+    prefetch_factor
+        How many batches are made ahead by each worker; None is 2.
+    persistent_workers
+        Keep processes, with their copies of the data set, from one loop to the next.
+    pin_memory_device
+        Changes nothing.
+    in_order
+        With False batches come as they are ready.
     dispose_batches
-        With False a batch belongs to the scope that is current at the loop, like any other tensor.
+        With True each batch is in a scope of its own, which ends before the next batch is made, and when the
+        loop has come to its end. That scope is current only while the batch is made. To keep a tensor of a
+        batch, clone it, or take it out of its scope (``scope.attach(x)``). Where no next batch is asked for
+        (a ``break``, ``next(iter(loader))``), the last one is the caller's.
 
     Examples
     --------
@@ -95,8 +113,8 @@ class DataLoader(Generic[T_co, B_co]):
     >>> seen = []
     >>> for (x,) in loader:
     ...     seen += x.tolist()
-    >>> sorted(seen), x.is_invalid, len(loader)
-    ([1.0, 2.0, 3.0], True, 2)
+    >>> sorted(seen), len(loader)
+    ([1.0, 2.0, 3.0], 2)
     """
 
     if not TYPE_CHECKING:
@@ -107,60 +125,68 @@ class DataLoader(Generic[T_co, B_co]):
 
     def __init__(
         self,
-        dataset: Samples[T_co],
+        dataset: Samples[T_co] | IterableDataset[T_co],
         batch_size: int | None = 1,
-        shuffle: bool = False,
-        *,
-        generator: Generator | int | None = None,
-        drop_last: bool = False,
-        collate_fn: Callable[[list[T_co]], B_co] | None = None,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[Sequence[int]] | None = None,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
         num_workers: int = 0,
+        collate_fn: Callable[[Any], B_co] | None = None,
         pin_memory: bool = False,
-        dispose_batches: bool = True,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: Generator | int | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        dispose_batches: bool = False,
     ) -> None:
-        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
-            raise TypeError(
-                "a DataLoader needs a data set with __getitem__ and __len__, not a "
-                f"{type(dataset).__name__}: write TensorDataset(inputs, targets), or a list"
+        _require_data_set(dataset)
+        _require_numbers(batch_size, num_workers, prefetch_factor, timeout)
+        _require_one_way(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if not num_workers:
+            _require_no_options_of_workers(
+                prefetch_factor=prefetch_factor,
+                persistent_workers=persistent_workers or None,
+                multiprocessing_context=multiprocessing_context,
+                timeout=timeout or None,
             )
-        if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-            raise ValueError(
-                f"batch_size is a number of samples, at least 1, or None, not {shown(batch_size)}"
-            )
-        if batch_size is None and drop_last:
-            raise ValueError("drop_last needs a batch_size: single samples have no last batch")
-        if sampler is not None and shuffle:
-            raise ValueError("a sampler gives the order itself: leave shuffle out")
-        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError(
-                "a batch_sampler makes batches itself: leave batch_size, shuffle, sampler, drop_last out"
-            )
-        if type(num_workers) is not int or num_workers < 0:
-            raise ValueError(f"num_workers is a number of processes, at least 0, not {shown(num_workers)}")
         self.dataset = dataset
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
         self.num_workers = num_workers
         self.pin_memory = pin_memory
-        self.batch_size = batch_size
-        self.shuffle = shuffle
+        self.pin_memory_device = pin_memory_device
+        self.batch_size = None if batch_sampler is not None else batch_size
         self.drop_last = drop_last
         self.collate_fn = collate_fn
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
         self.dispose_batches = dispose_batches
-        if isinstance(generator, int) and not isinstance(generator, bool):
-            generator = Generator().manual_seed(generator)
-        elif generator is not None and not isinstance(generator, Generator):
-            raise TypeError(f"generator is a tensor.Generator or a seed, not a {type(generator).__name__}")
-        self.generator = generator
+        self.generator = _generator_of(generator)
+        self.sampler: Iterable[Any] | None = sampler
+        self.batch_sampler: Iterable[Any] | None = batch_sampler
+        if isinstance(dataset, IterableDataset):
+            self.sampler = None
+        elif sampler is None:
+            self.sampler = (
+                RandomSampler(dataset, generator=self.generator) if shuffle else SequentialSampler(dataset)
+            )
+        if batch_sampler is None and batch_size is not None and self.sampler is not None:
+            self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self._idle: Workers | None = None
 
     def __len__(self) -> int:
-        if self.batch_sampler is not None:
-            return len(self.batch_sampler)  # type: ignore[arg-type]  # without a length it raises, as it should
-        count = len(self.dataset) if self.sampler is None else len(self.sampler)  # type: ignore[arg-type]
-        size = self.batch_size or 1
-        return count // size if self.drop_last else -(-count // size)
+        if isinstance(self.dataset, IterableDataset):
+            count, size = len(self.dataset), self.batch_size or 1
+            return count // size if self.drop_last else -(-count // size)
+        return len(self._tasks_of_a_round())  # type: ignore[arg-type]  # without a length it raises, as it should
 
     @overload
     def __iter__(self: DataLoader[Rows, Collated]) -> Iterator[Rows]: ...
@@ -171,19 +197,42 @@ class DataLoader(Generic[T_co, B_co]):
     def __iter__(self) -> Iterator[Any]:
         return _Batches(self)
 
-    def order(self) -> Array:
-        """Return the numbers of the samples in the order of a new round, without a sampler's; drawn here.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_idle": None}
 
-        Examples
-        --------
-        >>> from nn.data import DataLoader
-        >>> DataLoader(["a", "b", "c"]).order().tolist()
-        [0, 1, 2]
-        """
-        count = len(self.dataset)
-        if not self.shuffle:
-            return np.arange(count)
-        return (self.generator or default_generator).numbers.permutation(count)
+    def _tasks_of_a_round(self) -> Iterable[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return repeat(None)
+        tasks = self.sampler if self.batch_sampler is None else self.batch_sampler
+        assert tasks is not None
+        return tasks
+
+    def _recipe(self) -> Recipe:
+        # With a batch sampler the size of a batch is that of what the sampler gives.
+        size = 1 if self.batch_size is None and self.batch_sampler is not None else self.batch_size
+        return Recipe(self.dataset, self.collate_fn, size, self.drop_last)
+
+    def _workers(self, base_seed: int) -> Workers:
+        """Return processes: those of an earlier round, or new ones."""
+        import multiprocessing
+
+        idle, self._idle = self._idle, None
+        if idle is not None and not idle.is_stopped:
+            return idle
+        if multiprocessing.current_process().daemon:
+            raise RuntimeError(
+                "a DataLoader inside of a worker can't start workers of its own: pass num_workers=0 there"
+            )
+        context: Any = self.multiprocessing_context
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        return Workers(self._recipe(), self.num_workers, base_seed, self.worker_init_fn, context)
+
+    def _give_back(self, workers: Workers) -> None:
+        if self.persistent_workers and self._idle is None and not workers.is_stopped:
+            self._idle = workers
+        else:
+            workers.stop()
 
 
 class _Batches:
@@ -191,9 +240,20 @@ class _Batches:
 
     def __init__(self, loader: DataLoader[Any, Any]) -> None:
         self._scope: DisposeScope | None = None
+        self._workers: Workers | None = None
         self._loader = loader
-        self._numbers = _numbers_of_batches(loader)
         self._done = 0
+        tasks = iter(loader._tasks_of_a_round())
+        # Drawn in any case, so that the orders of the rounds are the same with workers and without.
+        base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
+        self._source: Source | WorkerRound
+        if loader.num_workers:
+            self._workers = loader._workers(base_seed)
+            self._source = WorkerRound(
+                self._workers, tasks, loader.prefetch_factor or 2, loader.timeout, loader.in_order
+            )
+        else:
+            self._source, self._tasks = loader._recipe().source(), tasks
 
     def __iter__(self) -> Self:
         return self
@@ -203,29 +263,38 @@ class _Batches:
 
     def __next__(self) -> Any:
         self._end()
-        numbers = next(self._numbers)
-        self._done += 1
-        return self._batch(numbers)
-
-    def _batch(self, numbers: Array) -> Any:
-        loader = self._loader
-        if loader.batch_size is None and loader.batch_sampler is None:
-            return _read(loader.dataset, numbers)[0]
-        whole_rows = _reads_rows(loader)
-        samples = [] if whole_rows else _read(loader.dataset, numbers)
-        outside = current_dispose_scope()
-        scope = DisposeScope("a DataLoader's batch") if loader.dispose_batches else None
         try:
-            if whole_rows:
-                batch = tuple([x[numbers] for x in loader.dataset.tensors])  # type: ignore[attr-defined]  # seen above
-            else:
-                batch = (loader.collate_fn or default_collate)(samples)
+            batch = self._made_here() if self._workers is None else self._received()
+        except StopIteration:
+            self._release()
+            raise
+        self._done += 1
+        return batch
+
+    def _made_here(self) -> Any:
+        source = self._source
+        assert isinstance(source, Source)
+        samples = _read(source, next(self._tasks))
+        if samples is EXHAUSTED:
+            raise StopIteration
+        return self._in_scope(lambda: source.collate(samples))
+
+    def _received(self) -> Any:
+        source = self._source
+        assert isinstance(source, WorkerRound)
+        return self._in_scope(source.next_batch)
+
+    def _in_scope(self, make: Callable[[], Any]) -> Any:
+        """Make a batch in the current scope, or in one of its own."""
+        outside = current_dispose_scope()
+        scope = DisposeScope("a DataLoader's batch") if self._loader.dispose_batches else None
+        try:
+            batch = make()
         except BaseException:
             if scope is not None:
                 scope.dispose()
             raise
         finally:
-            samples.clear()
             current.set(outside)
         self._scope = scope
         return batch
@@ -236,41 +305,93 @@ class _Batches:
         if scope is not None:
             scope.dispose()
 
+    def _release(self) -> None:
+        """Ask the workers for no more."""
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            self._loader._give_back(workers)
+        self._tasks = iter(())
+        self._source = Source(self._loader._recipe())
+
     def __del__(self) -> None:
         # No next batch will be asked for, and the caller may go on with this one.
         scope, self._scope = self._scope, None
         if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)
             scope.dispose()
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            self._loader._give_back(workers)
 
 
-def _numbers_of_batches(loader: DataLoader[Any, Any]) -> Iterator[Array]:
-    """Return the numbers of the samples of each batch of a new round."""
-    size = loader.batch_size or 1
-    if loader.batch_sampler is not None:
-        return (np.asarray(numbers, np.int64) for numbers in loader.batch_sampler)
-    if loader.sampler is not None:
-        batches = BatchSampler(loader.sampler, size, loader.drop_last)
-        return (np.asarray(numbers, np.int64) for numbers in batches)
-    order = loader.order()
-    return (order[place : place + size] for place in range(0, len(loader) * size, size))
-
-
-def _reads_rows(loader: DataLoader[Any, Any]) -> bool:
-    """Tell whether a batch can be read in one go: its collated samples would be the tensors' rows."""
-    dataset = loader.dataset
-    return (
-        loader.collate_fn is None
-        and isinstance(dataset, TensorDataset)
-        and type(dataset).__getitem__ is TensorDataset.__getitem__
-    )
-
-
-def _read(dataset: Samples[Any], numbers: Array) -> list[Any]:
+def _read(source: Source, numbers: Any) -> Any:
     """Read samples outside of all scopes: some may be the data set's own, made at this moment."""
     outside = current.get(None)
     current.set(None)
     try:
-        return [dataset[i] for i in numbers.tolist()]
+        return source.read(numbers)
     finally:
         current.set(outside)
+
+
+def _generator_of(generator: object) -> Generator | None:
+    if isinstance(generator, int) and not isinstance(generator, bool):
+        return Generator().manual_seed(generator)
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"generator is a tensor.Generator or a seed, not a {type(generator).__name__}")
+    return generator
+
+
+def _require_data_set(dataset: object) -> None:
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise TypeError(
+            "a DataLoader needs a data set with __getitem__ and __len__, or an IterableDataset, not a "
+            f"{type(dataset).__name__}: write TensorDataset(inputs, targets), or a list"
+        )
+
+
+def _require_numbers(
+    batch_size: object, num_workers: object, prefetch_factor: object, timeout: float
+) -> None:
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {shown(batch_size)}")
+    if type(num_workers) is not int or num_workers < 0:
+        raise ValueError(f"num_workers is a number of processes, at least 0, not {shown(num_workers)}")
+    if prefetch_factor is not None and (type(prefetch_factor) is not int or prefetch_factor < 1):
+        raise ValueError(
+            f"prefetch_factor is a number of batches, at least 1, or None, not {shown(prefetch_factor)}"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout is a number of seconds, at least 0, not {shown(timeout)}")
+
+
+def _require_one_way(
+    dataset: object,
+    batch_size: int | None,
+    shuffle: bool | None,
+    sampler: object,
+    batch_sampler: object,
+    drop_last: bool,
+) -> None:
+    """Refuse two ways of saying in which order or in which batches samples come."""
+    if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
+        raise ValueError(
+            "an IterableDataset gives the order itself: leave shuffle, sampler, batch_sampler out"
+        )
+    if batch_size is None and drop_last:
+        raise ValueError("drop_last needs a batch_size: single samples have no last batch")
+    if sampler is not None and shuffle:
+        raise ValueError("a sampler gives the order itself: leave shuffle out")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError(
+            "a batch_sampler makes batches itself: leave batch_size, shuffle, sampler, drop_last out"
+        )
+
+
+def _require_no_options_of_workers(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is for workers, and there are none: pass num_workers, or leave it out")
+
+
+clear_errors_of(globals(), ["_Batches"])

@@ -1,4 +1,4 @@
-"""Data sets made of others: some of their samples, or several of them one behind the other."""
+"""Data sets made of others: some of their samples, or several of them one after another or side by side."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import accumulate
 from math import floor, isclose
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from nn.data.dataset import Dataset
+from nn.data.dataset import Dataset, IterableDataset
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -73,6 +73,57 @@ class ConcatDataset(Dataset[T_co]):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset[T_co]):
+    """The samples of several data sets that are iterated, one behind the other.
+
+    Examples
+    --------
+    >>> from nn.data import ChainDataset
+    >>> list(ChainDataset(["ab", "c"]))
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
+        self.datasets: Iterable[Iterable[T_co]] = datasets
+
+    def __iter__(self) -> Iterator[T_co]:
+        for dataset in self.datasets:
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises where there is none
+
+
+class StackDataset(Dataset[Any]):
+    """Data sets of one length side by side: samples are tuples of theirs, or dicts where they have names.
+
+    Examples
+    --------
+    >>> from nn.data import StackDataset
+    >>> StackDataset("ab", [1, 2])[0], StackDataset(letter="ab", number=[1, 2])[1]
+    (('a', 1), {'letter': 'b', 'number': 2})
+    """
+
+    def __init__(self, *args: Numbered[Any], **kwargs: Numbered[Any]) -> None:
+        if bool(args) == bool(kwargs):
+            raise InvalidArgumentError(
+                "StackDataset takes data sets, all with a name or all without: StackDataset(images, labels)"
+            )
+        self.datasets: tuple[Numbered[Any], ...] | dict[str, Numbered[Any]] = args or kwargs
+        lengths = [len(part) for part in (args or kwargs.values())]
+        if len(set(lengths)) != 1:
+            raise InvalidArgumentError(f"StackDataset needs data sets of one length, not {lengths}")
+        self._length = lengths[0]
+
+    def __getitem__(self, index: int) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: part[index] for name, part in self.datasets.items()}
+        return tuple([part[index] for part in self.datasets])
+
+    def __len__(self) -> int:
+        return self._length
 
 
 def random_split(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import numpy as np
+
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator, shown
 
@@ -138,6 +140,59 @@ class SubsetRandomSampler(Sampler[int]):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Samples drawn as often as their weights say, which need not sum to 1.
+
+    Parameters
+    ----------
+    weights
+        One for each sample, at least 0; a sequence or a tensor.
+    num_samples
+        How many a round has.
+    replacement
+        Whether a sample may come again.
+    generator
+        What is drawn from; None is the default generator.
+
+    Examples
+    --------
+    >>> from nn.data import WeightedRandomSampler
+    >>> list(WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
+    [1, 1, 1]
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        if type(num_samples) is not int or num_samples < 1:
+            raise InvalidArgumentError(f"num_samples is a number, at least 1, not {shown(num_samples)}")
+        self.weights = np.array(weights, np.float64)
+        if self.weights.ndim != 1 or not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
+            raise InvalidArgumentError("weights are one for each sample, at least 0, some of them above it")
+        if not replacement and num_samples > np.count_nonzero(self.weights):
+            raise InvalidArgumentError(
+                f"num_samples={num_samples}, and only {np.count_nonzero(self.weights)} samples have a weight "
+                "above 0: pass replacement=True"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        numbers = (self.generator or default_generator).numbers
+        drawn = numbers.choice(
+            len(self.weights), self.num_samples, self.replacement, self.weights / self.weights.sum()
+        )
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
 
 
 class BatchSampler(Sampler[list[int]]):

@@ -145,7 +145,7 @@ def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: floa
         norms = np.linalg.norm(rows[used], norm_type, axis=1)
         too_long = norms > max_norm
         rows[used[too_long]] *= (max_norm / (norms[too_long] + 1e-7))[:, None].astype(rows.dtype)
-        return rows
+    return array_of("embedding", "weight", weight)
 
 
 def require_in_range(what: str, indices: Array, size: int) -> None:

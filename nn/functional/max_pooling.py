@@ -88,6 +88,7 @@ def _largest(space: int, input: Tensor, x: Array, windows: Sequence[Windows], re
     out, places = run_kernel(kernel, x)
     if places is None or not return_indices:
         return wrap_recorded(out, record(_LARGEST, (input,), out, {"places": places, "space": space}))
+    assert places is not None
     indices = wrap(places)
     # As a tensor: who gets it may write to it.
     pooled = wrap_recorded(out, record(_LARGEST, (input,), out, {"places": indices, "space": space}))

@@ -5,28 +5,39 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
 from tensor.lowlevel import InvalidArgumentError, apply, define
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nn.functional.windows import Sizes
     from tensor import Tensor
+    from tensor.lowlevel import Array
 
 # --- Two ops, which are each other's derivatives ------------------------------------------------------------
 
 
+def _widened(function: Callable[..., Array], x: Array, *rest: Any) -> Array:
+    """Call `function` with `x` as float32 at least, and return what it finds in the dtype of `x`."""
+    found = function(x.astype(np.result_type(x.dtype, np.float32), copy=False), *rest)
+    return found.astype(x.dtype, copy=False)
+
+
 def _unfolded(xp: Any, x: Any, geometry: Geometry) -> Any:
     if not xp.is_recorded:
-        return columns_of_patches(x, geometry)
-    return apply(_UNFOLD, lambda x: columns_of_patches(x, geometry), (x,), geometry=geometry)
+        return _widened(columns_of_patches, x, geometry)
+    return apply(_UNFOLD, lambda x: _widened(columns_of_patches, x, geometry), (x,), geometry=geometry)
 
 
 def _folded(xp: Any, g: Any, geometry: Geometry, sizes: tuple[int, ...]) -> Any:
     if not xp.is_recorded:
-        return patches_of_columns(g, geometry, sizes)
-    return apply(_FOLD, lambda x: patches_of_columns(x, geometry, sizes), (g,), geometry=geometry)
+        return _widened(patches_of_columns, g, geometry, sizes)
+    return apply(_FOLD, lambda x: _widened(patches_of_columns, x, geometry, sizes), (g,), geometry=geometry)
 
 
 _UNFOLD = define("unfold", input=lambda xp, g, geometry, to_shape: _folded(xp, g, geometry, to_shape[2:]))
@@ -93,7 +104,7 @@ def unfold(
         )
     _outputs("unfold", geometry, x.shape[-2:])
     batch = input if x.ndim == 4 else input.unsqueeze(0)
-    found = apply(_UNFOLD, lambda x: columns_of_patches(x, geometry), (batch,), geometry=geometry)
+    found = apply(_UNFOLD, lambda x: _widened(columns_of_patches, x, geometry), (batch,), geometry=geometry)
     return found if x.ndim == 4 else found.squeeze(0)
 
 
@@ -142,5 +153,7 @@ def fold(
             f"kernels have {each} elements and {sizes} has {patches} patches; not {x.shape}"
         )
     batch = input if x.ndim == 3 else input.unsqueeze(0)
-    found = apply(_FOLD, lambda x: patches_of_columns(x, geometry, sizes), (batch,), geometry=geometry)
+    found = apply(
+        _FOLD, lambda x: _widened(patches_of_columns, x, geometry, sizes), (batch,), geometry=geometry
+    )
     return found if x.ndim == 3 else found.squeeze(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nn import functional as F
 from nn.module.module import Module
 from tensor import Tensor
+from tensor.lowlevel import TensorCore
 
 
 class _InPlace(Module):
@@ -12,6 +13,12 @@ class _InPlace(Module):
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
+        if isinstance(inplace, TensorCore):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}(...) takes options and makes a module, which is then called: write nn.{name}()(x), "
+                f"or nn.functional.{name.lower()}(x)"
+            )
         self.inplace = inplace
 
     def extra_repr(self) -> str:

@@ -163,8 +163,7 @@ class Sequential(Row):
             for i, each in enumerate(modules):
                 if not isinstance(each, Module):
                     raise TypeError(
-                        f"Sequential takes modules, and argument {i} is a {type(each).__name__}: write "
-                        "nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
+                        f"Sequential takes modules, and argument {i} is {_instead_of_module(each)}"
                     )
                 self.register_module(str(i), each)
 
@@ -183,6 +182,17 @@ class Sequential(Row):
         for i in range(0, len(members), every):
             input = checkpoint(through, members[i : i + every], input)
         return input
+
+
+def _instead_of_module(given: object) -> str:
+    if isinstance(given, type) and issubclass(given, Module):
+        return f"a class: make a module of it, nn.{given.__name__}(...)"
+    if callable(given):
+        return (
+            f"a function, {getattr(given, '__name__', '')}: write the module that does it, as nn.ReLU() for "
+            "nn.functional.relu, or a class of your own with a forward"
+        )
+    return f"a {type(given).__name__}: write nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
 
 
 def _require_count(every: int) -> None:

@@ -93,7 +93,7 @@ class Convolution(Module):
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         usual = (1,) * self._space
         if self.padding != (0,) * self._space:
-            parts.append(f"padding={self.padding!r}")
+            parts.append(f"padding={self.padding}")
         if self.dilation != usual:
             parts.append(f"dilation={self.dilation}")
         if self.output_padding != (0,) * self._space:

@@ -6,6 +6,12 @@ from nn import functional as F
 from nn.functional.checks import check_reduction
 from nn.module.module import Module
 from tensor import Tensor
+from tensor.lowlevel import TensorCore
+
+_MADE_ONCE = (
+    "{name}(...) takes options and makes a loss, which is then called: write criterion = nn.{name}(), and "
+    "loss = criterion(input, target)"
+)
 
 
 class Loss(Module):
@@ -15,6 +21,8 @@ class Loss(Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
+        if isinstance(reduction, TensorCore):
+            raise TypeError(_MADE_ONCE.format(name=type(self).__name__))
         check_reduction(type(self).__name__, reduction, *self._more_reductions)
         self.reduction = reduction
 
@@ -50,6 +58,8 @@ class CrossEntropyLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(reduction)
+        if isinstance(ignore_index, TensorCore):
+            raise TypeError(_MADE_ONCE.format(name=type(self).__name__))
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing

@@ -95,7 +95,8 @@ class Conversion(Traversal):
         >>> import nn
         >>> nn.Linear(1, 1).cuda()
         Traceback (most recent call last):
-        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's. Use 'cpu'
+        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's.
+        Leave .cuda() and device= out, or write 'cpu'
         """
         return self.to(device=Device("cuda", device) if isinstance(device, int) else device or "cuda")
 

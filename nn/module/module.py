@@ -8,11 +8,12 @@ from nn.module.conversion import Conversion
 from nn.module.hooks import Hooks
 from nn.module.inference import Inference
 from nn.module.states import States
-from scopes.lowlevel import clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of
 from tensor import TensorDisposedError
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import TensorCore, call_advice
 
 clear_frames_of("nn")
+advise_calls_of("nn", call_advice)
 
 
 class Module(Inference, States, Conversion, Hooks):

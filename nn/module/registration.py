@@ -83,7 +83,11 @@ class ModuleCore(Callable):
             # Reached only when there is no such attribute.
             if "_kinds" not in self.__dict__ and not name.startswith("__"):
                 raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self.__dict__, n=1)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 from operator import setitem
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -114,6 +115,11 @@ class States(Traversal):
         >>> second.weight.tolist() == first.weight.tolist()
         True
         """
+        if isinstance(state_dict, (str, PathLike)):
+            raise TypeError(
+                f"{type(self).__name__}.load_state_dict takes the values, not the name of their file: write "
+                f"load_state_dict(tensor.load({shown(state_dict)}))"
+            )
         own = dict(self._state())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]

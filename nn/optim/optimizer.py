@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nn.module.module import Module
 from nn.optim.options import Bound, require_within
 from nn.optim.pieces import in_real_pieces
 from nn.optim.state import keep_state, keeping_state
@@ -95,6 +96,7 @@ class Optimizer:
                 f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
                 "[parameter], or model.parameters()"
             )
+        self._require_parameters(params)
         given: list[Any] = list(params)
         if not given:
             raise ValueError(
@@ -103,6 +105,11 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
+
+    def _require_parameters(self, given: object) -> None:
+        if isinstance(given, Module):
+            name = type(self).__name__
+            raise TypeError(f"{name} takes parameters, not a module: write {name}(model.parameters(), ...)")
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group: a dict with tensors under ``"params"``, and options that differ from the defaults.
@@ -126,11 +133,15 @@ class Optimizer:
         if "params" not in param_group:
             raise TypeError("a group is a dict with the parameters under 'params' and its own options beside")
         given = param_group["params"]
+        self._require_parameters(given)
         params: list[Any] = [given] if isinstance(given, TensorCore) else list(given)
         known = {id(x) for group in self.param_groups for x in group["params"]}
         for i, x in enumerate(params):
             if not isinstance(x, TensorCore):
-                raise TypeError(f"{type(self).__name__} optimizes tensors, not {type(x).__name__}")
+                raise TypeError(
+                    f"{type(self).__name__} optimizes tensors, not {type(x).__name__}: write "
+                    "model.parameters(), or dicts with tensors under 'params'"
+                )
             x._raise_if_disposed()
             if x._node is not None and not isinstance(x._node, Leaf):
                 raise ValueError(

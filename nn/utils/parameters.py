@@ -9,6 +9,7 @@ import numpy as np
 
 import tensor as tn
 from nn.module.gradients import gradient_of
+from nn.module.module import Module
 from nn.module.states import copy_values
 from tensor.lowlevel import TensorCore, wrap, writing
 
@@ -21,6 +22,8 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vecto
 
 
 def _gradients_of(parameters: Tensor | Iterable[Tensor]) -> list[TensorCore]:
+    if isinstance(parameters, Module):
+        raise TypeError("this takes parameters, not a module: write model.parameters()")
     given = [parameters] if isinstance(parameters, TensorCore) else list(parameters)
     found: list[TensorCore] = []
     for x in given:

@@ -7,6 +7,7 @@ call itself is in a traceback.
 
 from functools import update_wrapper
 
+from scopes.core.advice import explain_call
 from scopes.core.tracebacks import clear_library_frames
 
 from scopes.core.disposable cimport MemberList, current_scope, make_current, outer_of
@@ -22,12 +23,15 @@ def call_in_scope(name, function, tuple args, dict kwargs):
 def clearing(function):
     """Return `function` so that an error which leaves it holds no operand and no half-made result.
 
-    The frames of this library in its traceback are cleared; those of users in between keep their locals.
+    The frames of this library in its traceback are cleared; those of users in between keep their locals. The
+    error of a call that does not fit the parameters says what to write.
     """
     def call(*args, **kwargs):
         try:
             return function(*args, **kwargs)
         except BaseException as error:
+            if type(error) is TypeError:
+                explain_call(error, call, function, args, kwargs)
             clear_library_frames(error)
             raise
 

@@ -17,17 +17,24 @@ static void choose_in_order(
 }
 
 template <typename T>
-static void choose(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
-    const Choice& x = *static_cast<const Choice*>(given);
-    const unsigned char* const condition = x.condition + start;
+static void choose_run(const Choice& x, const unsigned char* condition, std::ptrdiff_t start, std::ptrdiff_t size) {
     const T* const a = static_cast<const T*>(x.a) + start * x.step_of_a;
     const T* const b = static_cast<const T*>(x.b) + start * x.step_of_b;
     T* const out = static_cast<T*>(x.out) + start;
-    const std::ptrdiff_t size = end - start;
     if (x.step_of_a != 0 && x.step_of_b != 0) choose_in_order<T, true, true>(condition, a, b, out, size);
     else if (x.step_of_a != 0) choose_in_order<T, true, false>(condition, a, b, out, size);
     else if (x.step_of_b != 0) choose_in_order<T, false, true>(condition, a, b, out, size);
     else choose_in_order<T, false, false>(condition, a, b, out, size);
+}
+
+template <typename T>
+static void choose(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
+    const Choice& x = *static_cast<const Choice*>(given);
+    for (std::ptrdiff_t size; start < end; start += size) {
+        const std::ptrdiff_t first = start % x.conditions, left = x.conditions - first;
+        size = end - start < left ? end - start : left;
+        choose_run<T>(x, x.condition + first, start, size);
+    }
 }
 
 struct KeepNonzero {

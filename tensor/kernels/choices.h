@@ -9,6 +9,7 @@ namespace disposescope::kernels {
 
 struct Choice {
     const unsigned char* condition;
+    std::ptrdiff_t conditions;  // how many there are: from there on they begin anew
     const void* a;
     const void* b;
     void* out;

@@ -15,6 +15,7 @@ cnp.import_array()
 cdef extern from "tensor/kernels/choices.h" namespace "disposescope::kernels" nogil:
     struct Choice:
         const unsigned char* condition
+        Py_ssize_t conditions
         const void* a
         const void* b
         void* out
@@ -34,32 +35,51 @@ cdef int _place(Py_ssize_t itemsize) noexcept:
     return 0 if itemsize == 1 else 1 if itemsize == 2 else 2 if itemsize == 4 else 3 if itemsize == 8 else -1
 
 
+cdef bint _repeats(cnp.ndarray condition, cnp.ndarray like) noexcept:
+    """Tell whether `condition` broadcasts to `like` as a run of all its elements, over and over."""
+    cdef int i, missing = cnp.PyArray_NDIM(like) - cnp.PyArray_NDIM(condition)
+    cdef bint has_begun = False
+    if missing < 0:
+        return False
+    for i in range(cnp.PyArray_NDIM(condition)):
+        if cnp.PyArray_DIM(condition, i) == cnp.PyArray_DIM(like, missing + i):
+            has_begun = has_begun or cnp.PyArray_DIM(condition, i) != 1
+        elif has_begun or cnp.PyArray_DIM(condition, i) != 1:
+            return False
+    return True
+
+
 def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b not None):
     """Return `a` where `condition` is true and `b` elsewhere; None for what the kernel is not for.
 
-    `condition` is an array of bools, `a` and `b` are of one dtype of numbers, of the shape of `condition` or
-    without dimensions; all are contiguous in C's order.
+    `condition` is an array of bools, `a` and `b` are of one dtype of numbers, of one shape or without
+    dimensions; all are contiguous in C's order. `condition` has that shape too, or that of its last dimensions,
+    as a mask has that serves a whole batch.
 
     >>> import numpy as np
     >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()
     [1.0, 0.5]
     """
     cdef Choice choice
-    cdef cnp.ndarray out
-    cdef cnp.ndarray x
+    cdef cnp.ndarray out, x, like = a if cnp.PyArray_NDIM(a) != 0 else b
     cdef Py_ssize_t grain
     cdef int place = _place(cnp.PyArray_ITEMSIZE(a))
     if cnp.PyArray_TYPE(condition) != cnp.NPY_BOOL or not cnp.PyArray_IS_C_CONTIGUOUS(condition):
         return None
     if place < 0 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or a.dtype.kind not in "biufc":
         return None
+    if cnp.PyArray_NDIM(like) == 0:
+        like = condition
+    if not _repeats(condition, like):
+        return None
     for x in (a, b):
         if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_ISBEHAVED_RO(x):
             return None
-        if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, condition):
+        if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, like):
             return None
-    out = np.empty((<object> condition).shape, a.dtype)
+    out = np.empty((<object> like).shape, a.dtype)
     choice.condition = <const unsigned char*> cnp.PyArray_DATA(condition)
+    choice.conditions = max(cnp.PyArray_SIZE(condition), 1)
     choice.a = cnp.PyArray_DATA(a)
     choice.b = cnp.PyArray_DATA(b)
     choice.out = cnp.PyArray_DATA(out)

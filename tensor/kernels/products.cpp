@@ -13,20 +13,20 @@ template <typename T>
 constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
 template <typename T>
 constexpr int tile_rows = Pack<T>::parts == 1 ? 8 : Pack<T>::parts == 2 ? 4 : 2;
-template <typename T>
-constexpr ptrdiff_t panel_columns = tile_packs<T>* Pack<T>::size;
 
-// Lays some columns of the second factor out as the tiles read them: row after row, zeros behind the last column.
 template <typename T>
-void pack_panel(const StackedProducts& own, const T* b, ptrdiff_t columns, T* to) {
-    constexpr ptrdiff_t width = panel_columns<T>;
+constexpr ptrdiff_t width = panel_bytes / sizeof(T);
+
+// Lays `columns` columns of a matrix out as a panel.
+template <typename T>
+void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
     ptrdiff_t whole_rows = 0, whole_columns = 0;
     if (own.b_column == 1) {
-        for (ptrdiff_t k = 0; k < own.inner; ++k, b += own.b_inner, to += width) {
-            if (columns == width)
-                std::memcpy(to, b, sizeof(T) * width);
+        for (ptrdiff_t k = 0; k < own.inner; ++k, b += own.b_inner, to += width<T>) {
+            if (columns == width<T>)
+                std::memcpy(to, b, sizeof(T) * width<T>);
             else
-                for (ptrdiff_t j = 0; j < width; ++j) to[j] = j < columns ? b[j] : T(0);
+                for (ptrdiff_t j = 0; j < width<T>; ++j) to[j] = j < columns ? b[j] : T(0);
         }
         return;
     }
@@ -35,69 +35,81 @@ void pack_panel(const StackedProducts& own, const T* b, ptrdiff_t columns, T* to
         whole_columns = columns - columns % 4;
         for (ptrdiff_t j = 0; j < whole_columns; j += 4)
             for (ptrdiff_t k = 0; k < whole_rows; k += 4)
-                transpose_block(b + j * own.b_column + k, to + k * width + j, own.b_column, width);
+                transpose_block(b + j * own.b_column + k, to + k * width<T> + j, own.b_column, width<T>);
     }
     for (ptrdiff_t k = 0; k < own.inner; ++k)
-        for (ptrdiff_t j = k < whole_rows ? whole_columns : 0; j < width; ++j)
-            to[k * width + j] = j < columns ? b[k * own.b_inner + j * own.b_column] : T(0);
+        for (ptrdiff_t j = k < whole_rows ? whole_columns : 0; j < width<T>; ++j)
+            to[k * width<T> + j] = j < columns ? b[k * own.b_inner + j * own.b_column] : T(0);
 }
 
+// Where some rows of the first factor are, and how far apart its elements and those of the result are.
+template <typename T>
+struct Rows {
+    const T* a;
+    ptrdiff_t row, step;
+    T* out;
+    ptrdiff_t out_row;
+    Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
+};
+
+// The product of `rows` rows and of some packs of columns of a panel; `is_more`: added to the result.
 template <typename T, int rows, int packs>
-inline void tile(const StackedProducts& own, const T* a, const T* panel, ptrdiff_t columns, T* out) {
+inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
     using P = Pack<T>;
     P sums[rows][packs];
     for (auto& some : sums)
         for (P& sum : some) sum = P::of(0);
-    const ptrdiff_t row = own.a_row, step = own.a_inner;
-    for (ptrdiff_t k = own.inner; k > 0; --k, a += step, panel += panel_columns<T>) {
+    const T* a = own.a;
+    for (ptrdiff_t k = inner; k > 0; --k, a += own.step, panel += width<T>) {
         P by[packs];
         for (int j = 0; j < packs; ++j) by[j] = P::load(panel + j * P::size);
         for (int i = 0; i < rows; ++i) {
-            const P x = P::of(a[i * row]);
+            const P x = P::of(a[i * own.row]);
             for (int j = 0; j < packs; ++j) sums[i][j] = fma(x, by[j], sums[i][j]);
         }
     }
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < packs; ++j) {
             const ptrdiff_t left = columns - j * P::size;
-            T* const to = out + i * own.columns + j * P::size;
+            T* const to = own.out + i * own.out_row + j * P::size;
+            if (left <= 0) continue;
+            const P found = is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
             if (left >= P::size)
-                sums[i][j].store(to);
-            else if (left > 0)
-                sums[i][j].store_first(to, left);
+                found.store(to);
+            else
+                found.store_first(to, left);
         }
 }
 
-// All rows of the result, of so many packs of columns.
 template <typename T, int packs>
-void multiply_by_panel(const StackedProducts& own, const T* a, const T* panel, ptrdiff_t columns, T* out) {
-    constexpr int rows = tile_rows<T>;
+void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
+    constexpr int together = tile_rows<T>;
     ptrdiff_t i = 0;
-    for (; i + rows <= own.rows; i += rows)
-        tile<T, rows, packs>(own, a + i * own.a_row, panel, columns, out + i * own.columns);
-    if (i + rows / 2 <= own.rows) {
-        tile<T, rows / 2, packs>(own, a + i * own.a_row, panel, columns, out + i * own.columns);
-        i += rows / 2;
+    for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, is_more);
+    if (i + together / 2 <= rows) {
+        tile<T, together / 2, packs>(own.from(i), panel, inner, columns, is_more);
+        i += together / 2;
     }
-    for (; i < own.rows; ++i) tile<T, 1, packs>(own, a + i * own.a_row, panel, columns, out + i * own.columns);
+    for (; i < rows; ++i) tile<T, 1, packs>(own.from(i), panel, inner, columns, is_more);
 }
 
+// Some rows times the columns of a panel.
 template <typename T>
-void multiply(const StackedProducts& own, const T* a, const T* b, T* out, T* panel) {
-    for (ptrdiff_t column = 0; column < own.columns; column += panel_columns<T>) {
-        const ptrdiff_t left = own.columns - column, columns = left < panel_columns<T> ? left : panel_columns<T>;
-        pack_panel(own, b + column * own.b_column, columns, panel);
-        if (columns <= Pack<T>::size)
-            multiply_by_panel<T, 1>(own, a, panel, columns, out + column);
+void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
+    constexpr ptrdiff_t at_once = tile_packs<T>* Pack<T>::size;
+    for (ptrdiff_t j = 0; j < columns; j += at_once, panel += at_once, own.out += at_once) {
+        if (columns - j <= Pack<T>::size)
+            some_rows<T, 1>(own, rows, panel, inner, columns - j, is_more);
         else
-            multiply_by_panel<T, tile_packs<T>>(own, a, panel, columns, out + column);
+            some_rows<T, tile_packs<T>>(own, rows, panel, inner, columns - j, is_more);
     }
 }
 
 template <typename T>
 void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
     const StackedProducts& own = *static_cast<const StackedProducts*>(context);
-    alignas(64) T panel[most_inner * panel_columns<T>];
+    const Panels layout{own.inner, own.columns, own.b_inner, own.b_column, nullptr, nullptr};
+    alignas(64) T panel[most_inner * width<T>];
     for (ptrdiff_t unit = start; unit < end; ++unit) {
         const T *a = static_cast<const T*>(own.a), *b = static_cast<const T*>(own.b);
         ptrdiff_t place = unit;
@@ -107,12 +119,62 @@ void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
             a += at * own.a_steps[i];
             b += at * own.b_steps[i];
         }
-        multiply(own, a, b, static_cast<T*>(own.out) + unit * own.rows * own.columns, panel);
+        T* const out = static_cast<T*>(own.out) + unit * own.rows * own.columns;
+        for (ptrdiff_t column = 0; column < own.columns; column += width<T>) {
+            const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
+            lay_out_panel(layout, b + column * own.b_column, columns, panel);
+            rows_by_panel<T>({a, own.a_row, own.a_inner, out + column, own.columns}, own.rows, panel, own.inner, columns,
+                             false);
+        }
+    }
+}
+
+template <typename T>
+void lay_out(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const Panels& own = *static_cast<const Panels*>(context);
+    for (ptrdiff_t i = start; i < end; ++i) {
+        const ptrdiff_t column = i * width<T>, left = own.columns - column;
+        lay_out_panel(own, static_cast<const T*>(own.b) + column * own.b_column, left < width<T> ? left : width<T>,
+                      static_cast<T*>(own.to) + column * own.inner);
+    }
+}
+
+template <typename T>
+void by_panels(void* context, ptrdiff_t start, ptrdiff_t end) {
+    // So much of a panel and of the rows stays in the second cache.
+    constexpr ptrdiff_t at_once = 512;
+    const PanelProduct& own = *static_cast<const PanelProduct*>(context);
+    const T* const first = static_cast<const T*>(own.a);
+    const ptrdiff_t units = (own.rows + rows_of_unit - 1) / rows_of_unit;
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t column = unit / units * width<T>, row = unit % units * rows_of_unit;
+        const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
+        const T* const panel = static_cast<const T*>(own.panels) + column * own.inner;
+        T* const out = static_cast<T*>(own.out) + row * own.out_row + column;
+        const ptrdiff_t rows_left = own.rows - row, rows = rows_left < rows_of_unit ? rows_left : rows_of_unit;
+        for (ptrdiff_t k = 0; k < own.inner; k += at_once) {
+            const ptrdiff_t inner = own.inner - k < at_once ? own.inner - k : at_once;
+            const T* const some = panel + k * width<T>;
+            if (!own.is_a_in_panels) {
+                rows_by_panel<T>({first + row * own.a_row + k, own.a_row, 1, out, own.out_row}, rows, some, inner,
+                                 columns, k > 0);
+                continue;
+            }
+            for (ptrdiff_t i = 0; i < rows; i += width<T>) {
+                const ptrdiff_t in_panel = rows - i < width<T> ? rows - i : width<T>;
+                rows_by_panel<T>({first + (row + i) * own.inner + k * width<T>, 1, width<T>, out + i * own.out_row,
+                                  own.out_row}, in_panel, some, inner, columns, k > 0);
+            }
+        }
     }
 }
 
 }  // namespace
 
-extern const Products products_kernels = {{stacked<float>, stacked<double>}};
+extern const Products products_kernels = {
+    {stacked<float>, stacked<double>},
+    {lay_out<float>, lay_out<double>},
+    {by_panels<float>, by_panels<double>},
+};
 
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

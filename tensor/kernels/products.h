@@ -1,5 +1,5 @@
-// Products of stacks of small matrices, each by one thread: of these a BLAS makes one after the other, and pays for each
-// call. See simd.h.
+// Products of matrices on the pool of threads: of stacks of small ones, of which a BLAS makes one after the other, and of
+// matrices by one that many are multiplied by, laid out once. See simd.h.
 
 #pragma once
 
@@ -21,12 +21,37 @@ struct StackedProducts {
     const std::ptrdiff_t* b_steps;
 };
 
-// Of longer rows a block of the second factor would not stay in the cache next to the processor.
+// Of longer rows a panel of the second factor would not fit on a thread's stack.
 constexpr std::ptrdiff_t most_inner = 512;
 
+// A matrix of `inner` rows as products read it: panels of some columns, in each row after row, zeros behind the last
+// column of the matrix.
+struct Panels {
+    std::ptrdiff_t inner, columns, b_inner, b_column;
+    const void* b;
+    void* to;  // inner * columns, these rounded up to 64 bytes times 2
+};
+
+// The columns of a panel, whatever the instruction set: 128 bytes.
+constexpr std::ptrdiff_t panel_bytes = 128;
+
+// A matrix times one that lies in panels.
+struct PanelProduct {
+    std::ptrdiff_t rows, inner, columns, a_row, out_row;
+    const void* a;  // rows whose elements lie side by side, or panels of the transposed matrix
+    bool is_a_in_panels;
+    const void* panels;
+    void* out;  // rows whose elements lie side by side
+};
+
+// Rows of a unit of work, which is as wide as a panel.
+constexpr std::ptrdiff_t rows_of_unit = 64;
+
+// By units from `start` to `end`, of floats and of doubles.
 struct Products {
-    // The products from `start` to `end` of `StackedProducts`, of floats and of doubles.
-    void (*stacked[2])(void* products, std::ptrdiff_t start, std::ptrdiff_t end);
+    void (*stacked[2])(void* products, std::ptrdiff_t start, std::ptrdiff_t end);  // a unit is a product
+    void (*lay_out[2])(void* panels, std::ptrdiff_t start, std::ptrdiff_t end);    // a panel
+    void (*by_panels[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);
 };
 
 DISPOSESCOPE_KERNELS(Products, products)

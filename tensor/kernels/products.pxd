@@ -1,6 +1,19 @@
-"""Products of stacks of matrices. For `cimport`."""
+"""Products of matrices on the pool of threads. For `cimport`."""
 
 cimport numpy as cnp
 
 # ``np.matmul(a, b)`` of stacks of small matrices, in a new array; None where NumPy is as quick.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
+
+# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array, without threads of a BLAS where it can be: these go
+# on spinning when they have done their work, on the cores of ours.
+cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
+
+
+# A matrix that several are multiplied by, laid out once for all of them.
+cdef class PackedMatrix:
+    cdef cnp.ndarray matrix
+    # None until it is needed.
+    cdef cnp.ndarray panels
+    # out[...] = a @ matrix; shapes fit.
+    cdef int multiply(self, cnp.ndarray a, cnp.ndarray out) except -1

@@ -1,9 +1,12 @@
 """Products of stacks of small matrices, shared out among threads: a BLAS makes one after the other."""
 
+cimport cython
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, new_array, run_units
 from tensor.kernels.simd cimport simd_level
+
+import numpy as np
 
 cnp.import_array()
 
@@ -23,21 +26,48 @@ cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" n
         const Py_ssize_t* sizes
         const Py_ssize_t* a_steps
         const Py_ssize_t* b_steps
+    struct Panels:
+        Py_ssize_t inner
+        Py_ssize_t columns
+        Py_ssize_t b_inner
+        Py_ssize_t b_column
+        const void* b
+        void* to
+    struct PanelProduct:
+        Py_ssize_t rows
+        Py_ssize_t inner
+        Py_ssize_t columns
+        Py_ssize_t a_row
+        Py_ssize_t out_row
+        const void* a
+        bint is_a_in_panels
+        const void* panels
+        void* out
     const Py_ssize_t most_inner
+    const Py_ssize_t panel_bytes
+    const Py_ssize_t rows_of_unit
     struct Products:
         Kernel stacked[2]
+        Kernel lay_out[2]
+        Kernel by_panels[2]
     const Products* products_kernels_of(int level)
     const int level_avx2
 
+cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    Py_ssize_t ceil_of(Py_ssize_t n, Py_ssize_t by)
+
 cdef const Products* _kernels = products_kernels_of(simd_level)
+cdef object _matmul = np.matmul
 
 cdef enum:
     MOST_DIMENSIONS = 16
-    # Rows and columns of results from which on it pays to lay the second factor out anew.
+    # Rows and columns of results from which on it pays to lay the second factor out.
     LEAST = 8
 
 # Multiplications of one product up to which ours is the quicker, and of all of a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
+# Elements that are laid out in a piece of work.
+cdef Py_ssize_t _COPIED = 1 << 14
 
 
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
@@ -52,7 +82,6 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
     if (
         ndim < 3
         or ndim > MOST_DIMENSIONS
-        # Below, the library under NumPy has better instructions than we are compiled for.
         or simd_level < level_avx2
         or number != cnp.PyArray_TYPE(b)
         or not (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE)
@@ -95,6 +124,92 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
     run_units(
         _kernels.stacked[0 if number == cnp.NPY_FLOAT else 1], &work, count, max(1, _AT_ONCE // products),
         count * work.rows * work.columns * itemsize,
+    )
+    return out
+
+
+cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
+    cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 1)]
+    cdef cnp.ndarray out
+    if not _is_ours(a, cnp.PyArray_TYPE(b)):
+        return _matmul(a, b)
+    out = new_array(2, shape, cnp.PyArray_TYPE(a))
+    PackedMatrix(b).multiply(a, out)
+    return out
+
+
+cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
+    """Tell whether the kernels read `a` as a first factor, beside a second one of that type of numbers."""
+    return (
+        # Below, the library under NumPy has better instructions than we are compiled for.
+        simd_level >= level_avx2
+        and cnp.PyArray_TYPE(a) == number
+        and (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE)
+        and cnp.PyArray_ISBEHAVED_RO(a)
+        # Of fewer rows all of the second factor is read for little.
+        and cnp.PyArray_DIM(a, 0) >= LEAST
+        and cnp.PyArray_DIM(a, 1) > 0
+        and (
+            cnp.PyArray_STRIDE(a, 1) == cnp.PyArray_ITEMSIZE(a)
+            or cnp.PyArray_STRIDE(a, 0) == cnp.PyArray_ITEMSIZE(a)
+        )
+    )
+
+
+@cython.final
+@cython.no_gc  # arrays are no containers to the collector
+cdef class PackedMatrix:
+
+    def __cinit__(self, cnp.ndarray matrix not None):
+        self.matrix = matrix
+
+    cdef int multiply(self, cnp.ndarray a, cnp.ndarray out) except -1:
+        cdef PanelProduct work
+        cdef cnp.ndarray b = self.matrix
+        cdef int kind = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
+        cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
+        if (
+            not _is_ours(a, cnp.PyArray_TYPE(b))
+            or not cnp.PyArray_ISBEHAVED_RO(b)
+            or cnp.PyArray_STRIDE(out, 1) != itemsize
+        ):
+            _matmul(a, b, out)
+            return 0
+        if self.panels is None:
+            self.panels = _panels_of(b)
+        work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
+        work.columns = cnp.PyArray_DIM(b, 1)
+        work.is_a_in_panels = cnp.PyArray_STRIDE(a, 1) != itemsize
+        if work.is_a_in_panels:
+            a = _panels_of(cnp.PyArray_SwapAxes(a, 0, 1))
+        else:
+            work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
+        work.a = cnp.PyArray_DATA(a)
+        work.panels = cnp.PyArray_DATA(self.panels)
+        work.out_row = cnp.PyArray_STRIDE(out, 0) // itemsize
+        work.out = cnp.PyArray_DATA(out)
+        return run_units(
+            _kernels.by_panels[kind], &work, ceil_of(work.rows, rows_of_unit) * ceil_of(work.columns, width),
+            max(1, _AT_ONCE // (min(work.rows, rows_of_unit) * width * work.inner)),
+            work.rows * work.columns * itemsize,
+        )
+
+
+cdef cnp.ndarray _panels_of(cnp.ndarray b):
+    cdef Panels work
+    cdef cnp.npy_intp size
+    cdef cnp.ndarray out
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
+    work.inner, work.columns = cnp.PyArray_DIM(b, 0), cnp.PyArray_DIM(b, 1)
+    work.b_inner = cnp.PyArray_STRIDE(b, 0) // itemsize
+    work.b_column = cnp.PyArray_STRIDE(b, 1) // itemsize
+    size = ceil_of(work.columns, width) * width * work.inner
+    out = new_array(1, &size, cnp.PyArray_TYPE(b))
+    work.b = cnp.PyArray_DATA(b)
+    work.to = cnp.PyArray_DATA(out)
+    run_units(
+        _kernels.lay_out[cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT], &work, ceil_of(work.columns, width),
+        max(1, _COPIED // (width * work.inner)), cnp.PyArray_NBYTES(out),
     )
     return out
 

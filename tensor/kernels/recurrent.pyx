@@ -9,6 +9,7 @@ be called where kernels run.
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array
+from tensor.kernels.products cimport PackedMatrix, product
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -40,7 +41,6 @@ cdef extern from "tensor/kernels/recurrent.h" namespace "disposescope::kernels" 
     const Recurrent* recurrent_kernels_of(int level)
 
 cdef const Recurrent* _kernels = recurrent_kernels_of(simd_level)
-cdef object _matmul = np.matmul
 
 cdef enum:
     RNN_TANH
@@ -67,6 +67,10 @@ cdef int _run(Kernel kernel, RecurrentWork* work, Py_ssize_t rows) except -1:
 
 cdef inline void* _data(cnp.ndarray a) noexcept:
     return NULL if a is None else cnp.PyArray_DATA(a)
+
+
+cdef inline cnp.ndarray _turned(cnp.ndarray a):
+    return cnp.PyArray_SwapAxes(a, 0, 1)
 
 
 cdef inline void* _row(cnp.ndarray a, Py_ssize_t row) noexcept:
@@ -139,7 +143,9 @@ def recurrent_forward(
     cdef Py_ssize_t hidden = cnp.PyArray_DIM(w_hh, 0) // blocks, width = cnp.PyArray_DIM(w_hh, 1)
     cdef Py_ssize_t step, t, before, size, start, continuing, rows = cnp.PyArray_DIM(x, 0)
     cdef tuple starts = _starts(sizes)
-    cdef cnp.ndarray gates = _matmul(x, w_ih.T), by_state = np.ascontiguousarray(w_hh.T)
+    cdef cnp.ndarray gates = product(x, _turned(w_ih))
+    cdef PackedMatrix by_state = PackedMatrix(_turned(w_hh))
+    cdef PackedMatrix by_output = None if w_hr is None else PackedMatrix(_turned(w_hr))
     cdef cnp.ndarray bias = _all_biases(code, hidden, x, b_ih, b_hh)
     cdef cnp.ndarray recurrent = _matrix(count, blocks * hidden, x), space = _matrix(count, width, x)
     cdef cnp.ndarray cells = None, states, out, last, last_cells = None, initial, state
@@ -167,7 +173,7 @@ def recurrent_forward(
         size, start = sizes[t], starts[t]
         continuing = _continuing(sizes, t, before)
         state = _state_before(out, h0, starts[before] if continuing else 0, continuing, size, space)
-        _matmul(state, by_state, recurrent[:size])
+        by_state.multiply(state, recurrent[:size])
         work.from_previous = continuing
         work.previous = _row(looked_up, starts[before]) if continuing else NULL
         work.gates = _row(gates, start)
@@ -175,7 +181,7 @@ def recurrent_forward(
         work.out = _row(states, start)
         _run(kernel, &work, size)
         if w_hr is not None:
-            _matmul(states[start:start + size], w_hr.T, out[start:start + size])
+            by_output.multiply(states[start:start + size], out[start:start + size])
     last = _last_of(out, sizes, starts, is_reversed)
     if code == LSTM:
         last_cells = _last_of(cells, sizes, starts, is_reversed)
@@ -235,6 +241,8 @@ def recurrent_backward(
         carried = _zeros(count, width, x) if d_h is None else d_h.copy()
     d_gates = _matrix(rows, blocks * hidden, x)
     d_recurrent = _matrix(rows, blocks * hidden, x) if code == GRU else d_gates
+    cdef PackedMatrix by_gates = PackedMatrix(w_hh)
+    cdef PackedMatrix by_output = None if w_hr is None else PackedMatrix(w_hr)
     if w_hr is not None:
         projected = _matrix(rows, width, x)
         d_states = _matrix(count, hidden, x)
@@ -263,7 +271,7 @@ def recurrent_backward(
                 d[...] = carried[:size]
             else:
                 np.add(d_out[start:start + size], carried[:size], d)
-            _matmul(d, w_hr, d_states[:size])
+            by_output.multiply(d, d_states[:size])
         elif d_out is not None:
             work.gradient = _row(d_out, start)
         work.from_previous = continuing
@@ -274,17 +282,17 @@ def recurrent_backward(
         work.recurrent_gradient = _row(d_recurrent, start)
         _run(kernel, &work, size)
         if continuing or wants_h0:
-            _matmul(d_recurrent[start:start + size], w_hh, carried[:size])
-    d_w_hr = _matmul(projected.T, states) if wants_w_hr else None
+            by_gates.multiply(d_recurrent[start:start + size], carried[:size])
+    d_w_hr = product(_turned(projected), states) if wants_w_hr else None
     projected = None
     d_w_hh = _by_state(d_recurrent, sizes, starts, is_reversed, out, h0, width) if wants_w_hh else None
     d_b_hh = d_recurrent.sum(0) if wants_b_hh else None
     d_recurrent = None
-    d_w_ih = _matmul(d_gates.T, x) if wants_w_ih else None
+    d_w_ih = product(_turned(d_gates), x) if wants_w_ih else None
     d_b_ih = None
     if wants_b_ih:
         d_b_ih = d_b_hh.copy() if wants_b_hh and code != GRU else d_gates.sum(0)
-    d_x = _matmul(d_gates, w_ih) if wants_x else None
+    d_x = product(d_gates, w_ih) if wants_x else None
     if wants_h0 and code == GRU:
         carried += past
     d_h0 = carried if wants_h0 else None
@@ -299,9 +307,9 @@ cdef object _by_state(
     cdef Py_ssize_t steps = len(sizes), count = sizes[0], t, before, size, start, continuing
     cdef cnp.ndarray states, by
     if steps > 1 and sizes[steps - 1] == count:  # all of one length: no copy of the states
-        by = _matmul(d[:-count].T, out[count:]) if is_reversed else _matmul(d[count:].T, out[:-count])
+        by = product(_turned(d[:-count]), out[count:]) if is_reversed else product(_turned(d[count:]), out[:-count])
         if h0 is not None:
-            by += _matmul((d[-count:] if is_reversed else d[:count]).T, h0)
+            by += product(_turned(d[-count:] if is_reversed else d[:count]), h0)
         return by
     if h0 is None:
         h0 = _zeros(count, width, d)
@@ -313,4 +321,4 @@ cdef object _by_state(
         if continuing:
             states[start:start + continuing] = out[starts[before]:<Py_ssize_t>starts[before] + continuing]
         states[start + continuing:start + size] = h0[continuing:size]
-    return _matmul(d.T, states)
+    return product(_turned(d), states)

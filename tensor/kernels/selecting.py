@@ -18,7 +18,8 @@ _FEW = 1 << 12
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
     """Return `x1` where `condition` is true, else `x2`."""
-    if type(condition) is not np.ndarray or condition.size < _FEW or condition.dtype.kind != "b":
+    size = max(getattr(x, "size", 1) for x in (condition, x1, x2))
+    if type(condition) is not np.ndarray or size < _FEW or condition.dtype.kind != "b":
         return np.where(condition, x1, x2)
     dtype = np.result_type(x1, x2)
     found = choose(condition, np.asarray(x1, dtype), np.asarray(x2, dtype))

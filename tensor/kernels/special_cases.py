@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor.kernels import exponentials
+
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
@@ -44,3 +46,18 @@ def _is_infinite(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return np.isinf(x) if x.dtype.kind == "f" else np.False_
     return np.bool_(isinstance(x, float) and isinf(x))
+
+
+def tanh(x: Array) -> Any:
+    """Return the hyperbolic tangent; where a real part is infinite, the imaginary one is 0 with its sign.
+
+    NumPy's zero has the sign of the sine of twice the imaginary part, as in C.
+    """
+    out = exponentials.tanh(x)
+    if x.dtype.kind != "c":
+        return out
+    special = np.isinf(x.real) & np.isfinite(x.imag)
+    if special.any():
+        out = np.array(out)
+        out.imag[special] = np.copysign(0.0, x.imag[special])
+    return out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor.kernels import arithmetic, exponentials, gaussian, special
+from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     special.relu_of: arithmetic.relu,
     special.sigmoid: exponentials.sigmoid,
     special.silu: exponentials.silu,
+    special_cases.tanh: exponentials.tanh,
 }
 
 

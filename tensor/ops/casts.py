@@ -20,6 +20,7 @@ from tensor._dtypes import (
     int64,
     uint8,
 )
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply
@@ -67,7 +68,20 @@ def dtype_asked(
     if target is not None and dtype is not None:
         raise TypeError("to() takes one dtype: write x.to(dtype), or x.to(device, dtype)")
     wanted = dtype if target is None else target
+    if isinstance(target, str) and not _names_dtype(target):
+        raise TypeError(
+            f"to() takes a dtype or a device, and {shown(target)} is neither: write x.to(tensor.float64) or "
+            "x.to('float64'); the one device is 'cpu'"
+        )
     return as_tensor(wanted).dtype if isinstance(wanted, TensorCore) else wanted
+
+
+def _names_dtype(name: str) -> bool:
+    try:
+        as_dtype(name)
+    except TypeError:
+        return False
+    return True
 
 
 class Casts(TensorCore):

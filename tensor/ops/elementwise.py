@@ -245,8 +245,8 @@ class Elementwise(TensorCore):
     sinh_: Final = unary_in_place("sinh")
     cosh: Final = unary("cosh", np.cosh, "the hyperbolic cosine.", "[0.0]", "[1.0]")
     cosh_: Final = unary_in_place("cosh")
-    tanh: Final = unary("tanh", np.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]")
-    tanh_: Final = unary_in_place("tanh")
+    tanh: Final = unary("tanh", special_cases.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]")
+    tanh_: Final = unary_in_place("tanh", np.tanh)
     asinh: Final = unary("asinh", np.arcsinh, "the inverse hyperbolic sine.", "[0.0]", "[0.0]")
     asinh_: Final = unary_in_place("asinh")
     acosh: Final = unary("acosh", np.arccosh, "the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
@@ -457,6 +457,7 @@ bitwise_invert: Final = Elementwise.bitwise_not
 function_of[np.power] = pow
 function_of[np.floor_divide] = floor_divide
 function_of[np.expm1] = expm1
+function_of[np.tanh] = tanh
 
 
 def clip(

@@ -80,6 +80,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     >>> tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()
     [1, 2, 3]
     """
+    if isinstance(dim, TensorCore):
+        raise TypeError("cat takes a list or tuple of tensors: write cat([x, y]), or cat([x, y], dim)")
     return concat(tensors, axis=dim)
 
 

@@ -27,7 +27,8 @@ class Placement(TensorCore):
         >>> import tensor
         >>> tensor.zeros((1,)).cuda()
         Traceback (most recent call last):
-        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's. Use 'cpu'
+        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's.
+        Leave .cuda() and device= out, or write 'cpu'
         """
         del non_blocking
         self._raise_if_disposed()

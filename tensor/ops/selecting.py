@@ -13,6 +13,7 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
+from tensor.ops.elementwise import where as choose
 from tensor.ops.expanding import broadcast_arrays
 from tensor.ops.indexing import Key, numpy_key
 from tensor.tape.rules import RULES
@@ -204,7 +205,10 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).masked_fill(tensor.tensor([True, False, True]), 5).tolist()
         [5.0, 0.0, 5.0]
         """
-        return as_tensor(self).clone().masked_fill_(mask, value)
+        x = as_tensor(self)
+        if type(value) in (int, float) and x.dtype.kind == "f" and _is_mask_of(mask, x):
+            return choose(mask, value, x)
+        return x.clone().masked_fill_(mask, value)
 
     def scatter_(self, dim: int, index: Tensor, src: complex | Tensor) -> Self:
         """Write each element of `src` to the place along `dim` that `index` names for it.
@@ -402,6 +406,13 @@ def _mask(op: str, mask: object) -> Array:
             f"{op} takes a mask of bool, not {array.dtype}: compare to get one (x > 0), or x.bool()"
         )
     return array
+
+
+def _is_mask_of(mask: object, x: Tensor) -> bool:
+    """Tell whether `mask` broadcasts to the shape of `x`; raise TypeError unless it is of bool."""
+    shape = _mask("masked_fill", mask).shape
+    trailing = x.shape[len(x.shape) - len(shape) :]
+    return len(shape) <= len(x.shape) and all(n in (1, m) for n, m in zip(shape, trailing, strict=True))
 
 
 def _indices(op: str, index: object, size: int, place: int) -> Array:

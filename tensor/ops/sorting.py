@@ -108,6 +108,18 @@ def searchsorted(
     return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
 
 
+def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
+    """Return where elements of `x1` are among those of `x2`; with `invert`, where they are not.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()
+    [True, False, True]
+    """
+    return wrap(np.asarray(run_kernel(np.isin, _array_of(x1), _array_of(x2), invert=invert)))
+
+
 def unique_values(x: Tensor, /) -> Tensor:
     """Return the distinct elements of `x`, in order, in one dimension.
 

@@ -268,7 +268,7 @@ def set_grad_enabled(mode: bool) -> GradMode:
     False
     >>> _ = tensor.set_grad_enabled(True)
     """
-    return SetGradEnabled(bool(mode))
+    return SetGradEnabled(_answer("set_grad_enabled", mode, "@tensor.set_grad_enabled(False)"))
 
 
 def inference_mode(mode: bool = True) -> Inference:
@@ -291,7 +291,13 @@ def inference_mode(mode: bool = True) -> Inference:
     >>> y.requires_grad, tensor.is_inference_mode_enabled()
     (False, False)
     """
-    return Inference(bool(mode))
+    return Inference(_answer("inference_mode", mode, "@tensor.inference_mode()"))
+
+
+def _answer(name: str, mode: object, decorator: str) -> bool:
+    if callable(mode):
+        raise TypeError(f"{name}() takes a bool: write {decorator} above a def, with parentheses")
+    return bool(mode)
 
 
 def is_inference_mode_enabled() -> bool:

@@ -54,7 +54,7 @@ from tensor import int16 as short
 from tensor import int32 as int
 from tensor import int64 as long
 from tensor.lowlevel import Dtype as dtype  # noqa: N813
-from tensor.torch import accelerator, autograd, backends, cuda, distributions, nn, optim, utils
+from tensor.torch import accelerator, autograd, backends, cuda, distributions, fft, linalg, nn, optim, utils
 from tensor.torch import creation as _creation
 from tensor.torch import functions as _functions
 from tensor.torch import joining as _joining
@@ -88,6 +88,7 @@ __all__ = [
     "dtype",
     "e",
     "enable_grad",
+    "fft",
     "finfo",
     "float",
     "float16",
@@ -109,6 +110,7 @@ __all__ = [
     "int64",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "linalg",
     "load",
     "long",
     "manual_seed",

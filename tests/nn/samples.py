@@ -13,7 +13,7 @@ from nn.functional.convolutions import weight_of_convolution
 from nn.functional.max_pooling import _added, _taken
 from nn.utils import rnn
 from tensor import Generator, Tensor
-from tensor.autograd.recorded_functions import Functions as NUMPY_LIKE  # noqa: N814
+from tensor.autograd.recorded_functions import Functions
 from tensor.kernels import Geometry
 from tests.tensor.gradients import Function, Sample
 
@@ -140,8 +140,8 @@ POOLS = [
     Sample("max_pool", _opted(F.max_pool2d, kernel_size=(3, 2), dilation=(1, 2)), ((2, 1, 4, 4),)),
     Sample("max_pool", _opted(F.adaptive_max_pool3d, output_size=2), ((1, 1, 2, 3, 2),)),
     Sample("max_pool", lambda x: F.max_pool2d(x, 2, 1, return_indices=True)[0] ** 2, ((1, 1, 3, 3),)),
-    Sample("add_at_places", lambda x: _added(NUMPY_LIKE, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
-    Sample("take_places", lambda x: _taken(NUMPY_LIKE, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
+    Sample("add_at_places", lambda x: _added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
+    Sample("take_places", lambda x: _taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
     Sample("max_unpool", lambda x: F.max_unpool1d(x, WHERE_LARGEST, 2), ((2, 2),)),
 ]
 
@@ -161,7 +161,7 @@ RESIZED = [
     *[Sample("edge_pad", _opted(F.pad, pad=(2, 1, 1, 2), mode=mode), ((1, 3, 4),)) for mode in padding.MODES],
     Sample("edge_pad", _opted(F.pad, pad=(2, -1, -1, 1), mode="reflect"), ((1, 3, 4),)),
     *[
-        Sample("edge_unpad", _with(partial(padding._unpadded, NUMPY_LIKE), ((0, 0), (1, 2)), mode), ((2, 6),))
+        Sample("edge_unpad", _with(partial(padding._unpadded, Functions), ((0, 0), (1, 2)), mode), ((2, 6),))
         for mode in padding.MODES
     ],
     Sample("unfold", _opted(F.unfold, kernel_size=2, padding=1, stride=(2, 1)), ((2, 1, 3, 2),)),
@@ -335,6 +335,20 @@ ACTIVATIONS = [
     Sample("elu", _with(F.elu, 1.5), ((3, 4),)),
     Sample("gelu_by_tanh", _with(F.gelu, approximate="tanh"), ((3, 4),)),
     Sample("softplus_with_bend", _with(F.softplus, beta=2.0, threshold=1.0), ((3, 4),)),
+    *[Sample("bounded", getattr(F, name), ((3, 4),)) for name in ("relu6", "hardsigmoid")],
+    Sample("bounded", _with(F.hardtanh, -0.7, 0.9), ((3, 4),)),
+    Sample("bounded", _with(F.threshold, 0.05, 2.0), ((3, 4),)),
+    Sample("bounded", lambda x: F.relu6(x * 4, inplace=True), ((3, 4),)),
+    Sample("hardswish", lambda x: F.hardswish(x * 2.5), ((3, 4),)),
+    Sample("shrunk", _with(F.hardshrink, 0.05), ((3, 4),)),
+    Sample("shrunk", _with(F.softshrink, 0.05), ((3, 4),)),
+    Sample("elu", F.celu, ((3, 4),)),
+    Sample("elu", F.selu, ((3, 4),)),
+    Sample("softplus_with_bend", F.mish, ((3, 4),)),
+    Sample("sigmoid", F.glu, ((3, 4),)),
+    Sample("where", lambda x, w: F.prelu(x, w), ((3, 4), (4,))),
+    Sample("divide", F.normalize, ((3, 4),)),
+    Sample("getitem", F.pdist, ((3, 4),)),
     Sample("softmax", _with(F.softmax, dim=1), ((3, 4),)),
     Sample("log_softmax", _with(F.log_softmax, dim=0), ((3, 4),)),
 ]

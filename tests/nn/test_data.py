@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections import namedtuple
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ class Cached(Rows):
         return self.made[i]
 
 
+Disposing = partial(DataLoader, dispose_batches=True)
+
+
 def numbered(count: int) -> TensorDataset:
     return TensorDataset(tensor.tensor([[float(i)] for i in range(count)]), tensor.tensor(list(range(count))))
 
@@ -94,7 +98,7 @@ def test_a_batch_is_disposed_before_the_next_is_made(make, window):
     data = make(6)
     live = window().live_count
     kept = []
-    for x, y in DataLoader(data, batch_size=2):
+    for x, y in Disposing(data, batch_size=2):
         assert all(old.is_invalid for old in kept)
         assert window().live_count == live + 2
         kept += [x, y]
@@ -104,7 +108,7 @@ def test_a_batch_is_disposed_before_the_next_is_made(make, window):
 
 def test_after_a_break_the_batch_is_the_callers():
     with new_dispose_scope() as scope:
-        for batch in DataLoader(numbered(6), 2):
+        for batch in Disposing(numbered(6), 2):
             x = batch[0]
             break
         assert x.shape[0] == 2
@@ -118,7 +122,7 @@ def test_a_batch_of_a_loop_that_failed_goes_with_the_scope_around_it(window):
     stored, kept = None, []
     try:
         with new_dispose_scope():
-            for x, _ in DataLoader(data, 2):
+            for x, _ in Disposing(data, 2):
                 kept.append(x)
                 x @ tensor.ones((7, 7))
     except ValueError as error:
@@ -129,22 +133,22 @@ def test_a_batch_of_a_loop_that_failed_goes_with_the_scope_around_it(window):
 
 
 def test_a_wrapped_loader_disposes_as_well():
-    kept = [x for _, (x, _) in enumerate(DataLoader(numbered(6), 2))]
+    kept = [x for _, (x, _) in enumerate(Disposing(numbered(6), 2))]
     assert all(x.is_invalid for x in kept)
 
 
 def test_a_batch_taken_with_next_is_the_callers():
-    x, y = next(iter(DataLoader(numbered(6), 2)))
+    x, y = next(iter(Disposing(numbered(6), 2)))
     assert y.tolist() == [0, 1]
     with new_dispose_scope() as scope:
-        x, y = next(iter(DataLoader(numbered(6), 2)))
+        x, y = next(iter(Disposing(numbered(6), 2)))
         assert x in scope
         assert y in scope
     assert x.is_invalid
 
 
 def test_next_ends_the_batch_before():
-    batches = iter(DataLoader(numbered(6), 2))
+    batches = iter(Disposing(numbered(6), 2))
     x, _ = next(batches)
     assert not x.is_invalid
     y, _ = next(batches)
@@ -152,9 +156,9 @@ def test_next_ends_the_batch_before():
     assert not y.is_invalid
 
 
-def test_switched_off_batches_belong_to_the_loops_scope():
+def test_batches_belong_to_the_loops_scope():
     with new_dispose_scope() as scope:
-        kept = [x for x, _ in DataLoader(numbered(6), 2, dispose_batches=False)]
+        kept = [x for x, _ in DataLoader(numbered(6), 2)]
         assert not any(x.is_invalid for x in kept)
         assert kept[0] in scope
     assert all(x.is_invalid for x in kept)
@@ -162,29 +166,29 @@ def test_switched_off_batches_belong_to_the_loops_scope():
 
 def test_what_the_loop_computes_is_the_loops():
     with new_dispose_scope() as scope:
-        doubled = [x * 2 for x, _ in DataLoader(numbered(4), 2)]
+        doubled = [x * 2 for x, _ in Disposing(numbered(4), 2)]
         assert [d.tolist() for d in doubled] == [[[0.0], [2.0]], [[4.0], [6.0]]]
         assert all(d in scope for d in doubled)
 
 
 def test_no_scope_of_the_loader_is_current_in_the_loop():
-    for _ in DataLoader(numbered(4), 2):
+    for _ in Disposing(numbered(4), 2):
         assert current_dispose_scope() is None
     with new_dispose_scope() as scope:
-        for _ in DataLoader(numbered(4), 2):
+        for _ in Disposing(numbered(4), 2):
             assert current_dispose_scope() is scope
 
 
 def test_what_is_moved_detached_or_cloned_survives():
     kept = []
     with new_dispose_scope() as scope:
-        for x, y in DataLoader(numbered(4), 2):
+        for x, y in Disposing(numbered(4), 2):
             kept += [scope.attach(x), y.clone()]
         assert [k.tolist() for k in kept] == [[[0.0], [1.0]], [0, 1], [[2.0], [3.0]], [2, 3]]
-    free = [x.detach_from_dispose_scope() for x, _ in DataLoader(numbered(4), 2)]
+    free = [x.detach_from_dispose_scope() for x, _ in Disposing(numbered(4), 2)]
     assert not any(x.is_invalid for x in free)
     with new_dispose_scope() as scope:
-        moved = [x.move_to_outer_dispose_scope() for x, _ in DataLoader(numbered(4), 2)]
+        moved = [x.move_to_outer_dispose_scope() for x, _ in Disposing(numbered(4), 2)]
         assert all(x in scope for x in moved)
 
 
@@ -196,7 +200,7 @@ def test_a_graph_needs_its_batch_no_longer_than_backward():
 
 
 def test_scopes_inside_the_loop_take_nothing_of_the_batch():
-    for x, y in DataLoader(numbered(4), 2):
+    for x, y in Disposing(numbered(4), 2):
         with new_dispose_scope("step"):
             x * 2
         assert y.tolist() is not None
@@ -225,13 +229,13 @@ def test_samples_that_the_data_set_keeps_live_on_though_made_in_the_loop(options
     data = Cached(4)
     for _ in range(2):
         with new_dispose_scope():
-            for batch in DataLoader(data, **options):
+            for batch in Disposing(data, **options):
                 assert not batch.is_invalid
     assert [data[i].tolist() for i in range(4)] == [[float(i)] * 2 for i in range(4)]
 
 
 def test_several_rounds_at_once_do_not_touch_each_other():
-    loader = DataLoader(numbered(4), 2)
+    loader = Disposing(numbered(4), 2)
     pairs = []
     for x, _ in loader:
         for y, _ in loader:
@@ -242,7 +246,7 @@ def test_several_rounds_at_once_do_not_touch_each_other():
 
 def test_threads_go_through_one_loader(window):
     data = numbered(40)
-    loader = DataLoader(data, 4, shuffle=True, generator=0)
+    loader = Disposing(data, 4, shuffle=True, generator=0)
     live = window().live_count
     found, failures = [], []
 
@@ -273,7 +277,7 @@ def test_a_failing_data_set_leaves_nothing_and_no_scope(window):
             return super().__getitem__(i)
 
     with pytest.raises(OSError, match="unreadable"):
-        for _ in DataLoader(Broken(4), 2):
+        for _ in Disposing(Broken(4), 2):
             pass
     assert current_dispose_scope() is None
     gc.collect()
@@ -287,7 +291,7 @@ def test_a_failing_collate_function_leaves_nothing_and_no_scope(window):
 
     with pytest.raises(OSError, match="no batch"), new_dispose_scope() as scope:
         try:
-            next(iter(DataLoader(Rows(2), 2, collate_fn=broken)))
+            next(iter(Disposing(Rows(2), 2, collate_fn=broken)))
         finally:
             assert current_dispose_scope() is scope
     gc.collect()
@@ -302,7 +306,7 @@ def test_a_batch_returned_from_a_disposing_function_can_be_kept():
             result = result + x.sum(dim=0)
         return result
 
-    assert total(DataLoader(numbered(4), 2)).item() == 6.0
+    assert total(Disposing(numbered(4), 2)).item() == 6.0
 
 
 def test_samples_of_every_kind_are_collated():

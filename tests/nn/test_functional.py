@@ -283,6 +283,23 @@ def test_a_disposed_input_is_an_error(name):
         "triplet_margin_loss": (y, y),
         "triplet_margin_with_distance_loss": (y, y),
         "ctc_loss": (y, [4], [3]),
+        "bilinear": (y, y),
+        "embedding_bag": (y,),
+        "fold": (2, 2),
+        "multi_head_attention_forward": (y, y, 3, 1, *[None] * 4, False, 0.0, y, y),
+        "scaled_dot_product_attention": (y, y),
+        "prelu": (y,),
+        "softmin": (1,),
+        "threshold": (1.0, 2.0),
+        "threshold_": (1.0, 2.0),
+        "group_norm": (1,),
+        "local_response_norm": (2,),
+        "pad": ((1, 1),),
+        "unfold": (2,),
+        **{f"lp_pool{n}d": (2, 2) for n in (1, 2, 3)},
+        **{f"max_unpool{n}d": (y, 2) for n in (1, 2, 3)},
+        **{name: (2,) for name in F.__all__ if name.split("_")[-1] == "shuffle" or "unshuffle" in name},
+        **{name: (2,) for name in F.__all__ if name.startswith(("adaptive", "avg_pool", "max_pool"))},
     }.get(name, (y,) if any(part in name for part in ("loss", "entropy", "conv")) else ())
     with pytest.raises(tensor.TensorDisposedError):
         getattr(F, name)(x, *more)

@@ -48,7 +48,7 @@ def test_steps_inside_scopes_return_the_live_count_to_the_start(make, window):
     optimizer = make(model.parameters())
     counts = []
     for _ in range(3):
-        for x, y in DataLoader(data, 40):
+        for x, y in DataLoader(data, 40, dispose_batches=True):
             with new_dispose_scope("step"):
                 step(model, optimizer, x, y)
         optimizer.zero_grad()

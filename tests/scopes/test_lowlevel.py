@@ -9,6 +9,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "Compound",
         "Listener",
         "Record",
+        "advise_calls_of",
         "callers",
         "clear_errors_of",
         "clear_frames_of",

@@ -15,7 +15,7 @@ import tensor
 from tensor import Tensor, autograd
 from tensor.autograd import gradcheck
 from tensor.tape.rules import RULES
-from tests.tensor import samples, samples_shapes
+from tests.tensor import samples, samples_linalg, samples_shapes
 from tests.tensor.arrays import FLOATING, anywhere
 from tests.tensor.gradients import (
     TOLERANCES,
@@ -37,17 +37,19 @@ REAL = [
     *samples.REDUCTIONS,
     *samples.LINEAR_ALGEBRA,
     *[Sample(*sample) for sample in samples_shapes.SAMPLES],
+    *samples_linalg.REAL,
 ]
 COMPLEX = [
     *samples.COMPLEX,
     *[Sample(*sample, dtype=np.complex128) for sample in samples_shapes.COMPLEX_SAMPLES],
+    *samples_linalg.COMPLEX,
 ]
 NOT_DIFFERENTIABLE = {
     "all", "any", "argmax", "argmin", "argsort", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "count_nonzero", "equal", "greater",
     "greater_equal", "isclose", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "nextafter", "nonzero", "not_equal", "searchsorted",
-    "signbit", "unique_all",
+    "logical_not", "logical_or", "logical_xor", "matrix_rank", "nextafter", "nonzero", "not_equal",
+    "searchsorted", "signbit", "unique_all",
 }  # fmt: skip
 
 
@@ -76,7 +78,7 @@ def test_what_is_not_differentiable_is_listed() -> None:
 
 
 # Public functions without a rule of their own: made of functions that have one.
-COMPOSED = {"allclose", "cross", "outer", "tensordot", "trace", "vecdot"}
+COMPOSED = {"allclose", "cross", "diff", "outer", "tensordot", "trace", "vecdot"}
 COMPUTING = ("activations", "einsum", "elementwise", "linalg", "reductions", "scans")
 OPS = {f"tensor.ops.{name}" for name in COMPUTING}
 

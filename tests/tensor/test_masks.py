@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensor
 from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tests.tensor.cutting import three_threads
@@ -68,3 +69,21 @@ def test_large_arrays_are_chosen_from_by_several_threads(dtype, way):
         over = overwrite_where_nonzero(x, by)
     assert over is x
     np.testing.assert_array_equal(x, kept)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(4, 3, 70, 80), (70, 80), (1, 1, 70, 80), (3, 70, 80), (4, 1, 70, 80), (1, 80), (70, 1), (1,), ()],
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+def test_a_mask_serves_all_that_it_broadcasts_to(shape: tuple[int, ...], dtype: str):
+    random = np.random.default_rng(1)
+    values, mask = random.standard_normal((4, 3, 70, 80)).astype(dtype), random.random(shape) < 0.5
+    x = tensor.tensor(values, requires_grad=True)
+    filled = x.masked_fill(tensor.tensor(mask), -1.5)
+    expected = np.where(mask, np.array(-1.5, dtype), values)
+    assert filled.dtype == values.dtype
+    assert filled.detach().numpy().tobytes() == expected.tobytes()
+    filled.sum().abs().backward()
+    kept = np.broadcast_to(~mask, values.shape)
+    assert np.array_equal(x.grad.numpy() != 0, kept)

@@ -94,7 +94,8 @@ def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int
 def data() -> DataLoader:
     rng = np.random.default_rng(0)
     inputs = tensor.tensor(rng.standard_normal((1024, 784), np.float32))
-    return DataLoader(TensorDataset(inputs, tensor.tensor(rng.integers(0, 10, 1024))), 128, shuffle=True)
+    rows = TensorDataset(inputs, tensor.tensor(rng.integers(0, 10, 1024)))
+    return DataLoader(rows, 128, shuffle=True, dispose_batches=True)
 
 
 OPTIMIZERS: dict[str, Callable[..., nn.optim.Optimizer]] = {

@@ -1,5 +1,5 @@
 """``torch.utils.data.dataloader``."""
 
-from nn.data import DataLoader, default_collate
+from nn.data import DataLoader, default_collate, default_convert, get_worker_info
 
-__all__ = ["DataLoader", "default_collate"]
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]

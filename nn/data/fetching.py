@@ -1,0 +1,114 @@
+"""What a loader does for each batch: read samples, collate them. In the loop's process or in a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from nn.data.collate import default_collate, default_convert
+from nn.data.dataset import IterableDataset, TensorDataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class _Exhausted:
+    """What a source gives when there are no samples left."""
+
+
+EXHAUSTED: Final = _Exhausted()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How batches are made; it goes to each worker.
+
+    `batch_size` is None for single samples; with a batch sampler any number.
+    """
+
+    dataset: Any
+    collate_fn: Callable[[Any], Any] | None
+    batch_size: int | None
+    drop_last: bool
+
+    def source(self) -> Source:
+        """Return where the batches of one round come from."""
+        if isinstance(self.dataset, IterableDataset):
+            return Stream(self)
+        if self._reads_rows():
+            return Rows(self)
+        return Numbered(self)
+
+    def _reads_rows(self) -> bool:
+        """Tell whether a batch can be read in one go: its collated samples would be the tensors' rows."""
+        return (
+            self.collate_fn is None
+            and self.batch_size is not None
+            and isinstance(self.dataset, TensorDataset)
+            and type(self.dataset).__getitem__ is TensorDataset.__getitem__
+        )
+
+
+class Source:
+    """Where batches come from, in two steps, since samples belong to no scope, and what is collated does."""
+
+    takes_several = False  # whether what `read` takes can be iterated over, a sample each
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._collate = recipe.collate_fn or (
+            default_convert if recipe.batch_size is None else default_collate
+        )
+
+    def read(self, numbers: Any) -> Any:
+        """Return the samples of these numbers, or `EXHAUSTED`; of one number where there are no batches."""
+        raise NotImplementedError
+
+    def collate(self, samples: Any) -> Any:
+        """Return the batch of what `read` returned."""
+        return self._collate(samples)
+
+
+class Numbered(Source):
+    """A data set with samples by number."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        self.takes_several = recipe.batch_size is not None
+
+    def read(self, numbers: Any) -> Any:
+        dataset = self.recipe.dataset
+        if self.recipe.batch_size is None:
+            return dataset[numbers]
+        if getattr(dataset, "__getitems__", None) is not None:
+            return dataset.__getitems__(list(numbers))
+        return [dataset[i] for i in numbers]
+
+
+class Rows(Source):
+    """Tensors whose rows are the samples."""
+
+    takes_several = True
+
+    def read(self, numbers: Iterable[int]) -> list[int]:
+        return list(numbers)
+
+    def collate(self, samples: list[int]) -> Any:
+        return tuple([x[samples] for x in self.recipe.dataset.tensors])
+
+
+class Stream(Source):
+    """A data set that is iterated; the numbers say only how many samples are asked for at the most."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        self._samples: Iterator[Any] = iter(recipe.dataset)
+
+    def read(self, numbers: Any) -> Any:
+        del numbers
+        if self.recipe.batch_size is None:
+            return next(self._samples, EXHAUSTED)
+        samples = list(islice(self._samples, self.recipe.batch_size))
+        is_short = len(samples) < self.recipe.batch_size
+        return EXHAUSTED if not samples or (is_short and self.recipe.drop_last) else samples

@@ -1,0 +1,257 @@
+"""Tensors of batches in shared memory: a worker writes them, the loop's process reads them in place.
+
+A block of shared memory holds one tensor. The worker makes it, under the next of its names; the loop's
+process opens it as soon as it hears of it, and removes the name: from then on the operating system frees the
+memory when the last process that has it open ends, however it ends. When the tensor, its views and exports
+are gone, the block goes back to its worker with the next task, and is written again.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from contextlib import suppress
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor import Tensor, from_blob, tensor
+from tensor.lowlevel import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from multiprocessing.shared_memory import SharedMemory
+
+    from tensor.lowlevel import Array
+
+# Smaller tensors are sent as they are: that takes no longer, and a label that is kept keeps no block.
+_LEAST = 4096
+# A block that was not the one to be taken so many times is of a size no longer needed.
+_IDLE = 64
+# With so many blocks of a worker out, as where a program collects batches, tensors are copied: each block is
+# an open file, of which a process may have a thousand.
+_MOST_OUT = 64
+
+
+class Written:
+    """The blocks of a worker, in the worker."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._blocks: dict[int, SharedMemory] = {}
+        self._free: dict[int, int] = {}  # with the number of takes when each came back
+        self._takes = 0
+        self._made = 0
+
+    def write(self, array: Array) -> int:
+        """Copy an array into a block, and return its number."""
+        number = self._take(array.nbytes)
+        into = np.ndarray(array.shape, array.dtype, self._blocks[number].buf)
+        np.copyto(into, array)
+        return number
+
+    def _take(self, nbytes: int) -> int:
+        self._takes += 1
+        fitting = [
+            (self._blocks[number].size, number)
+            for number in self._free
+            if nbytes <= self._blocks[number].size <= 4 * nbytes
+        ]
+        if fitting:
+            number = min(fitting)[1]
+            del self._free[number]
+            return number
+        return self._make(nbytes)
+
+    def _make(self, nbytes: int) -> int:
+        from multiprocessing.shared_memory import SharedMemory
+
+        number = self._made
+        self._blocks[number] = SharedMemory(f"{self._name}_{number}", create=True, size=nbytes + nbytes // 8)
+        self._made += 1
+        return number
+
+    def give_back(self, numbers: Iterable[int]) -> None:
+        """Take back blocks that nobody reads any more."""
+        for number in numbers:
+            self._free[number] = self._takes
+
+    def made(self) -> int:
+        """Return how many blocks were ever made: their numbers are those below."""
+        return self._made
+
+    def retire(self) -> list[int]:
+        """Close blocks that are no longer needed, and return their numbers."""
+        idle = [number for number, since in self._free.items() if self._takes - since > _IDLE]
+        for number in idle:
+            del self._free[number]
+            self._blocks.pop(number).close()
+        return idle
+
+    def unlink(self) -> None:
+        """Remove what names are left; those that were opened by the reader have none."""
+        for block in self._blocks.values():
+            with suppress(FileNotFoundError):
+                block.unlink()
+
+
+@cache
+def _shared_memory() -> type[SharedMemory]:
+    from multiprocessing.shared_memory import SharedMemory
+
+    class LeftToTheSystem(SharedMemory):
+        """Is closed by the end of the process where an array is left that was exported from the tensor."""
+
+        def __del__(self) -> None:
+            with suppress(BufferError, OSError):
+                self.close()
+
+    return LeftToTheSystem
+
+
+class Read:
+    """The blocks of a worker, in the loop's process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._opened = 0
+        self._blocks: dict[int, SharedMemory] = {}
+        self._out: set[int] = set()
+        self._ended = False
+        # Filled by whichever thread lets go of a tensor, at any moment: a deque needs no lock for that.
+        self._let_go: deque[int] = deque()
+        self._returned: list[int] = []
+
+    def open(self, made: int) -> None:
+        """Open all blocks that the worker has made, and remove their names."""
+        while self._opened < made:
+            self._open_next()
+
+    def _open_next(self) -> None:
+        block = _shared_memory()(f"{self._name}_{self._opened}")
+        block.unlink()
+        self._blocks[self._opened] = block
+        self._opened += 1
+
+    def retire(self, numbers: Iterable[int]) -> None:
+        """Close blocks that the worker needs no longer."""
+        for number in numbers:
+            self._blocks.pop(number).close()
+
+    def read(self, number: int, dtype: str, shape: tuple[int, ...]) -> Tensor:
+        """Return the tensor in a block: over its memory, or a copy where too many blocks are out."""
+        block = self._blocks[number]
+        assert block.buf is not None
+        if len(self._out) >= _MOST_OUT:
+            self._collect()
+        if len(self._out) >= _MOST_OUT:
+            copied = tensor(np.ndarray(shape, dtype, block.buf))
+            self._returned.append(number)
+            return copied
+        self._out.add(number)
+        return from_blob(block.buf, shape, dtype, on_release=lambda: self._come_back(number))
+
+    def _come_back(self, number: int) -> None:
+        self._let_go.append(number)
+        if self._ended:
+            self._close_let_go()
+
+    def give_back(self, numbers: Iterable[int]) -> None:
+        """Give back blocks whose tensors were never made."""
+        self._returned.extend(numbers)
+
+    def take_returned(self) -> list[int]:
+        """Return the blocks to be given back to the worker."""
+        self._collect()
+        returned, self._returned = self._returned, []
+        return returned
+
+    def _collect(self) -> None:
+        for _ in range(len(self._let_go)):
+            number = self._let_go.popleft()
+            self._out.discard(number)
+            self._returned.append(number)
+
+    def end(self) -> None:
+        """Remove all names, and close all blocks: those of living tensors as soon as these end."""
+        try:
+            while True:  # what the worker has made, and did not live to tell of
+                self._open_next()
+        except (FileNotFoundError, ValueError):  # no such name; or a name alone, without memory
+            pass
+        self._collect()
+        for number in self._blocks.keys() - self._out:
+            self._blocks.pop(number).close()
+        self._ended = True
+        self._close_let_go()
+
+    def _close_let_go(self) -> None:
+        while True:
+            try:
+                number = self._let_go.popleft()
+            except IndexError:  # another thread may have taken the last
+                return
+            block = self._blocks.pop(number, None)
+            if block is not None:
+                block.close()
+
+
+def pack(batch: object, blocks: Written) -> tuple[bytes, list[int]]:
+    """Return a batch as bytes, and the numbers of the blocks that its large tensors were written to."""
+    file = BytesIO()
+    packer = _Packer(file, blocks)
+    try:
+        packer.dump(batch)
+    except BaseException:
+        blocks.give_back(packer.numbers())
+        raise
+    return file.getvalue(), packer.numbers()
+
+
+def unpack(data: bytes, numbers: Iterable[int], blocks: Read) -> Any:
+    """Return the batch that was packed; its tensors belong to the current scope."""
+    unpacker = _Unpacker(BytesIO(data), blocks)
+    try:
+        return unpacker.load()
+    except BaseException:
+        blocks.give_back([number for number in numbers if number not in unpacker.made])
+        raise
+
+
+_Written = tuple[int, str, tuple[int, ...]]
+
+
+class _Packer(pickle.Pickler):
+    def __init__(self, file: BytesIO, blocks: Written) -> None:
+        super().__init__(file, protocol=5)
+        self._blocks = blocks
+        # By identity: a tensor that occurs twice is one on the other side, too. The tensor is held, so that
+        # its identity is not used again.
+        self._written: dict[int, tuple[Tensor, _Written]] = {}
+
+    def numbers(self) -> list[int]:
+        return [written[0] for _, written in self._written.values()]
+
+    def persistent_id(self, obj: object) -> _Written | None:
+        if type(obj) is not Tensor or obj.requires_grad or obj.nbytes < _LEAST:
+            return None
+        if id(obj) not in self._written:
+            array = snapshot(obj)
+            written = self._blocks.write(array), array.dtype.str, array.shape
+            self._written[id(obj)] = obj, written
+        return self._written[id(obj)][1]
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: BytesIO, blocks: Read) -> None:
+        super().__init__(file)
+        self._blocks = blocks
+        self.made: dict[int, Tensor] = {}
+
+    def persistent_load(self, pid: _Written) -> Tensor:
+        number, dtype, shape = pid
+        if number not in self.made:
+            self.made[number] = self._blocks.read(number, dtype, shape)
+        return self.made[number]

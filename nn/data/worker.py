@@ -1,0 +1,244 @@
+"""A worker: the process that makes batches for a loader, and what runs in it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import threading
+import traceback
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nn.data.fetching import EXHAUSTED, Recipe, Source
+from nn.data.shared_blocks import Written, pack
+from scopes import DisposeScope
+from scopes.lowlevel import current
+from tensor import manual_seed, set_num_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from multiprocessing.connection import Connection
+
+# How often a worker looks whether its parent still lives, where no closed connection tells it.
+LOOK_EVERY = 1.0  # seconds
+# How long a worker may take to end by itself.
+GRACE = 5.0  # seconds
+_GRACE_OF_ORPHANS = 1.0
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What `get_worker_info` tells about the worker that calls it."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is started with."""
+
+    recipe: Recipe
+    id: int
+    num_workers: int
+    base_seed: int
+    init_fn: Callable[[int], object] | None
+    blocks: str  # what the names of its blocks begin with
+
+
+@dataclass(frozen=True)
+class Task:
+    """A batch that is asked for. A new `round` begins at the data set's start."""
+
+    round: int
+    order: int
+    numbers: Any
+    returned: list[int]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of a worker: pickled if it can be, and as text."""
+
+    pickled: bytes | None
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A batch, packed, with the blocks that it is in; or None where no samples are left; or an error."""
+
+    round: int
+    order: int
+    batch: bytes | Failure | None
+    blocks: list[int]
+    made: int
+    retired: list[int]
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return what worker of a `DataLoader` this process is; None in other processes.
+
+    It has ``id``, ``num_workers``, ``seed`` (of this worker's random numbers) and ``dataset``, the worker's
+    own copy: an ``IterableDataset`` reads by them which part of the samples is its.
+
+    Examples
+    --------
+    >>> from nn.data import get_worker_info
+    >>> get_worker_info() is None
+    True
+    """
+    return _info
+
+
+class _StoppedError(Exception):
+    """Raised between two samples, where no more are wanted."""
+
+
+def run(job: Job, connection: Connection, other_ends: Callable[[], None]) -> None:
+    """Make batches until there is no more to do: what the process of a worker runs."""
+    # Ctrl-C is the parent's to answer; all processes of a terminal get it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    other_ends()
+    current.set(None)  # the scope that was current at a fork is the parent's
+    set_num_threads(1)
+    _Worker(job, connection).run()
+
+
+class _Worker:
+    def __init__(self, job: Job, connection: Connection) -> None:
+        self._job = job
+        self._connection = connection
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._blocks = Written(job.blocks)
+        self._ended = threading.Event()
+        self._is_stopping = False
+        self._is_orphan = False
+        self._asked = -1  # the latest round of which a task has come
+        self._source: Source | Failure | None = None
+        self._is_exhausted = False
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            failed = self._prepare()
+            begun = -1
+            while (task := self._tasks.get()) is not None and not self._is_stopping:
+                self._blocks.give_back(task.returned)
+                if task.round != self._asked:
+                    continue  # the loop was left, and another has begun
+                if task.round != begun:
+                    begun, self._is_exhausted = task.round, False
+                    self._source = failed or self._begin()
+                if not self._is_exhausted:
+                    self._answer(task)
+        except (BrokenPipeError, ConnectionResetError, _StoppedError):
+            pass  # nobody waits for an answer
+        finally:
+            if self._is_orphan:
+                self._blocks.unlink()
+            self._ended.set()
+
+    def _listen(self) -> None:
+        """Take in tasks at once, so that who sends them need never wait; and end with the parent."""
+        from multiprocessing import parent_process
+        from multiprocessing.connection import wait
+
+        parent = parent_process()
+        sentinel = [] if parent is None else [parent.sentinel]
+        first_parent = os.getppid()
+        task: Task | None = None
+        self._is_orphan = True
+        while True:
+            ready = wait([self._connection, *sentinel], LOOK_EVERY)
+            if self._connection not in ready:
+                if ready or os.getppid() != first_parent:
+                    break
+                continue
+            try:
+                task = self._connection.recv()
+            except (EOFError, OSError):
+                break
+            if task is None:
+                self._is_orphan = False
+                break
+            self._asked = task.round
+            self._tasks.put(task)
+        self._is_stopping = True
+        self._tasks.put(None)
+        if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):
+            if self._is_orphan:
+                self._blocks.unlink()
+            os._exit(1)
+
+    def _prepare(self) -> Failure | None:
+        global _info
+        job = self._job
+        seed = job.base_seed + job.id
+        random.seed(seed)
+        manual_seed(seed)
+        np.random.seed(np.random.SeedSequence([job.base_seed, job.id]).generate_state(4))
+        _info = WorkerInfo(job.id, job.num_workers, seed, job.recipe.dataset)
+        try:
+            if job.init_fn is not None:
+                job.init_fn(job.id)
+        except Exception as error:  # noqa: BLE001 -- raised in the parent
+            return _failure(error)
+        return None
+
+    def _begin(self) -> Source | Failure:
+        try:
+            return self._job.recipe.source()
+        except Exception as error:  # noqa: BLE001 -- raised in the parent
+            return _failure(error)
+
+    def _answer(self, task: Task) -> None:
+        batch: bytes | Failure | None
+        blocks: list[int] = []
+        try:
+            batch, blocks = self._make(task.numbers)
+        except _StoppedError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- raised in the parent
+            batch = _failure(error)
+        self._is_exhausted = batch is None
+        retired = self._blocks.retire()
+        self._connection.send(Answer(task.round, task.order, batch, blocks, self._blocks.made(), retired))
+
+    def _make(self, numbers: Any) -> tuple[bytes | Failure | None, list[int]]:
+        source = self._source
+        if not isinstance(source, Source):
+            return source, []
+        samples = source.read(self._until_stopped(numbers) if source.takes_several else numbers)
+        if samples is EXHAUSTED:
+            return None, []
+        with DisposeScope("a worker's batch"):
+            return pack(source.collate(samples), self._blocks)
+
+    def _until_stopped(self, numbers: Iterable[Any]) -> Iterator[Any]:
+        for number in numbers:
+            if self._is_stopping:
+                raise _StoppedError
+            yield number
+
+
+def _failure(error: Exception) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickled = pickle.dumps(error)
+    except Exception:  # noqa: BLE001 -- whatever a user's class raises: the text says it
+        pickled = None
+    return Failure(pickled, type(error).__name__, text)

@@ -1,0 +1,311 @@
+"""The workers of a loader, seen from the loop's process: they start, take tasks, answer, die, and end."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import signal
+import time
+from contextlib import suppress
+from functools import cache
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
+
+from nn.data.shared_blocks import Read, unpack
+from nn.data.worker import GRACE, LOOK_EVERY, Answer, Failure, Job, Task, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+    from nn.data.fetching import Recipe
+
+_living: WeakSet[Workers] = WeakSet()
+_open_ends: WeakSet[Connection[Any, Any]] = WeakSet()
+
+
+class _Worker:
+    """A process, its connection and its blocks."""
+
+    def __init__(self, context: BaseContext, job: Job) -> None:
+        self.id = job.id
+        self.blocks = Read(job.blocks)
+        self.connection, theirs = context.Pipe()
+        _open_ends.add(self.connection)
+        try:
+            self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]  # of each context
+                target=run,
+                args=(job, theirs, _close_inherited),
+                name=f"DataLoader worker {job.id}",
+                daemon=True,
+            )
+            _start_without_interrupts(self.process)
+        except BaseException:
+            self.connection.close()
+            raise
+        finally:
+            theirs.close()
+
+
+def _start_without_interrupts(process: BaseProcess) -> None:
+    """Start a process to which Ctrl-C comes no earlier than it ignores it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        process.start()
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Workers:
+    """The processes of one loader, for one round or, where they are persistent, one round after the other."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        count: int,
+        base_seed: int,
+        init_fn: Callable[[int], object] | None,
+        context: BaseContext,
+    ) -> None:
+        self._owner = os.getpid()
+        self._round = 0
+        self.members: list[_Worker] = []
+        _prepare()
+        _living.add(self)
+        try:
+            for i in range(count):
+                name = f"ds_{token_hex(6)}"
+                job = Job(recipe, i, count, base_seed, init_fn, name)
+                self.members.append(_Worker(context, job))
+        except BaseException:
+            self.stop(at_once=True)
+            raise
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether there are no processes any more."""
+        return not self.members
+
+    def begin(self) -> int:
+        """Begin a round, and return its number: the data set from its start; what was asked for is void."""
+        self._round += 1
+        return self._round
+
+    def send(self, worker: int, order: int, numbers: Any) -> None:
+        """Ask a worker for a batch."""
+        to = self.members[worker]
+        try:
+            to.connection.send(Task(self._round, order, numbers, to.blocks.take_returned()))
+        except (BrokenPipeError, ConnectionResetError):
+            self._end_with(to)
+
+    def receive(self, timeout: float) -> list[Answer]:
+        """Return what has come after at most `timeout` seconds, of this round; notice who has died."""
+        from multiprocessing.connection import wait
+
+        senders: dict[Any, _Worker] = {member.connection: member for member in self.members}
+        sentinels = {member.process.sentinel: member for member in self.members}
+        ready = wait([*senders, *sentinels], timeout)
+        answers = [self._take(senders[one]) for one in ready if one in senders]
+        if not answers:
+            for member in self.members:
+                if member.process.sentinel in ready or not member.process.is_alive():
+                    self._end_with(member)
+        return [answer for answer in answers if answer.round == self._round]
+
+    def _take(self, worker: _Worker) -> Answer:
+        try:
+            answer: Answer = worker.connection.recv()
+        except (EOFError, OSError):
+            self._end_with(worker)
+        worker.blocks.open(answer.made)
+        worker.blocks.retire(answer.retired)
+        if answer.round != self._round:
+            worker.blocks.give_back(answer.blocks)
+        return answer
+
+    def unpack(self, worker: int, answer: Answer) -> Any:
+        """Return the batch of an answer, or raise its error."""
+        member = self.members[worker]
+        if isinstance(answer.batch, Failure):
+            raise _error_of(answer.batch, f"worker {worker} (process {member.process.pid})")
+        assert answer.batch is not None
+        return unpack(answer.batch, answer.blocks, member.blocks)
+
+    def discard(self, worker: int, answer: Answer) -> None:
+        """Give back the blocks of an answer that nobody will have."""
+        self.members[worker].blocks.give_back(answer.blocks)
+
+    def _end_with(self, worker: _Worker) -> NoReturn:
+        """End all workers since one has died, and say how."""
+        worker.process.join(GRACE)
+        code, pid = worker.process.exitcode, worker.process.pid
+        self.stop(at_once=True)
+        raise RuntimeError(_obituary(worker.id, pid, code))
+
+    def stop(self, at_once: bool = False) -> None:
+        """End all processes, those too that do not end by themselves. Blocks of living tensors stay."""
+        members, self.members = self.members, []
+        if os.getpid() != self._owner:
+            return  # a child that was forked has the object, and no children of its own
+        for member in members:
+            with suppress(OSError, ValueError):
+                member.connection.send(None)
+            member.connection.close()
+        until = time.monotonic() + (0.0 if at_once else GRACE)
+        for end in (None, "terminate", "kill"):
+            for member in members:
+                if end is not None and member.process.is_alive():
+                    getattr(member.process, end)()
+            if end is not None:
+                until = time.monotonic() + 1.0
+            for member in members:
+                member.process.join(max(0.0, until - time.monotonic()))
+        for member in members:
+            member.blocks.end()
+            if not member.process.is_alive():
+                member.process.close()
+
+    def __del__(self) -> None:
+        self.stop()
+
+
+@cache
+def _prepare() -> None:
+    """Do what is done once, before the first worker starts."""
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        # The process that removes names of shared memory when all others are gone: one for all of them.
+        resource_tracker.ensure_running()
+    # Later than that of `multiprocessing`, and so called before it.
+    atexit.register(_stop_all)
+
+
+def _stop_all() -> None:
+    for workers in list(_living):
+        workers.stop(at_once=True)
+
+
+def _close_inherited() -> None:
+    """Close, in a forked worker, its parent's connections: else none of them is ever seen closed."""
+    for connection in list(_open_ends):
+        connection.close()
+
+
+class WorkerRound:
+    """One round: which worker was asked for which batch, and what has come."""
+
+    def __init__(
+        self, workers: Workers, tasks: Iterator[Any], prefetch_factor: int, timeout: float, in_order: bool
+    ) -> None:
+        self._workers = workers
+        self._tasks = tasks
+        self._timeout = timeout
+        self._in_order = in_order
+        self._number = workers.begin()
+        count = len(workers.members)
+        self._most = count * prefetch_factor
+        self._active = list(range(count))  # from the next to be asked on
+        self._sent = 0
+        self._asked: dict[int, int] = {}  # the workers of the batches that are asked for, in their order
+        self._come: dict[int, Answer] = {}
+        self._ask()
+
+    def _ask(self) -> None:
+        while self._active and len(self._asked) < self._most:
+            try:
+                numbers = next(self._tasks)
+            except StopIteration:
+                return
+            worker = self._active.pop(0)
+            self._active.append(worker)
+            self._asked[self._sent] = worker
+            self._sent += 1
+            self._workers.send(worker, self._sent - 1, numbers)
+
+    def next_batch(self) -> Any:
+        """Return the next batch; its tensors belong to the current scope."""
+        try:
+            while True:
+                order = self._wait()
+                worker, answer = self._asked.pop(order), self._come.pop(order)
+                if answer.batch is None:
+                    self._leave_out(worker)
+                try:
+                    self._ask()
+                except Exception:
+                    if not self._workers.is_stopped:
+                        self._workers.discard(worker, answer)
+                    raise
+                if answer.batch is not None:
+                    return self._workers.unpack(worker, answer)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._workers.stop(at_once=True)  # Ctrl-C: whoever stores the error, nobody waits any more
+            raise
+
+    def _leave_out(self, worker: int) -> None:
+        """Ask a worker no longer: it has no samples left, and answers none of what it was asked for since."""
+        self._active.remove(worker)
+        for order in [order for order, asked in self._asked.items() if asked == worker]:
+            del self._asked[order]
+
+    def _wait(self) -> int:
+        """Return the number of the batch that is next, once it has come."""
+        until = time.monotonic() + self._timeout if self._timeout else None
+        while True:
+            if not self._asked:
+                raise StopIteration
+            if self._workers.is_stopped:
+                raise RuntimeError("the workers of this DataLoader have ended: begin another loop")
+            wanted = next(iter(self._asked if self._in_order else self._come), None)
+            if wanted in self._come:
+                assert wanted is not None
+                return wanted
+            left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - time.monotonic())
+            if left <= 0:
+                self._workers.stop(at_once=True)
+                raise RuntimeError(
+                    f"no batch came from the workers of a DataLoader in {self._timeout} seconds: timeout= is "
+                    "too short for its data set, or the data set waits for something; 0 waits for ever"
+                )
+            for answer in self._workers.receive(left):
+                self._come[answer.order] = answer
+
+
+def _error_of(failure: Failure, where: str) -> BaseException:
+    """Return the error that a worker had, with the worker's traceback as a note."""
+    error: object = None
+    if failure.pickled is not None:
+        with suppress(Exception):
+            error = pickle.loads(failure.pickled)
+    # StopIteration would end the loop in silence.
+    if not isinstance(error, Exception) or isinstance(error, StopIteration):
+        error = RuntimeError(f"{failure.kind} in {where} of a DataLoader")
+    error.add_note(f"In {where} of a DataLoader:\n\n{failure.text}")
+    return error
+
+
+def _obituary(worker: int, pid: int | None, code: int | None) -> str:
+    how = f"with exit code {code}"
+    if code is not None and code < 0:
+        how = f"by signal {-code}"
+        with suppress(ValueError):
+            how = f"by {signal.Signals(-code).name}"
+    hint = "its last words, if any, are in the program's error output"
+    if how.endswith("SIGKILL"):
+        hint = "this is what the system does when memory runs out; use fewer workers or smaller batches"
+    elif how.endswith("SIGBUS"):
+        hint = "shared memory is full: give the machine or container more (--shm-size), or use fewer workers"
+    return (
+        f"worker {worker} (process {pid}) of a DataLoader ended {how} in the middle of its work: {hint}. "
+        "With num_workers=0 the same runs in this process"
+    )

@@ -1,0 +1,132 @@
+"""What the workers of a job tell who has started it: kept by an actor of Ray's until the job is over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nn.parallel.errors import require
+
+if TYPE_CHECKING:
+    from nn.parallel.group import Group
+    from tensor.lowlevel import Array
+
+# How long the last words of a worker, and the actor's answer, are waited for, in seconds.
+_PATIENCE = 20.0
+
+
+@dataclass
+class Told:
+    """What one worker has told."""
+
+    row: list[int]
+    #: Where it runs: the name of its machine, and its process.
+    where: str = ""
+    #: Why nothing newer will come, unless it has ended well.
+    lost: str = ""
+    has_ended: bool = False
+    #: ``LeakReport.to_dict()``, if it was tracking.
+    leaks: dict[str, Any] | None = None
+    #: A timeline's file, compressed, and when it began, in nanoseconds since the epoch.
+    trace: bytes = b""
+    trace_began_at: int = 0
+
+
+@dataclass
+class _Offer:
+    is_there: asyncio.Event = field(default_factory=asyncio.Event)
+    references: list[Any] = field(default_factory=list)
+    takers: int = 0
+
+
+class Notes:
+    """What runs in the actor."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, Told] = {}
+        self._offers: dict[str, _Offer] = {}
+
+    async def post(self, rows: dict[int, Told]) -> None:
+        """Keep what is newer than what is known; leaks and traces stay until there are others."""
+        for rank, told in rows.items():
+            known = self._told.get(rank)
+            if known is not None:
+                is_final = known.lost or known.has_ended
+                if told.row[1] < known.row[1] or (told.row[1] == known.row[1] and is_final):
+                    continue
+                told.where = told.where or known.where
+                told.leaks = known.leaks if told.leaks is None else told.leaks
+                if not told.trace:
+                    told.trace, told.trace_began_at = known.trace, known.trace_began_at
+            self._told[rank] = told
+
+    async def read(self) -> dict[int, Told]:
+        """Return all that is known, by rank."""
+        return dict(sorted(self._told.items()))
+
+    async def offer(self, key: str, references: list[Any], takers: int) -> None:
+        """Keep references for so many others."""
+        offer = self._offers.setdefault(key, _Offer())
+        offer.references, offer.takers = references, takers
+        offer.is_there.set()
+
+    async def take(self, key: str) -> list[Any]:
+        """Return what is offered, once it is."""
+        offer = self._offers.setdefault(key, _Offer())
+        await offer.is_there.wait()
+        offer.takers -= 1
+        if offer.takers == 0:
+            del self._offers[key]
+        return offer.references
+
+
+class Board:
+    """A handle of the actor, which goes to all workers."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    @classmethod
+    def start(cls) -> Board:
+        """Start the actor where this process runs; it needs no processor of its own."""
+        ray = require("ray")
+        scheduling = require("ray.util.scheduling_strategies")
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False)
+        here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        remote = ray.remote(num_cpus=0, max_concurrency=10_000, scheduling_strategy=here)
+        return cls(remote(Notes).remote())
+
+    def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
+        """Tell the figures of this worker, and of those of its machine that are gone."""
+        mine, rows = group.place.rank, {}
+        for rank, (row, lost) in group.rows().items():
+            if rank == mine:
+                rows[rank] = Told(row, group.where, **more)
+            elif lost:
+                rows[rank] = Told(row, lost=lost)
+        told = self._actor.post.remote(rows)
+        if wait:
+            require("ray").get(told, timeout=_PATIENCE)
+
+    def read(self) -> dict[int, Told]:
+        """Return what all have told."""
+        found: dict[int, Told] = require("ray").get(self._actor.read.remote(), timeout=_PATIENCE)
+        return found
+
+    def offer(self, key: str, arrays: list[Array], takers: int) -> None:
+        """Put `arrays` into the object store, for so many other workers."""
+        ray = require("ray")
+        ray.get(self._actor.offer.remote(key, [ray.put(arrays)], takers))
+
+    def take(self, key: str, timeout: float) -> list[Array]:
+        """Return what another worker offers: arrays over the object store."""
+        ray = require("ray")
+        (reference,) = ray.get(self._actor.take.remote(key), timeout=timeout)
+        found: list[Array] = ray.get(reference, timeout=timeout)
+        return found
+
+    def stop(self) -> None:
+        """End the actor."""
+        require("ray").kill(self._actor)

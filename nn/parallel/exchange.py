@@ -1,0 +1,161 @@
+"""Averages over all workers, a bucket of numbers at a time: the same bits for each of them.
+
+The workers of one machine put their numbers into slots of shared memory. Each then sums one part of the
+bucket over the slots, always in the order of ranks, so that each number is computed once and read by all.
+Between machines the first worker of each sums by a `Link` what its machine has, on a thread of its own.
+
+Nobody waits where there is something else to do: `advance` does what can be done now, `result` waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nn.parallel.regions import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from nn.parallel.group import Group
+    from tensor.lowlevel import Array, Dtype
+
+# So many numbers are summed at a time: they stay in a core's cache from the first slot to the last.
+_BLOCK = 16_384
+
+
+class Size(NamedTuple):
+    """What a bucket holds."""
+
+    dtype: Dtype
+    length: int
+
+
+class _Bucket:
+    """The memory of one bucket, and how far this worker is with it."""
+
+    def __init__(self, size: Size, first_flag: int, slots: list[Array], total: Array) -> None:
+        self.size = size
+        # Three rows of flags, one for each worker: the round in which it has come, has summed its part, and
+        # (the first worker's alone, where there are several machines) has the sum of all machines.
+        self.come = first_flag
+        self.summed = first_flag + len(slots)
+        self.ready = first_flag + 2 * len(slots)
+        self.slots = slots
+        self.total = total
+        self.rounds = 0
+        self.pending: Future[None] | None = None
+
+
+class Exchange:
+    """Buckets of given sizes; made by all workers of `group` at the same time.
+
+    Each round, every worker writes into ``slot(i)``, calls ``publish(i)``, and gets the average from
+    ``result(i)``, which stays until it publishes again.
+    """
+
+    def __init__(self, group: Group, sizes: Sequence[Size]) -> None:
+        self.group = group
+        count = group.place.local_world_size
+        layout = Layout()
+        places = []
+        for size in sizes:
+            nbytes = size.length * size.dtype.itemsize
+            flags = layout.add(3 * count * 8)
+            places.append((flags, [layout.add(nbytes) for _ in range(count)], layout.add(nbytes)))
+        self.region = group.new_region(layout)
+        self._buckets = []
+        for size, (flags, slots, total) in zip(sizes, places, strict=True):
+            arrays = [self.region.array_at(slot, size.dtype, size.length) for slot in slots]
+            bucket = _Bucket(
+                size,
+                self.region.flags_at(flags),
+                arrays,
+                self.region.array_at(total, size.dtype, size.length),
+            )
+            self._buckets.append(bucket)
+        self._waiting: list[_Bucket] = []
+        self._mine = group.place.local_rank
+        #: Seconds that were waited for others, in all.
+        self.waited = 0.0
+
+    def slot(self, i: int) -> Array:
+        """Return where this worker's numbers of bucket `i` go."""
+        return self._buckets[i].slots[self._mine]
+
+    def publish(self, i: int) -> None:
+        """Let the others have what was written into the slot."""
+        bucket = self._buckets[i]
+        bucket.rounds += 1
+        self.region.flags.set(bucket.come + self._mine, bucket.rounds)
+        self._waiting.append(bucket)
+        link = self.group.link
+        if link is not None:
+            bucket.pending = link.submit(lambda: self._sum_machines(bucket, bucket.rounds))
+        self.advance()
+
+    def advance(self) -> None:
+        """Sum this worker's part of each bucket that all workers of the machine have published."""
+        flags, count = self.region.flags, self.region.count
+        # Each part is summed once: when it is told to be there, others may write into their slots again.
+        for bucket in tuple(self._waiting):
+            if flags.wait(bucket.come, count, bucket.rounds, 0) < 0:
+                self._sum(bucket)
+
+    def result(self, i: int) -> Array:
+        """Return the average over all workers, once it is there; to be read, and copied.
+
+        Raises
+        ------
+        WorkerLostError, ExchangeTimeoutError
+            If another worker does not come.
+        """
+        bucket, region = self._buckets[i], self.region
+        if bucket in self._waiting:
+            self.waited += region.wait(bucket.come, bucket.rounds, "to exchange gradients")
+            self._sum(bucket)
+        if self.group.place.node_count == 1:
+            self.waited += region.wait(bucket.summed, bucket.rounds, "to sum gradients")
+            return bucket.total
+        if bucket.pending is not None:
+            pending, bucket.pending = bucket.pending, None
+            self.waited += self.group.finish(pending, "to exchange gradients between machines")
+        else:
+            # All flags of this row are set by the first worker.
+            self.waited += region.wait(bucket.ready, bucket.rounds, "to exchange gradients between machines")
+        return bucket.total
+
+    def _sum(self, bucket: _Bucket) -> None:
+        count = self.region.count
+        part = -(-bucket.size.length // count)
+        begin, end = self._mine * part, min((self._mine + 1) * part, bucket.size.length)
+        is_all = self.group.place.node_count == 1
+        for at in range(begin, end, _BLOCK):
+            block = slice(at, min(at + _BLOCK, end))
+            out = bucket.total[block]
+            if count == 1:
+                out[...] = bucket.slots[0][block]
+            else:
+                np.add(bucket.slots[0][block], bucket.slots[1][block], out=out)
+            for slot in bucket.slots[2:]:
+                np.add(out, slot[block], out=out)
+            if is_all:
+                np.divide(out, count, out=out)
+        self._waiting.remove(bucket)
+        self.region.flags.set(bucket.summed + self._mine, bucket.rounds)
+
+    def _sum_machines(self, bucket: _Bucket, rounds: int) -> None:
+        """Add what the other machines have; on the link's thread of the first worker."""
+        region, link = self.region, self.group.link
+        assert link is not None
+        region.wait(bucket.summed, rounds, "to sum gradients")
+        link.sum(bucket.total)
+        np.divide(bucket.total, self.group.place.world_size, out=bucket.total)
+        for place in range(region.count):
+            region.flags.set(bucket.ready + place, rounds)
+
+    def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        self.region.close()

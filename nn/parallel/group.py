@@ -1,0 +1,305 @@
+"""The workers of a job: which of them this process is, what they share, and how they wait for each other."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as StillRunningError
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nn.parallel.errors import ExchangeTimeoutError
+from nn.parallel.exchange import Exchange, Size
+from nn.parallel.figures import WIDTH, figures_of, row_of_now
+from nn.parallel.regions import Layout, Region, remove_left_behind
+
+if TYPE_CHECKING:
+    from nn.parallel.board import Board
+    from nn.parallel.figures import WorkerFigures
+    from nn.parallel.links import Link
+    from tensor.lowlevel import Array
+
+#: How long workers wait for each other if nobody says otherwise, in seconds.
+TIMEOUT = 300.0
+# Figures go to the driver's board no more often, in seconds.
+_BETWEEN_POSTS = 0.5
+
+
+class Place(NamedTuple):
+    """Which of all workers this process is."""
+
+    rank: int = 0
+    world_size: int = 1
+    #: Among those of its machine.
+    local_rank: int = 0
+    local_world_size: int = 1
+    #: Of its machine among the machines.
+    node_rank: int = 0
+    node_count: int = 1
+
+
+class Group:
+    """All workers of a job as one of them sees them.
+
+    Parameters
+    ----------
+    place
+        Which of them this one is. Each knows the ranks of all of its machine: `ranks`.
+    token
+        A name that belongs to this group alone, the same for all of them.
+    ranks
+        The ranks of the workers of this machine, by local rank.
+    link
+        For the first worker of a machine what connects it with those of the other machines.
+    board
+        Where figures go, for whoever has started the job.
+    is_connected
+        False where another library exchanges gradients, and workers only tell their figures.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        token: str = "",
+        *,
+        ranks: tuple[int, ...] = (0,),
+        link: Link | None = None,
+        board: Board | None = None,
+        timeout: float = TIMEOUT,
+        is_connected: bool = True,
+    ) -> None:
+        self.place = place
+        #: Whether workers exchange gradients here; another library may do it instead.
+        self.is_connected = is_connected
+        #: The name of the machine and the process, for people.
+        self.where = ""
+        self.ranks = ranks
+        self.link = link
+        self.board = board
+        self.timeout = timeout
+        #: How many exchanges of gradients there were.
+        self.step = 0
+        self.waited = 0.0
+        self._token = f"{token}-n{place.node_rank}"
+        self._region_count = self._key_count = 0
+        self._regions: list[Region] = []
+        self._posted_at = 0.0
+        self._barriers = 0
+        if place.local_rank == 0 and token:
+            remove_left_behind(f"{token.partition('.')[0]}.", token)
+        # For each worker a flag for barriers, its newest row's number, and two rows of figures, written in
+        # turn: one of them is whole also where a worker is killed while it writes. Then a row for each worker
+        # of all machines.
+        count = place.local_world_size
+        layout = Layout()
+        come, left, newest = (layout.add(count * 8) for _ in range(3))
+        rows, table = layout.add(2 * count * WIDTH * 8), layout.add(place.world_size * WIDTH * 8)
+        region = self._region = self.new_region(layout)
+        self._come, self._left, self._newest = map(region.flags_at, (come, left, newest))
+        self._rows = region.array_at(rows, np.dtype(np.int64), 2 * count * WIDTH).reshape(count, 2, WIDTH)
+        others = region.array_at(table, np.dtype(np.int64), place.world_size * WIDTH)
+        self._table = others.reshape(place.world_size, WIDTH)
+        self._row_count = 0
+        self._sending: Future[None] | None = None
+        self.write_row()
+
+    def next_key(self) -> str:
+        """Return a name for what the board passes on; the same for all workers, who ask equally often."""
+        self._key_count += 1
+        return f"{self._token.rpartition('-n')[0]} {self._key_count}"
+
+    def new_region(self, layout: Layout) -> Region:
+        """Return memory that the workers of this machine share; all of them call this at the same time."""
+        self._region_count += 1
+        place = self.place
+        region = Region(
+            f"{self._token}-{self._region_count}",
+            place.local_rank,
+            place.local_world_size,
+            layout,
+            self.timeout,
+        )
+        self._regions.append(region)
+        return region
+
+    def barrier(self) -> None:
+        """Wait until all workers have come here.
+
+        Raises
+        ------
+        WorkerLostError, ExchangeTimeoutError
+            If another worker does not come.
+        """
+        self.require_connected()
+        self._barriers += 1
+        region, count = self._region, self._barriers
+        region.flags.set(self._come + self.place.local_rank, count)
+        self.waited += region.wait(self._come, count, "at a barrier")
+        if self.place.node_count == 1:
+            return
+        # The first worker of each machine waits for those of the others, and those of its machine wait for
+        # it.
+        if self.link is not None:
+            self.waited += self.finish(self.link.submit(self.link.barrier), "at a barrier between machines")
+            for i in range(region.count):
+                region.flags.set(self._left + i, count)
+        else:
+            self.waited += region.wait(self._left, count, "at a barrier between machines")
+
+    def agree(self, value: int) -> int:
+        """Return the `value` of worker 0, a whole number below 2**52."""
+        if self.place.world_size == 1:
+            return value
+        self.require_connected()
+        exchange = Exchange(self, [Size(np.dtype(np.float64), 1)])
+        exchange.slot(0)[0] = value if self.place.rank == 0 else 0
+        exchange.publish(0)
+        first = round(float(exchange.result(0)[0]) * self.place.world_size)
+        exchange.close()
+        return first
+
+    def require_connected(self) -> None:
+        """Raise if another library exchanges gradients."""
+        if not self.is_connected:
+            raise RuntimeError(
+                "the workers of this job are watched, and not connected by nn.parallel: start it with "
+                "parallel.Trainer, "
+                "or use what the library offers that it trains with"
+            )
+
+    def finish(self, pending: Future[Any], what: str) -> float:
+        """Wait for what the link's thread does; return for how many seconds."""
+        begin = time.monotonic()
+        try:
+            pending.result(self.timeout)
+        except StillRunningError:
+            if pending.done():  # its own error, of the same class
+                raise
+            raise ExchangeTimeoutError(
+                f"waited {self.timeout:.1f} s for the other machines {what}. All workers must make the same "
+                "number "
+                "of steps. If steps are that slow, give parallel.Trainer(..., timeout=...) more seconds"
+            ) from None
+        return time.monotonic() - begin
+
+    # --- Figures --------------------------------------------------------------------------------------------
+
+    def note_step(self, waited: float) -> None:
+        """Let the others see this worker's figures; called after each exchange of gradients."""
+        self.step += 1
+        self.waited += waited
+        self.write_row()
+        if self.link is not None:
+            if self._sending is not None:
+                self.finish(self._sending, "to exchange figures")
+            self._sending = self.link.submit(self._send_rows)
+        now = time.monotonic()
+        if self.board is not None and now - self._posted_at >= _BETWEEN_POSTS:
+            self._posted_at = now
+            self.board.post(self)
+
+    def write_row(self) -> None:
+        """Write this worker's figures of now."""
+        self._row_count += 1
+        mine = self.place.local_rank
+        self._rows[mine, self._row_count % 2] = row_of_now(self.step, self.waited)
+        self._region.flags.set(self._newest + mine, self._row_count)
+
+    def _send_rows(self) -> None:
+        """Let all machines have the rows of all; on the link's thread of the first worker."""
+        assert self.link is not None
+        table = np.zeros_like(self._table)
+        for i, row in self._rows_here():
+            table[self.ranks[i]] = row
+        self.link.sum(table)
+        self._table[...] = table
+
+    def _rows_here(self) -> list[tuple[int, Array]]:
+        """Return the newest rows of this machine by local rank, of those that have written one."""
+        found = []
+        for i in range(self.place.local_world_size):
+            number = self._region.flags.get(self._newest + i)
+            if number:
+                found.append((i, self._rows[i, number % 2].copy()))
+        return found
+
+    def rows(self) -> dict[int, tuple[list[int], str]]:
+        """Return the last row of each worker that has told one, by rank, and why no newer one will come."""
+        found = {rank: (row.tolist(), "") for rank, row in enumerate(self._table.copy()) if row[1]}
+        for i, row in self._rows_here():
+            is_gone = self._region.has_ended(i)
+            lost = "its process has ended or was killed" if is_gone else ""
+            found[self.ranks[i]] = row.tolist(), lost
+        return dict(sorted(found.items()))
+
+    def figures(self) -> dict[int, WorkerFigures]:
+        """Return the last figures of each worker that has told some, by rank; of this one, those of now."""
+        self.write_row()
+        return {rank: figures_of(rank, row, lost) for rank, (row, lost) in self.rows().items()}
+
+    def close(self) -> None:
+        """Leave the group: who waits for this worker hears that it has ended."""
+        if self.link is not None:
+            self.link.close()
+        for region in self._regions:
+            region.close()
+
+
+_ALONE = Group(Place())
+_current = _ALONE
+
+
+def current() -> Group:
+    """Return the group that this process works in; outside of a job one of its own."""
+    return _current
+
+
+def join(group: Group) -> None:
+    """Let this process work in `group`."""
+    global _current
+    leave()
+    _current = group
+
+
+def leave() -> None:
+    """Let this process work alone again."""
+    global _current
+    left, _current = _current, _ALONE
+    if left is not _ALONE:
+        left.close()
+
+
+def rank() -> int:
+    """Return which of the job's workers this is, from 0; outside of a job 0.
+
+    Examples
+    --------
+    >>> from nn import parallel
+    >>> parallel.rank(), parallel.world_size()
+    (0, 1)
+    """
+    return _current.place.rank
+
+
+def world_size() -> int:
+    """Return how many workers the job has; outside of a job 1."""
+    return _current.place.world_size
+
+
+def barrier() -> None:
+    """Wait until all workers have come here.
+
+    Raises
+    ------
+    ExchangeTimeoutError
+        If another one is alive and does not come within the ``timeout`` of the `Trainer`.
+    WorkerLostError
+        If another one has ended or was killed.
+
+    Examples
+    --------
+    >>> from nn import parallel
+    >>> parallel.barrier()
+    """
+    _current.barrier()

@@ -1,0 +1,162 @@
+"""Jobs of Ray Train whose workers exchange gradients; imported where Ray is installed."""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.train.backend import Backend, BackendConfig
+
+from nn.parallel import group as groups
+from nn.parallel.links import Link
+from nn.parallel.regions import remove_left_behind
+from nn.parallel.watching import Watch
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from nn.parallel.board import Board
+
+
+def _base() -> Any:
+    """Return the trainer of Ray Train's second version if that is switched on, else of the first."""
+    try:
+        from ray.train.v2._internal.constants import is_v2_enabled
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+    except ImportError:
+        is_second = False
+    else:
+        is_second = is_v2_enabled()
+    if not is_second:
+        from ray.train.data_parallel_trainer import DataParallelTrainer
+    return DataParallelTrainer
+
+
+# How long workers may take to leave the group, in seconds; those that are killed never do.
+_PATIENCE = 5.0
+
+
+class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
+    """Makes a group of the workers that Ray Train has started."""
+
+    def on_start(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
+        """Tell each worker which one it is, and connect them."""
+        nodes = worker_group.execute(_node_of_this_process)
+        token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
+        joined = [
+            worker_group.execute_single_async(
+                place.rank, _join, place, token, ranks, backend_config.board, backend_config.timeout
+            )
+            for place, ranks in places_of(nodes)
+        ]
+        ray.get(joined)
+
+    def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:  # noqa: ARG002  # Ray's signature
+        """Let the workers leave the group, those that are there still."""
+        left = worker_group.execute_async(groups.leave)
+        ray.wait(left, num_returns=len(left), timeout=_PATIENCE)
+
+
+@dataclass
+class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
+    """What the workers of a `Trainer` need to find each other."""
+
+    timeout: float = groups.TIMEOUT
+    board: Board | None = None
+    job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """What Ray Train calls when it has started the workers."""
+        return _Exchange
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what Ray's dashboard shows."""
+        return {"timeout": self.timeout}
+
+
+class Trainer(_base()):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
+    """A ``DataParallelTrainer`` of Ray Train whose workers train replicas of one model; see `nn.parallel`.
+
+    Ray places the workers, restarts them from the last checkpoint (``RunConfig(failure_config=...)``), shards
+    the `datasets` and keeps checkpoints. `fit` returns Ray's ``Result``.
+
+    Parameters
+    ----------
+    train_loop_per_worker
+        What each worker runs, with `train_loop_config` if it takes an argument.
+    timeout
+        How long workers wait for each other before they raise `ExchangeTimeoutError`, in seconds.
+    track, trace
+        As for `Watch`.
+    **options
+        What Ray's ``DataParallelTrainer`` takes: ``train_loop_config``, ``scaling_config``, ``run_config``,
+        ``datasets``, ``dataset_config``.
+    """
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any],
+        *,
+        timeout: float = groups.TIMEOUT,
+        track: bool = False,
+        trace: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._watch = Watch(track=track, trace=trace)
+        self._exchange = ExchangeConfig(timeout)
+        loop = self._watch.loop(train_loop_per_worker)
+        super().__init__(loop, backend_config=self._exchange, **options)
+
+    def fit(self) -> Any:
+        """Run the job, and return Ray's ``Result``; what the workers told is read by `statistics` afterwards.
+
+        Raises
+        ------
+        ray.train.TrainingFailedError
+            If a worker raised, or was lost more often than ``FailureConfig(max_failures=...)`` allows.
+        """
+        with self._watch as watch:
+            self._exchange.board = watch.board
+            try:
+                return super().fit()
+            except BaseException as error:
+                # Frames of Ray's refer to objects of the store: a stored error would keep these.
+                traceback.clear_frames(error.__traceback__)
+                raise
+            finally:
+                self._exchange.board = None
+                # Where all workers of this machine were killed at once while they made shared memory.
+                remove_left_behind(f"{self._exchange.job}.")
+
+
+def places_of(nodes: list[str]) -> list[tuple[groups.Place, tuple[int, ...]]]:
+    """Return for each worker which one it is, and the ranks of all on its machine, named by `nodes`."""
+    machines: dict[str, list[int]] = {}
+    for rank, node in enumerate(nodes):
+        machines.setdefault(node, []).append(rank)
+    found = []
+    for rank, node in enumerate(nodes):
+        ranks = tuple(machines[node])
+        place = groups.Place(
+            rank, len(nodes), ranks.index(rank), len(ranks), list(machines).index(node), len(machines)
+        )
+        found.append((place, ranks))
+    return found
+
+
+def _node_of_this_process() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _join(
+    place: groups.Place, token: str, ranks: tuple[int, ...], board: Board | None, timeout: float
+) -> None:
+    link = None
+    if place.node_count > 1 and place.local_rank == 0:
+        link = Link(token, place.node_rank, place.node_count)
+    groups.join(groups.Group(place, token, ranks=ranks, link=link, board=board, timeout=timeout))

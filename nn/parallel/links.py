@@ -1,0 +1,82 @@
+"""Sums between machines: gloo, as Ray brings it, on a thread of its own."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from nn.parallel.errors import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.lowlevel import Array
+
+
+class Link:
+    """What connects the first worker of each machine with those of the others.
+
+    Parameters
+    ----------
+    name
+        Of this group of workers alone.
+    node_rank
+        Which machine this is, from 0.
+    node_count
+        How many there are.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If Ray finds no gloo: it takes PyTorch's.
+    """
+
+    def __init__(self, name: str, node_rank: int, node_count: int) -> None:
+        self._collective = require("ray.util.collective")
+        if not self._collective.gloo_available():
+            raise ModuleNotFoundError(
+                f"a job on {node_count} machines exchanges gradients by gloo, which Ray takes from PyTorch: "
+                "pip install torch, on each of them",
+                name="torch",
+            )
+        self._name = name
+        self._collective.init_collective_group(node_count, node_rank, "gloo", name)
+        self._tasks: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
+        # Not waited for when the process ends: where another machine is gone, a sum may never come to its
+        # end.
+        self._thread = Thread(
+            target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, function: Callable[[], None]) -> Future[None]:
+        """Run `function` on the link's thread, after all that was submitted before."""
+        task: Future[None] = Future()
+        self._tasks.put((function, task))
+        return task
+
+    def sum(self, array: Array) -> None:
+        """Let `array` be the sum over all machines, the same bits on each; on the link's thread."""
+        self._collective.allreduce(array, self._name)
+
+    def barrier(self) -> None:
+        """Wait for all machines; on the link's thread."""
+        self._collective.barrier(self._name)
+
+    def close(self) -> None:
+        """End the thread when it has done what was submitted; the connections go with the process."""
+        self._tasks.put(None)
+
+
+def _work(tasks: SimpleQueue[Any]) -> None:
+    while (task := tasks.get()) is not None:
+        function, future = task
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001  # raised where somebody waits for it
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        del task, function, future

@@ -1,0 +1,351 @@
+"""A model of which each worker has a replica, and gradients averaged while backward still runs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from nn.module.module import Module
+from nn.parallel.exchange import Exchange, Size
+from nn.parallel.group import current
+from nn.parallel.initial import share_values
+from tensor import Tensor, zeros_like
+from tensor.lowlevel import Leaf, TensorCore, is_inexact, snapshot, writing, writing_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nn.parallel.group import Group
+    from tensor.lowlevel import Array, RemovableHandle
+
+ModuleT = TypeVar("ModuleT", bound=Module)
+
+# The first gradients are complete long before the last: the first bucket is small, so that its exchange
+# begins early.
+_FIRST_BYTES = 1 << 18
+_BUCKET_BYTES = 4 << 20
+
+
+class _Part(NamedTuple):
+    """Where one tensor's numbers are in a bucket."""
+
+    x: ref[Tensor]
+    name: str
+    begin: int
+    end: int
+
+
+class _Bucket:
+    """Tensors of one dtype whose gradients are exchanged together."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.parts: list[_Part] = []
+        self.missing = 0
+
+    @property
+    def count(self) -> int:
+        return self.parts[-1].end if self.parts else 0
+
+    def add(self, x: Tensor, name: str) -> None:
+        self.parts.append(_Part(ref(x), name, self.count, self.count + x.numel()))
+
+
+class Replica:
+    """What `prepare` adds to a model: buckets, and the hooks that fill them. It goes with the model."""
+
+    def __init__(self, model: Module, group: Group, bucket_bytes: int, find_unused: bool) -> None:
+        self._group = group
+        self._find_unused = find_unused
+        self.is_syncing = True
+        trained = [(name, x) for name, x in model.named_parameters() if x.requires_grad]
+        # In the order in which backward comes to them, or nearly: from the last to the first.
+        self._buckets = _buckets_of(trained[::-1], bucket_bytes)
+        # Running statistics, averaged with the last bucket.
+        floats = [(name, x) for name, x in model.named_buffers() if is_inexact(x.dtype)]
+        self._statistics = _buckets_of(floats, bucket_bytes)
+        buckets = [*self._buckets, *self._statistics]
+        self._exchange = Exchange(group, [Size(bucket.dtype, bucket.count) for bucket in buckets])
+        self._slots = [self._exchange.slot(i) for i in range(len(buckets))]
+        # The parameters whose gradients are in, of this round.
+        self._come: set[int] = set()
+        self._count = len(trained)
+        self._handles: list[RemovableHandle] = []
+        myself = ref(self)
+        for i, bucket in enumerate(self._buckets):
+            for part in bucket.parts:
+                x = part.x()
+                assert x is not None
+                self._handles.append(x.register_post_accumulate_grad_hook(_Arrival(myself, i, part)))
+        self._handles.append(model.register_forward_pre_hook(_Check(myself)))
+        if find_unused:
+            self._handles.append(model.register_forward_hook(_Search(myself)))
+
+    def come(self, i: int, part: _Part, x: Tensor) -> None:
+        """Take the gradient of one parameter; exchange its bucket when it is the last of it."""
+        if not self.is_syncing:
+            return
+        gradient = x.grad
+        if gradient is not None:
+            self._put(i, part, snapshot(gradient))
+
+    def _put(self, i: int, part: _Part, values: Array | None) -> None:
+        bucket = self._buckets[i]
+        key = id(part)
+        if key in self._come:
+            raise RuntimeError(
+                f"backward has come to {part.name!r} twice before it came to all other parameters: "
+                f"{self._missing()} have had no gradient. Use all parameters in each backward, write "
+                "parallel.prepare(model, find_unused_parameters=True), or go through all but the last "
+                "backward of a "
+                "step inside `with parallel.no_sync():`"
+            )
+        if not self._come:
+            for other in self._buckets:
+                other.missing = len(other.parts)
+        self._come.add(key)
+        bucket.missing -= 1
+        place = self._slots[i][part.begin : part.end]
+        if values is None:
+            place[...] = 0
+        else:
+            place.reshape(values.shape)[...] = values
+        if bucket.missing == 0:
+            self._exchange.publish(i)
+        else:
+            self._exchange.advance()
+        if len(self._come) == self._count:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Let gradients be the averages; backward is at its end, or nearly."""
+        first = len(self._buckets)
+        for i, bucket in enumerate(self._statistics, first):
+            for part in bucket.parts:
+                x = part.x()
+                if x is not None:
+                    self._slots[i][part.begin : part.end] = snapshot(x).reshape(-1)
+            self._exchange.publish(i)
+        before = self._exchange.waited
+        for i, bucket in enumerate(self._buckets):
+            average = self._exchange.result(i)
+            parts = [(part, _gradient_of(x)) for part in bucket.parts if (x := part.x()) is not None]
+            with writing_all([gradient for _, gradient in parts]) as arrays:
+                for (part, _), array in zip(parts, arrays, strict=True):
+                    array[...] = average[part.begin : part.end].reshape(array.shape)
+        for i, bucket in enumerate(self._statistics, first):
+            average = self._exchange.result(i)
+            for part in bucket.parts:
+                x = part.x()
+                if x is not None:
+                    with writing(x) as array:
+                        array[...] = average[part.begin : part.end].reshape(array.shape)
+        self._come.clear()
+        self._group.note_step(self._exchange.waited - before)
+
+    def check(self) -> None:
+        """Raise if the last backward has left out parameters, so that gradients are not averaged."""
+        if self._come and self.is_syncing:
+            missing = self._missing()
+            self._come.clear()
+            raise RuntimeError(
+                f"the last backward gave no gradient to {missing}, and so gradients were not averaged and "
+                "replicas may "
+                "differ: write parallel.prepare(model, find_unused_parameters=True), or let the loss depend "
+                "on all "
+                "parameters of the model"
+            )
+
+    def search(self, output: object) -> None:
+        """Take zeros for the parameters that backward from `output` will not come to."""
+        if not self.is_syncing:
+            return
+        leaves = _leaves_behind(output)
+        if not leaves:
+            return
+        for i, bucket in enumerate(self._buckets):
+            for part in bucket.parts:
+                x = part.x()
+                if x is not None and x._node not in leaves and id(part) not in self._come:
+                    self._put(i, part, None)
+
+    def _missing(self) -> str:
+        names = [part.name for bucket in self._buckets for part in bucket.parts if id(part) not in self._come]
+        return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+class _Arrival:
+    """The hook of one parameter. It refers weakly to what goes with the model: hooks are the model's."""
+
+    def __init__(self, replica: ref[Replica], i: int, part: _Part) -> None:
+        self._replica = replica
+        self._i = i
+        self._part = part
+
+    def __call__(self, x: Tensor) -> None:
+        replica = self._replica()
+        if replica is not None:
+            replica.come(self._i, self._part, x)
+
+
+class _Check:
+    """Called before each forward."""
+
+    def __init__(self, replica: ref[Replica]) -> None:
+        self._replica = replica
+
+    def __call__(self, module: Module, _: tuple[Any, ...]) -> None:
+        replica = self._replica()
+        if replica is not None and module.training:
+            replica.check()
+
+
+class _Search:
+    """Called after each forward."""
+
+    def __init__(self, replica: ref[Replica]) -> None:
+        self._replica = replica
+
+    def __call__(self, module: Module, _: tuple[Any, ...], output: object) -> None:
+        replica = self._replica()
+        if replica is not None and module.training:
+            replica.search(output)
+
+
+_replicas: WeakKeyDictionary[Module, Replica] = WeakKeyDictionary()
+
+
+def prepare(
+    model: ModuleT, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False
+) -> ModuleT:
+    """Make `model` one of the replicas that all workers train together, and return it.
+
+    All workers call this at the same time with models of the same architecture. Parameters and buffers become
+    those of worker 0. From then on each backward averages gradients over the workers: a bucket is exchanged
+    as soon as its gradients are there, while backward goes on to the next. When backward returns, every
+    worker has the same averages to the last bit, and ``optimizer.step()`` does the same to each replica.
+
+    With batches of equal size the averages are the gradients of the mean loss over all of them, as one
+    process with the whole batch has them, up to rounding. BatchNorm normalizes by its own worker's batch, and
+    its running statistics are averaged with the gradients: so replicas stay equal, and differ from one
+    process with the whole batch.
+
+    Outside of a job the model is returned as it is.
+
+    Parameters
+    ----------
+    model
+        The module, which stays the same object: names in its ``state_dict()`` do not change.
+    bucket_bytes
+        How many bytes of gradients are exchanged at a time.
+    find_unused_parameters
+        Look after each forward in training which parameters its output does not depend on, for models that
+        leave some out. Such a parameter has the average of those workers' gradients that had one, and zero
+        for the others.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no module.
+    ValueError
+        If `bucket_bytes` is below 1, or the models of the workers differ in names or shapes.
+    WorkerLostError, ExchangeTimeoutError
+        If another worker does not come.
+
+    Examples
+    --------
+    >>> import nn
+    >>> from nn import parallel
+    >>> model = parallel.prepare(nn.Linear(2, 1))
+    >>> optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"parallel.prepare() takes an nn.Module, not a {type(model).__name__}")
+    if type(bucket_bytes) is not int or bucket_bytes < 1:
+        raise ValueError(f"bucket_bytes is a number of bytes, at least 1, not {bucket_bytes!r}")
+    group = current()
+    if group.place.world_size == 1:
+        return model
+    group.require_connected()
+    share_values(model, group)
+    _replicas[model] = Replica(model, group, bucket_bytes, find_unused_parameters)
+    return model
+
+
+@contextmanager
+def no_sync(model: Module | None = None) -> Iterator[None]:
+    """Let gradients gather in this worker alone, for several backwards before one step.
+
+    The first backward after the block averages all that has gathered. All workers must do the same.
+
+    Parameters
+    ----------
+    model
+        One that `prepare` has returned; None stands for all of them.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> from nn import parallel
+    >>> model = parallel.prepare(nn.Linear(2, 1))
+    >>> with parallel.no_sync():
+    ...     model(tensor.ones((4, 2))).sum().backward()
+    >>> model(tensor.ones((4, 2))).sum().backward()
+    """
+    replicas = list(_replicas.values()) if model is None else [r for m, r in _replicas.items() if m is model]
+    before = [replica.is_syncing for replica in replicas]
+    for replica in replicas:
+        replica.is_syncing = False
+    try:
+        yield
+    finally:
+        for replica, was_syncing in zip(replicas, before, strict=True):
+            replica.is_syncing = was_syncing
+
+
+def _buckets_of(named: Sequence[tuple[str, Tensor]], most: int) -> list[_Bucket]:
+    """Put tensors into buckets, in their order; those of one dtype together."""
+    done: list[_Bucket] = []
+    filling: dict[np.dtype[Any], _Bucket] = {}
+    for name, x in named:
+        dtype = snapshot(x).dtype
+        bucket = filling.setdefault(dtype, _Bucket(dtype))
+        bucket.add(x, name)
+        if bucket.count * dtype.itemsize >= (most if done else min(most, _FIRST_BYTES)):
+            done.append(filling.pop(dtype))
+    return [*done, *filling.values()]
+
+
+def _gradient_of(x: Tensor) -> Tensor:
+    gradient = x.grad
+    if gradient is None or gradient.is_invalid:  # unused here, and used by another worker
+        gradient = zeros_like(x.detach())
+        gradient.detach_from_dispose_scope()
+        x.grad = gradient
+    return gradient
+
+
+def _leaves_behind(output: object) -> set[Leaf]:
+    """Return the leaves that a backward from the tensors in `output` comes to."""
+    stack = [x._node for x in _tensors_in(output) if x._node is not None]
+    seen = set(stack)
+    while stack:
+        for node in stack.pop().next:
+            if node is not None and node not in seen:
+                seen.add(node)
+                stack.append(node)
+    return {node for node in seen if isinstance(node, Leaf)}
+
+
+def _tensors_in(output: object) -> Iterator[TensorCore]:
+    if isinstance(output, TensorCore):
+        yield output
+    elif isinstance(output, (list, tuple)):
+        for x in output:
+            yield from _tensors_in(x)
+    elif isinstance(output, dict):
+        for x in output.values():
+            yield from _tensors_in(x)

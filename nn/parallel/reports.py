@@ -1,0 +1,258 @@
+"""The figures of all workers of a job: sums, and of each worker by itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nn.parallel import group as groups
+from nn.parallel import watching
+from nn.parallel.figures import figures_of
+from scopes import DisposeStatistics, is_tracking
+from scopes import leaks as leaks_here
+from scopes.lowlevel import format_bytes
+from tensor.memory import MemoryStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nn.parallel.figures import WorkerFigures
+
+# So many lines of leaks are printed.
+_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatistics:
+    """What was created, disposed and is alive in all workers; ``str`` is a table."""
+
+    #: The sum over all workers.
+    total: DisposeStatistics
+    #: The figures of each, by rank; of one that is gone the last that were seen.
+    workers: Mapping[int, WorkerFigures]
+
+    @property
+    def live_count(self) -> int:
+        """How many disposables are alive in all workers."""
+        return self.total.live_count
+
+    def __str__(self) -> str:
+        rows = [
+            f"worker {rank}: step {it.step:,}, waited {it.seconds_waited:.3f} s; "
+            f"{it.disposables}{_last_seen(it)}"
+            for rank, it in self.workers.items()
+        ]
+        return "\n".join([f"{len(rows)} worker{'s' * (len(rows) != 1)}: {self.total}", *rows])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMemory:
+    """The memory of all workers, in bytes; ``str`` is a table."""
+
+    #: The sum over all workers. Peaks of different workers need not have come at one time: their sum is a
+    #: bound.
+    total: MemoryStatistics
+    #: What the processes have for themselves, without what they share.
+    bytes_of_processes: int
+    #: What of the object store is held by tensors and arrays; an object that several workers see counts for
+    #: each.
+    bytes_in_store: int
+    #: The figures of each, by rank; of one that is gone the last that were seen.
+    workers: Mapping[int, WorkerFigures]
+
+    def __str__(self) -> str:
+        rows = [
+            f"worker {rank}: {format_bytes(it.memory.bytes_live)} live, {format_bytes(it.memory.bytes_peak)} "
+            "at most, "
+            f"{format_bytes(it.memory.bytes_cached)} cached, {format_bytes(it.bytes_of_process)} of the "
+            "process, "
+            f"{format_bytes(it.bytes_in_store)} in the store{_last_seen(it)}"
+            for rank, it in self.workers.items()
+        ]
+        head = (
+            f"{len(rows)} worker{'s' * (len(rows) != 1)}: {format_bytes(self.total.bytes_live)} live, "
+            f"{format_bytes(self.bytes_of_processes)} of the processes, {format_bytes(self.bytes_in_store)} "
+            "in the store"
+        )
+        return "\n".join([head, *rows])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLeakRow:
+    """What one line has created that is alive, in all workers."""
+
+    #: The user's lines, the innermost first, and the source of the first.
+    site: str
+    text: str
+    kinds: tuple[str, ...]
+    #: How many are alive in each worker that has some, and their bytes, by rank.
+    counts: Mapping[int, int]
+    sizes: Mapping[int, int]
+    #: The workers in which more and more are left.
+    growing_in: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many are alive in all."""
+        return sum(self.counts.values())
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they keep in all, in bytes."""
+        return sum(self.sizes.values())
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The ranks of the workers that have some."""
+        return tuple(self.counts)
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"worker {rank}: {count:,}{' and growing' if rank in self.growing_in else ''}"
+            for rank, count in self.counts.items()
+        )
+        kinds = ", ".join(self.kinds)
+        return (
+            f"{self.count:,} {kinds}, {format_bytes(self.nbytes)} ({where})\n    {self.site}\n    {self.text}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLeaks:
+    """What is alive in all workers, by creation line: what grows first, then the most bytes first."""
+
+    rows: tuple[ClusterLeakRow, ...]
+    #: The workers that have told; the others were not tracking, or gone before they could.
+    workers: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many are alive in all."""
+        return sum(row.count for row in self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they keep in all, in bytes."""
+        return sum(row.nbytes for row in self.rows)
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"nothing is alive in {len(self.workers)} workers"
+        more = len(self.rows) - _ROWS
+        rows = [str(row) for row in self.rows[:_ROWS]] + ([f"and {more} more lines"] if more > 0 else [])
+        head = f"{self.count:,} alive in {len(self.workers)} workers, {format_bytes(self.nbytes)}"
+        return "\n".join([head, *rows])
+
+
+def statistics() -> ClusterStatistics:
+    """Return what was created and disposed in all workers, and is alive: sums, and of each worker.
+
+    Inside a job: this worker's figures of now, and of the others what they had after their last step. Where
+    the job was started, while it runs and after it: what each has told last. Outside of all jobs: the figures
+    of this process.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from nn import parallel
+    >>> before = parallel.statistics()
+    >>> x = tensor.ones((2,))
+    >>> parallel.statistics().live_count - before.live_count
+    1
+    """
+    workers = _workers()
+    total = DisposeStatistics()
+    for it in workers.values():
+        total += it.disposables
+    return ClusterStatistics(total, workers)
+
+
+def memory() -> ClusterMemory:
+    """Return the memory of all workers; whose figures, see `statistics`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from nn import parallel
+    >>> x = tensor.ones((1000,))
+    >>> parallel.memory().total.bytes_live >= 4000
+    True
+    """
+    workers = _workers()
+    figures = zip(*[it.memory for it in workers.values()], strict=True)
+    return ClusterMemory(
+        MemoryStatistics(*map(sum, figures)) if workers else MemoryStatistics(*[0] * 12),
+        sum(it.bytes_of_process for it in workers.values()),
+        sum(it.bytes_in_store for it in workers.values()),
+        workers,
+    )
+
+
+def leaks() -> ClusterLeaks:
+    """Return what is alive in all workers, by the line that created it, and in which of them.
+
+    Workers track where the job was started with ``track=True``. They tell every few seconds after a step,
+    with what the step itself has alive at that moment, and when their loop is over.
+
+    Examples
+    --------
+    >>> import scopes, tensor
+    >>> from nn import parallel
+    >>> with scopes.track():
+    ...     kept = tensor.ones((100,))
+    ...     row = parallel.leaks().rows[0]
+    >>> row.kinds, row.workers, row.nbytes
+    (('Tensor',), (0,), 400)
+    """
+    found = {rank: told.leaks for rank, told in watching.told().items() if told.leaks is not None}
+    if is_tracking():
+        found[groups.rank()] = leaks_here().to_dict()
+    rows: dict[str, dict[str, Any]] = {}
+    for rank, report in sorted(found.items()):
+        for given in report["rows"]:
+            row = rows.setdefault(
+                _site_of(given), {"text": "", "kinds": {}, "counts": {}, "sizes": {}, "growing": []}
+            )
+            row["text"] = row["text"] or (given["lines"][0]["text"] if given["lines"] else "")
+            row["kinds"].update(dict.fromkeys(given["kinds"]))
+            row["counts"][rank] = row["counts"].get(rank, 0) + given["count"]
+            row["sizes"][rank] = row["sizes"].get(rank, 0) + given["bytes"]
+            if given["is_growing"]:
+                row["growing"].append(rank)
+    made = [
+        ClusterLeakRow(
+            site,
+            it["text"],
+            tuple(it["kinds"]),
+            it["counts"],
+            it["sizes"],
+            tuple(dict.fromkeys(it["growing"])),
+        )
+        for site, it in rows.items()
+    ]
+    made.sort(key=lambda row: (not row.growing_in, -row.nbytes, -row.count))
+    return ClusterLeaks(tuple(made), tuple(sorted(found)))
+
+
+def _workers() -> dict[int, WorkerFigures]:
+    group = groups.current()
+    told = watching.told()
+    found = {rank: figures_of(rank, it.row, it.lost) for rank, it in told.items()}
+    if group.place.world_size > 1 or group.board is not None or not found:
+        for rank, it in group.figures().items():
+            if rank not in found or it.seen_at >= found[rank].seen_at:
+                found[rank] = it
+    return dict(sorted(found.items()))
+
+
+def _site_of(row: Mapping[str, Any]) -> str:
+    lines = [f"{line['file']}:{line['line']} in {line['function']}" for line in row["lines"]]
+    return " < ".join(lines) or "<unknown>"
+
+
+def _last_seen(it: WorkerFigures) -> str:
+    if not it.is_last_seen:
+        return ""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(it.seen_at))
+    return f" (last seen {at}: {it.lost})"

@@ -1,0 +1,146 @@
+"""The part of the data that each worker trains on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from nn.data import DataLoader, Sampler
+from nn.parallel.group import current
+from tensor.lowlevel import InvalidArgumentError, default_generator, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sized
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ShardSampler(Sampler[int]):
+    """The samples of one worker out of all, in an order of each epoch's own, the same in each run.
+
+    An epoch's order is cut into pieces of ``batch_size * count`` samples, and each piece into `count`
+    batches: so what all workers read at one step is what one process with batches of that size would read.
+    Where samples do not come out even, the first of the order come again at its end, so that all workers make
+    equally many steps.
+
+    Parameters
+    ----------
+    data_source
+        The data set, of which the length alone is asked for.
+    batch_size
+        The number of samples in a batch of one worker.
+    shuffle
+        Whether each epoch has an order of its own.
+    drop_last
+        Leave out the samples at the end that do not fill a batch of each worker, instead of adding some.
+    seed
+        What orders are drawn from, with the number of the epoch.
+    rank, count
+        Which part of how many; None: those of this worker in its job.
+
+    Examples
+    --------
+    >>> from nn.parallel import ShardSampler
+    >>> [list(ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]
+    [[0, 1, 4, 5], [2, 3, 6, 7]]
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        batch_size: int = 1,
+        *,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        count: int | None = None,
+    ) -> None:
+        place = current().place
+        self.rank = place.rank if rank is None else rank
+        self.count = place.world_size if count is None else count
+        if not 0 <= self.rank < self.count:
+            raise InvalidArgumentError(
+                f"ShardSampler: rank is at least 0 and below count, not {self.rank} of {self.count}"
+            )
+        if type(batch_size) is not int or batch_size < 1:
+            raise InvalidArgumentError(
+                f"batch_size is a number of samples, at least 1, not {shown(batch_size)}"
+            )
+        self.data_source = data_source
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next round be that of `epoch`, after a restart for example; each round counts one up."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        length, whole = len(self.data_source), self.batch_size * self.count
+        if self.shuffle:
+            order = np.random.default_rng((self.seed, self.epoch)).permutation(length)
+        else:
+            order = np.arange(length)
+        self.epoch += 1
+        pieces, rest = divmod(length, whole)
+        parts = [order[: pieces * whole].reshape(pieces, self.count, self.batch_size)[:, self.rank].ravel()]
+        if rest and not self.drop_last:
+            # As few for each as will do, all of them equally many.
+            each = -(-rest // self.count)
+            last = np.resize(np.concatenate([order[pieces * whole :], order]), each * self.count)
+            parts.append(last[self.rank * each : (self.rank + 1) * each])
+        yield from np.concatenate(parts).tolist()
+
+    def __len__(self) -> int:
+        pieces, rest = divmod(len(self.data_source), self.batch_size * self.count)
+        return pieces * self.batch_size + (0 if self.drop_last else -(-rest // self.count))
+
+
+def prepare_data_loader(loader: DataLoader[T_co]) -> DataLoader[T_co]:
+    """Return a loader that goes through this worker's part of the data; `loader` stays as it is.
+
+    ``batch_size`` is that of one worker: a step of all workers is over ``batch_size * world_size()`` samples.
+    With ``shuffle=True`` each epoch has an order of its own, the same in each run and for all workers, drawn
+    from the loader's generator here. ``prepared.sampler.set_epoch(n)`` goes on where a checkpoint was made.
+    The data set is not copied, and each worker needs all of it; for data that is in a cluster, see
+    `iter_batches`.
+
+    Raises
+    ------
+    TypeError
+        If `loader` is none of `nn.data`.
+    ValueError
+        If it has a sampler of its own, which would give all workers the same samples.
+
+    Examples
+    --------
+    >>> from nn import parallel
+    >>> from nn.data import DataLoader
+    >>> loader = parallel.prepare_data_loader(DataLoader([1.0, 2.0, 3.0], batch_size=2))
+    >>> [batch.tolist() for batch in loader]
+    [[1.0, 2.0], [3.0]]
+    """
+    if not isinstance(loader, DataLoader):
+        raise TypeError(f"prepare_data_loader() takes a DataLoader of nn.data, not a {type(loader).__name__}")
+    if loader.sampler is not None or loader.batch_sampler is not None:
+        raise InvalidArgumentError(
+            "prepare_data_loader(): the loader has a sampler of its own, which knows nothing of other "
+            "workers: "
+            "leave it out, or give each worker its part, as ShardSampler does"
+        )
+    if loader.batch_size is None:
+        raise InvalidArgumentError("prepare_data_loader() needs a batch_size: workers make steps by batches")
+    seed = 0
+    if loader.shuffle:
+        seed = current().agree(int((loader.generator or default_generator).numbers.integers(2**31)))
+    sampler = ShardSampler(
+        loader.dataset, loader.batch_size, shuffle=loader.shuffle, drop_last=loader.drop_last, seed=seed
+    )
+    options: dict[str, Any] = {"collate_fn": loader.collate_fn, "dispose_batches": loader.dispose_batches}
+    return DataLoader(
+        loader.dataset, loader.batch_size, sampler=sampler, drop_last=loader.drop_last, **options
+    )

@@ -1,0 +1,69 @@
+"""What a call that does not fit a function's parameters should have been: said in its error."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    # Asked with the function's name, its parameters, and the positional and keyword arguments of the call.
+    Adviser = Callable[
+        [str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"
+    ]
+
+_advisers: dict[str, Adviser] = {}
+
+
+def advise_calls_of(package: str, adviser: Adviser) -> None:
+    """Ask `adviser` what to write, when a call does not fit the parameters of a function of `package`.
+
+    The functions are those that ``clear_errors_of`` was called for.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import advise_calls_of, clear_errors_of
+    >>> def half(x):
+    ...     return x / 2
+    >>> public = {"__name__": "another_package", "half": half}
+    >>> clear_errors_of(public, ["half"])
+    >>> advise_calls_of("another_package", lambda name, parameters, args, kwargs: f"write {name}(2)")
+    >>> half.__module__ = "another_package"
+    >>> public["half"](y=2)
+    Traceback (most recent call last):
+    TypeError: another_package.half() got an unexpected keyword argument 'y': write another_package.half(2).
+    It takes (x)
+    """
+    _advisers[package] = adviser
+
+
+def explain_call(
+    error: TypeError,
+    public: Callable[..., Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> None:
+    """Let `error` say what to write, if it was raised because the arguments don't fit the parameters."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        pass
+    else:
+        return
+    parameters = dict(signature.parameters)
+    name = public.__name__
+    shown = written = f"{public.__module__}.{name}"
+    if next(iter(parameters), None) == "self" and args:
+        del parameters["self"]
+        kind = type(args[0]).__name__
+        shown, written = (kind, kind) if name == "__init__" else (f"{kind}.{name}", f"x.{name}")
+        args = args[1:]
+    adviser = _advisers.get(function.__module__.partition(".")[0])
+    advice = adviser(written, parameters, args, kwargs) if adviser is not None else None
+    what = str(error).partition("() ")[2] or str(error)
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters.values()]
+    takes = f". It takes {inspect.Signature(bare)}" if bare else ""
+    error.args = (f"{shown}() {what}{f': {advice}' if advice else ''}{takes}",)

@@ -1,0 +1,154 @@
+"""What to write instead of a call or a name that another library's users are used to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from inspect import Parameter
+
+# Words of other functions and libraries, and those that may be meant: whichever the function has.
+_WORDS = {
+    "axis": ("dim", "dims", "axes"),
+    "axes": ("dims", "axis", "dim"),
+    "dim": ("axis", "axes", "dims"),
+    "dims": ("axes", "axis", "dim"),
+    "keepdim": ("keepdims",),
+    "keepdims": ("keepdim",),
+    "learning_rate": ("lr",),
+    "size": ("shape",),
+    "steps": ("num",),
+    "train": ("training",),
+}
+# In which the two dialects differ.
+_OF_DIALECTS = {"axis", "axes", "dim", "dims", "keepdim", "keepdims"}
+_NUMBERS = (bool, int, float, complex)
+_NO_DEVICE = "all memory is the processor's"
+
+
+def call_advice(
+    name: str, parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str | None:
+    """Return what to write instead of a call that does not fit `parameters`, if it can be told.
+
+    `name` is how the function is written: ``tensor.sum``, ``x.sum`` for a method, ``nn.Linear``.
+    """
+    named = {word for word, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    unknown = [word for word in kwargs if word not in named]
+    if unknown:
+        return _instead_of_word(name, unknown[0], args, kwargs, parameters)
+    if len(args) > sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters.values()):
+        return _instead_of_many(name, parameters, args)
+    return None
+
+
+def _instead_of_word(
+    name: str,
+    word: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    parameters: Mapping[str, Parameter],
+) -> str | None:
+    other = _known(word, parameters)
+    if other is not None and word not in _OF_DIALECTS:
+        return f"write {other}= instead of {word}="
+    if other is not None:
+        said = [f"{_known(key, parameters) or key}={shown(value)}" for key, value in kwargs.items()]
+        call = f"{name}({', '.join([*_first(name, args), *said])})"
+        return (
+            f"write {call}. Functions of `tensor` say axis and keepdims, as the array API standard does; "
+            "methods and all of `nn` say dim and keepdim, as PyTorch does"
+        )
+    plain = name.rpartition(".")[2]
+    if word == "device":
+        return f"leave device= out, for {_NO_DEVICE}"
+    if word == "inplace":
+        return f"write x.{plain}_(), which changes x itself"
+    if word == "alpha":
+        return f"write {name}(x, alpha * y), or x.{plain}(y, alpha=alpha)"
+    if word == "unbiased":
+        return "write correction=1 for unbiased=True, correction=0 for unbiased=False"
+    if word == "input":
+        return f"the tensor comes first and without a name: write {name}(x)"
+    if word in ("shape", "size"):
+        sizes = kwargs[word] if isinstance(kwargs[word], (tuple, list)) else [kwargs[word]]
+        return f"write {name}({', '.join(map(shown, sizes))})"
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, parameters, n=1)
+    return f"write {close[0]}=" if close else f"leave {word}= out"
+
+
+def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
+    return next((other for other in _WORDS.get(word, ()) if other in parameters), None)
+
+
+def _first(name: str, args: tuple[Any, ...]) -> list[str]:
+    """Return the arguments before the named ones: a method has its tensor in front."""
+    if not args or name.startswith("x."):
+        return []
+    return ["[x, y]" if isinstance(args[0], (list, tuple)) else "x"]
+
+
+def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple[Any, ...]) -> str | None:
+    first = next(iter(parameters), None)
+    rest = args[1:]
+    if first is None:
+        return f"write @{name}() above a def, with parentheses" if callable(args[0]) else None
+    if first == "shape":
+        sizes, others = (args[:-1], f", {shown(args[-1])}") if "fill_value" in parameters else (args, "")
+        if all(isinstance(size, int) for size in sizes):
+            return f"the sizes are one tuple: write {name}({sizes}{others})"
+    if first in ("arrays", "tensors") and all(isinstance(x, TensorCore) for x in args):
+        return f"the tensors are one list: write {name}([x, y])"
+    if first == "modules":
+        return f"the modules are one list: write {name}([a, b])"
+    if first == "data" and all(isinstance(number, _NUMBERS) for number in args):
+        return f"the numbers are one list: write {name}({list(args)})"
+    if {"shape", "axes"} & parameters.keys() and all(isinstance(size, int) for size in rest):
+        return f"the numbers are one tuple: write {name}(x, {rest})"
+    if "axis" in parameters:
+        return f"write {name}(x, axis={shown(args[-1])}): axis is given by its name"
+    return None
+
+
+# What PyTorch or NumPy has under a name that is not in `tensor`, and what to do.
+_NAMES = {
+    "array": "write tensor.tensor(data)",
+    "as_tensor": "write tensor.asarray(data)",
+    "cuda": f"leave it out, for {_NO_DEVICE}; `tensor.torch` has cuda.is_available(), which is False",
+    "device": f"leave it out, for {_NO_DEVICE}",
+    "double": "write tensor.float64",
+    "float": "write tensor.float32",
+    "half": "write tensor.float16",
+    "int": "write tensor.int32",
+    "is_tensor": "write isinstance(x, tensor.Tensor)",
+    "long": "write tensor.int64",
+    "ndarray": "write tensor.Tensor",
+    "nn": "write import nn",
+    "optim": "write import nn, and nn.optim",
+    "random": "write tensor.rand, tensor.randn, tensor.randint or tensor.manual_seed",
+    "set_default_device": f"leave it out, for {_NO_DEVICE}",
+    "set_default_dtype": "write dtype=tensor.float64 where a tensor is made",
+    "utils": "write from nn.data import DataLoader; other helpers are in nn.utils",
+}
+_MODULES = {"fft", "linalg", "torch"}
+
+
+def name_advice(name: str, methods: type) -> str:
+    """Return the error of a name that `tensor` lacks; `methods` is the class whose methods are looked up."""
+    missing = f"module 'tensor' has no attribute {name!r}"
+    if name in _NAMES:
+        return f"{missing}: {_NAMES[name]}"
+    if name in _MODULES:
+        return f"{missing} before it is imported: write import tensor.{name}"
+    if not name.startswith("_") and callable(getattr(methods, name, None)):
+        return (
+            f"{missing}: write x.{name}(...), for it is a method. `import tensor.torch as torch` has "
+            f"torch.{name}(x, ...) and PyTorch's other functions"
+        )
+    return missing

@@ -1,0 +1,113 @@
+"""``torch.fft``: `tensor.fft` in PyTorch's call forms."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from tensor import fft as _ours
+from tensor.torch.calling import placed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor import Tensor
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def _along_one(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @wraps(function)
+    def call(input: Tensor, n: int | None = None, dim: int = -1, norm: Any = None) -> Tensor:
+        return function(input, n=n, axis=dim, norm=norm or "backward")
+
+    return call
+
+
+def _over_several(
+    function: Callable[..., Tensor], last: tuple[int, int] | None = None
+) -> Callable[..., Tensor]:
+    @wraps(function)
+    def call(
+        input: Tensor,
+        s: Sequence[int] | None = None,
+        dim: int | Sequence[int] | None = last,
+        norm: Any = None,
+    ) -> Tensor:
+        axes = (dim,) if isinstance(dim, int) else dim
+        return function(input, s=s, axes=axes, norm=norm or "backward")
+
+    return call
+
+
+def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @wraps(function)
+    def call(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+        return function(input, axes=dim)
+
+    return call
+
+
+fft = _along_one(_ours.fft)
+ifft = _along_one(_ours.ifft)
+rfft = _along_one(_ours.rfft)
+irfft = _along_one(_ours.irfft)
+hfft = _along_one(_ours.hfft)
+ihfft = _along_one(_ours.ihfft)
+fftn = _over_several(_ours.fftn)
+ifftn = _over_several(_ours.ifftn)
+rfftn = _over_several(_ours.rfftn)
+irfftn = _over_several(_ours.irfftn)
+fft2 = _over_several(_ours.fftn, (-2, -1))
+ifft2 = _over_several(_ours.ifftn, (-2, -1))
+rfft2 = _over_several(_ours.rfftn, (-2, -1))
+irfft2 = _over_several(_ours.irfftn, (-2, -1))
+fftshift = _shifting(_ours.fftshift)
+ifftshift = _shifting(_ours.ifftshift)
+
+
+@placed
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return the frequencies of ``fft`` of `n` samples that are `d` apart.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    found = _ours.fftfreq(n, d=d, dtype=dtype)
+    return found.requires_grad_() if requires_grad else found
+
+
+@placed
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
+    found = _ours.rfftfreq(n, d=d, dtype=dtype)
+    return found.requires_grad_() if requires_grad else found

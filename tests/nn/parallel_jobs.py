@@ -1,0 +1,175 @@
+"""Training loops that run in Ray's workers, for the tests of `nn.parallel`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nn
+import scopes
+import tensor
+from nn import parallel
+from scopes import new_dispose_scope
+from tests.nn import parallel_training as training
+
+kept: list[Any] = []
+
+
+def train(config: dict[str, Any]) -> None:
+    """Train from the last checkpoint on; make one every few steps, and one in the end."""
+    tensor.manual_seed(parallel.rank())
+    model = parallel.prepare(training.perceptron())
+    optimizer = nn.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    found = parallel.checkpoint()
+    first = 0
+    if found is not None:
+        model.load_state_dict(found["model"])
+        optimizer.load_state_dict(found["optimizer"])
+        first = found["step"]
+    for step in range(first, config["steps"]):
+        with new_dispose_scope("step"):
+            x, y = training.part_of_batch(step)
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            value = loss.item()
+        if "pause" in config:
+            time.sleep(config["pause"])
+        misbehave(config, step)
+        if (step + 1) % config.get("every", 50) == 0 or step + 1 == config["steps"]:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
+            parallel.report({"loss": value, "step": step + 1, "began_at": first}, state)
+
+
+def misbehave(config: dict[str, Any], step: int) -> None:
+    """Do in one worker what the test asks for; `once` is a file that says that it has been done."""
+    if parallel.rank() != config.get("worker"):
+        return
+    if "after" in config and step == 0:  # at a moment that has nothing to do with steps
+        once = Path(config["once"])
+        if not once.exists():
+            once.touch()
+            threading.Timer(config["after"], os.kill, (os.getpid(), signal.SIGKILL)).start()
+    if step != config.get("at"):
+        return
+    if "once" in config:
+        once = Path(config["once"])
+        if once.exists():
+            return
+        once.write_text(str(os.getpid()))
+    if config["what"] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if config["what"] == "raise":
+        raise ValueError("this worker has no more patience")
+
+
+def train_long(config: dict[str, Any]) -> None:
+    """Train, and report the figures of all workers every 500 steps, at the same point of a step."""
+    model = parallel.prepare(training.perceptron())
+    optimizer = nn.optim.Adam(model.parameters(), lr=1e-4)
+    marks = []
+    for step in range(config["steps"]):
+        with new_dispose_scope("step"):
+            x, y = training.part_of_batch(step)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        if (step + 1) % 500 == 0:
+            parallel.barrier()
+            marks.append({str(rank): figures_of(it) for rank, it in parallel.statistics().workers.items()})
+    parallel.report({"marks": marks}, "done")
+
+
+def figures_of(it: parallel.WorkerFigures) -> dict[str, int]:
+    return {
+        "alive": it.disposables.live_count,
+        "live": it.memory.bytes_live,
+        "process": it.bytes_of_process,
+        "store": it.bytes_in_store,
+    }
+
+
+def leak(config: dict[str, Any]) -> None:
+    """Train, and in one worker keep a tensor of each step."""
+    model = parallel.prepare(training.perceptron())
+    for step in range(config["steps"]):
+        with new_dispose_scope("step") as scope:
+            x, y = training.part_of_batch(step)
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            if parallel.rank() == config["worker"]:
+                kept.append(scope.move_to_outer(tensor.ones((1000,)) * step))
+
+
+def read_shard(config: dict[str, Any]) -> None:
+    """Add up what comes of a data set, in tensors over the object store."""
+    import ray.train
+
+    total, rows, pins = 0.0, 0, []
+    held = []
+    for batch in parallel.iter_batches(ray.train.get_dataset_shard("train"), batch_size=64):
+        total += batch["x"].sum().item()
+        rows += batch["x"].shape[0]
+        pins.append(len(parallel.store_pins()))
+        held.append(batch["x"])
+    assert all(x.is_invalid for x in held)
+    every = parallel.prepare(nn.Linear(1, 1))
+    with tensor.no_grad():
+        every.weight.fill_(0.0)
+    every(tensor.tensor([[total]])).sum().backward()
+    parallel.report(
+        {"mean": every.weight.grad.item(), "rows": rows, "pins_after": len(parallel.store_pins())}, "done"
+    )
+
+
+def tell_places() -> None:
+    """Report the average of a number of each worker, and what all see of each other."""
+    model = parallel.prepare(nn.Linear(1, 1, bias=False))
+    for _ in range(5):
+        model.weight.grad = None
+        model(tensor.tensor([[parallel.rank() + 1.0]])).sum().backward()
+    parallel.barrier()
+    group = parallel.statistics()
+    parallel.report(
+        {
+            "gradient": model.weight.grad.item(),
+            "workers": sorted(group.workers),
+            "steps": [it.step for it in group.workers.values()],
+            "nodes": parallel.group.current().place.node_count,
+        },
+        "done",
+    )
+
+
+def learn_with_torch(config: dict[str, Any]) -> None:
+    """Train PyTorch's tensors under our scopes; keep some in one worker."""
+    import torch
+
+    import scopes.torch
+
+    torch.set_num_threads(1)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with scopes.torch.owning():
+        for step in range(config["steps"]):
+            with new_dispose_scope("step") as scope:
+                loss = model(torch.ones(4, 8)).sum()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                if parallel.rank() == 1:
+                    kept.append(scope.move_to_outer(torch.ones(1000) * step))
+
+
+def values_in(result: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the parameters of a job's last checkpoint."""
+    with scopes.new_dispose_scope():
+        state = parallel.load_checkpoint(result.checkpoint)
+        return {name: x.numpy().copy() for name, x in state["model"].items()}

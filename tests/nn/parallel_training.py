@@ -1,0 +1,171 @@
+"""What workers run in the tests of `nn.parallel`: small trainings, whose results are compared."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import nn
+import tensor
+from nn import parallel
+
+BATCH = 24
+ROUNDS = 8
+
+
+@cache
+def data() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    numbers = np.random.default_rng(0)
+    inputs = numbers.standard_normal((BATCH * ROUNDS, 20)).astype(np.float32)
+    return inputs, numbers.integers(0, 10, BATCH * ROUNDS)
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+
+
+def train(steps: int, name: str, bucket_bytes: int = 1000) -> tuple[Any, dict[str, Any]]:
+    """Return this worker's losses, and the parameters in the end; each worker has its part of each batch."""
+    tensor.manual_seed(parallel.rank())  # replicas become equal all the same
+    model = perceptron()
+    if name == "Adam":
+        model.double()  # it divides by what may be tiny: float32's rounding would grow
+    parallel.prepare(model, bucket_bytes=bucket_bytes)
+    options = {"lr": 0.003} if name == "Adam" else {"lr": 0.05, "momentum": 0.9}
+    optimizer = getattr(nn.optim, name)(model.parameters(), **options)
+    losses = []
+    for step in range(steps):
+        x, y = part_of_batch(step)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x.to(model[0].weight.dtype)), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses), values_of(model)
+
+
+def part_of_batch(step: int) -> tuple[tensor.Tensor, tensor.Tensor]:
+    inputs, targets = data()
+    each = BATCH // parallel.world_size()
+    begin = step % ROUNDS * BATCH + parallel.rank() * each
+    return tensor.tensor(inputs[begin : begin + each]), tensor.tensor(targets[begin : begin + each])
+
+
+def values_of(model: nn.Module) -> dict[str, Any]:
+    return {name: x.numpy().copy() for name, x in model.state_dict().items()}
+
+
+def train_with_batch_norm(steps: int) -> tuple[Any, dict[str, Any]]:
+    tensor.manual_seed(0)
+    model = parallel.prepare(nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16), nn.Linear(16, 10)))
+    optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
+    means = []
+    for step in range(steps):
+        x, y = part_of_batch(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        with tensor.no_grad():
+            means.append(model[0](x).mean(dim=0).numpy().copy())
+    return means, values_of(model)
+
+
+def gather_then_average() -> tuple[list[float], list[float]]:
+    """Return the gradient after a backward by itself, and after one more that averages both."""
+    model = parallel.prepare(nn.Linear(1, 1, bias=False))
+    x = tensor.tensor([[parallel.rank() + 1.0]])
+    with parallel.no_sync():
+        model(x).sum().backward()
+    alone = model.weight.grad.tolist()[0]
+    model(x * 10).sum().backward()
+    return alone, model.weight.grad.tolist()[0]
+
+
+class Branches(nn.Module):
+    """Of two branches each forward takes one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+
+    def forward(self, x: tensor.Tensor, side: str) -> tensor.Tensor:
+        return (self.left if side == "left" else self.right)(x)
+
+
+def leave_one_out(find: bool) -> list[Any]:
+    model = parallel.prepare(Branches(), find_unused_parameters=find)
+    x = tensor.tensor([[parallel.rank() + 1.0]])
+    model(x, "left" if parallel.rank() == 0 else "right").sum().backward()
+    found = [None if p.grad is None else p.grad.item() for p in model.parameters()]
+    if not find:
+        model(x, "left")
+    return found
+
+
+def different_models() -> None:
+    parallel.prepare(nn.Linear(2, 2 + parallel.rank()))
+
+
+def first_values() -> list[dict[str, Any]]:
+    tensor.manual_seed(parallel.rank())
+    model = perceptron()
+    before = values_of(model)
+    return [before, values_of(parallel.prepare(model))]
+
+
+def die_in_mid_step(at: int) -> list[Any]:
+    """Train until worker 1 kills itself while the others wait for it; return what they see of it."""
+    model = parallel.prepare(perceptron())
+    try:
+        for step in range(at + 1):
+            x, y = part_of_batch(step)
+            loss = nn.functional.cross_entropy(model(x), y)
+            if step == at and parallel.rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            loss.backward()
+    except parallel.WorkerLostError as error:
+        seen = parallel.statistics().workers[1]
+        return [str(error), seen.step, seen.is_last_seen, seen.disposables.live_count]
+    return []
+
+
+def come_too_late() -> str:
+    if parallel.rank() == 1:
+        try:
+            parallel.barrier()  # the others leave
+        except parallel.ExchangeTimeoutError as error:
+            return str(error)
+        return "came"
+    import time
+
+    time.sleep(3)
+    return "slept"
+
+
+def barriers(count: int) -> int:
+    for _ in range(count):
+        parallel.barrier()
+    return count
+
+
+def orders(epochs: int) -> list[list[int]]:
+    loader = parallel.prepare_data_loader(
+        nn.data.DataLoader(list(range(10)), batch_size=2, shuffle=True, generator=parallel.rank())
+    )
+    return [[int(i) for batch in loader for i in batch.tolist()] for _ in range(epochs)]
+
+
+def figures() -> dict[int, tuple[int, int]]:
+    """Return what each worker is seen to have alive, and its step."""
+    model = parallel.prepare(nn.Linear(2, 1))
+    kept = [tensor.ones((2,)) for _ in range(parallel.rank() * 10)]
+    model(tensor.ones((3, 2))).sum().backward()
+    parallel.barrier()
+    workers = parallel.statistics().workers
+    parallel.barrier()
+    del kept
+    return {rank: (it.disposables.live_count, it.step) for rank, it in workers.items()}

@@ -1,0 +1,228 @@
+"""Replicas in plain processes of one machine: averages, figures, and workers that are lost. Needs no Ray."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+import tensor
+from nn import parallel
+from nn.parallel import regions
+from nn.parallel.flags import Flags
+from tests import workers
+from tests.nn import parallel_training as training
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="workers share memory by files and locks of POSIX"
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Workers are more than processors: threads of several would wait for each other.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_in_shared_memory() -> Any:
+    before = set(regions.folder().glob(f"{regions.PREFIX}*"))
+    yield
+    assert set(regions.folder().glob(f"{regions.PREFIX}*")) <= before
+
+
+@pytest.mark.parametrize(("name", "count"), [("SGD", 2), ("SGD", 3), ("SGD", 4), ("Adam", 2), ("Adam", 3)])
+def test_workers_train_as_one_process_with_the_whole_batch(name: str, count: int) -> None:
+    alone = training.train(200, name)
+    results = workers.run(count, training.train, 200, name)
+    assert not [result for result in results if isinstance(result, str)], results
+    losses = sum(losses for losses, _ in results) / count
+    np.testing.assert_allclose(losses, alone[0], rtol=0, atol=1e-6)
+    for name, values in alone[1].items():
+        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=1e-6)
+        for _, other in results[1:]:
+            assert other[name].tobytes() == results[0][1][name].tobytes()
+
+
+def test_one_large_bucket_gives_the_same_bits_as_many_small_ones() -> None:
+    small, large = (workers.run(2, training.train, 5, "SGD", size)[0] for size in (1, 1 << 20))
+    for name, values in small[1].items():
+        assert values.tobytes() == large[1][name].tobytes()
+
+
+def test_replicas_begin_with_the_values_of_worker_0() -> None:
+    results = workers.run(3, training.first_values)
+    for name, first in results[0][0].items():
+        for _, after in results:
+            np.testing.assert_array_equal(after[name], first)
+    assert not np.array_equal(results[1][0]["0.weight"], results[0][0]["0.weight"])
+
+
+def test_batch_norm_normalizes_each_part_and_averages_its_running_statistics() -> None:
+    results = workers.run(2, training.train_with_batch_norm, 1)
+    (first, values), (second, others) = results
+    for name, value in values.items():
+        assert value.tobytes() == others[name].tobytes()
+    # After one step: a tenth of the mean of both parts' means, before the step.
+    model = nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16))
+    assert values["1.running_mean"].shape == tuple(model[1].running_mean.shape)
+    assert not np.allclose(first[0], second[0])
+
+
+def test_gradients_gather_inside_no_sync_and_are_averaged_by_the_next_backward() -> None:
+    results = workers.run(2, training.gather_then_average)
+    assert [alone for alone, _ in results] == [[1.0], [2.0]]
+    assert [both for _, both in results] == [[(11 + 22) / 2]] * 2
+
+
+def test_unused_parameters_are_found_if_asked_and_named_if_not() -> None:
+    assert workers.run(2, training.leave_one_out, True) == [[0.5, 1.0]] * 2
+    for error in workers.run(2, training.leave_one_out, False):
+        assert "gave no gradient to" in error
+        assert "find_unused_parameters=True" in error
+
+
+def test_different_models_are_refused() -> None:
+    errors = workers.run(2, training.different_models)
+    assert "Worker 1, unlike worker 0, has weight float32[3, 2]" in errors[1]
+    assert all("the models of the workers differ" in error for error in errors)
+
+
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: int) -> None:
+    first, killed, third = workers.run(3, training.die_in_mid_step, at)
+    assert killed is None
+    for message, step, is_last_seen, alive in (first, third):
+        assert "worker 1 of this machine has ended or was killed" in message
+        assert (step, is_last_seen) == (at, True)
+        assert (alive > 0) == (at > 0)  # before the first step it has none yet
+
+
+def test_who_waits_too_long_says_for_whom() -> None:
+    slept, late = workers.run(2, training.come_too_late, timeout=1.0)
+    assert slept == "slept"
+    assert "waited 1." in late
+    assert "for worker 0 of this machine at a barrier" in late
+
+
+def test_barriers_hold_again_and_again() -> None:
+    assert workers.run(3, training.barriers, 200) == [200] * 3
+
+
+def test_each_epoch_has_an_order_of_its_own_that_all_workers_share() -> None:
+    first, second = workers.run(2, training.orders, 3)
+    for own, others in zip(first, second, strict=True):
+        assert sorted(own + others)[0] == 0
+        assert set(own + others) == set(range(10))
+        assert len(own) == len(others)
+    assert len({tuple(order) for order in first}) == 3
+
+
+def test_each_worker_sees_the_figures_of_all() -> None:
+    first, second = workers.run(2, training.figures)
+    assert first.keys() == {0, 1}
+    assert second[1][0] - first[0][0] == 10  # each of itself, now
+    assert first[1][0] >= 10  # after its last step
+    assert [step for _, step in first.values()] == [1, 1]
+
+
+def test_a_program_alone_is_its_own_only_worker() -> None:
+    model = nn.Linear(2, 1)
+    assert parallel.prepare(model) is model
+    assert (parallel.rank(), parallel.world_size()) == (0, 1)
+    parallel.barrier()
+    assert parallel.statistics().workers.keys() == {0}
+    loader = parallel.prepare_data_loader(nn.data.DataLoader([1.0, 2.0, 3.0], batch_size=2))
+    assert [batch.tolist() for batch in loader] == [[1.0, 2.0], [3.0]]
+
+
+def test_samples_that_do_not_come_out_even_come_again_or_are_left_out() -> None:
+    def parts(length: int, **options: Any) -> list[list[int]]:
+        samplers = [parallel.ShardSampler(range(length), 2, rank=i, count=3, **options) for i in range(3)]
+        found = [list(sampler) for sampler in samplers]
+        assert [len(sampler) for sampler in samplers] == [len(part) for part in found]
+        return found
+
+    assert parts(12) == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, 10, 11]]
+    assert parts(8) == [[0, 1, 6], [2, 3, 7], [4, 5, 0]]
+    assert parts(8, drop_last=True) == [[0, 1], [2, 3], [4, 5]]
+    assert parts(1) == [[0], [0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: parallel.prepare(3), TypeError, "takes an nn.Module, not a int"),
+        (lambda: parallel.prepare(nn.Linear(1, 1), bucket_bytes=0), ValueError, "at least 1, not 0"),
+        (lambda: parallel.prepare_data_loader([1]), TypeError, "takes a DataLoader of nn.data, not a list"),
+        (
+            lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], sampler=[0])),
+            ValueError,
+            "a sampler of its own",
+        ),
+        (
+            lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], batch_size=None)),
+            ValueError,
+            "needs a batch_size",
+        ),
+        (lambda: parallel.ShardSampler([1], rank=2, count=2), ValueError, "below count, not 2 of 2"),
+        (lambda: parallel.ShardSampler([1], 0), ValueError, "at least 1, not 0"),
+        (
+            lambda: parallel.map(nn.Linear(1, 1), None),
+            ValueError,
+            r"parallel.map\(model.valid\(\), dataset\)",
+        ),
+    ],
+)
+def test_wrong_arguments_are_explained(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray.train", None)
+    monkeypatch.delitem(vars(parallel), "Trainer", raising=False)
+    for call in (lambda: parallel.Trainer, lambda: parallel.put(tensor.ones((1,)))):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'disposescope\[ray\]'"):
+            call()
+
+
+def test_nn_imports_neither_ray_nor_what_needs_it() -> None:
+    workers.require_not_imported("import nn", "ray", "nn.parallel")
+    workers.require_not_imported("from nn import parallel", "ray", "nn.parallel.jobs")
+
+
+def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(regions.os, "posix_fallocate", full, raising=False)
+    layout = regions.Layout()
+    layout.add(100)
+    with pytest.raises(OSError, match="docker run --shm-size=4g"):
+        regions.Region("test.0-n0-1", 0, 2, layout, 1.0)
+
+
+def test_files_that_a_killed_job_has_left_are_removed_by_the_next_start(tmp_path: Path) -> None:
+    left = regions.folder() / f"{regions.PREFIX}job.old-n0-1"
+    left.write_bytes(b"")
+    regions.remove_left_behind("job.", "job.new")
+    assert not left.exists()
+
+
+def test_flags_are_waited_for_and_checked() -> None:
+    flags = Flags(bytearray(64))
+    assert len(flags) == 8
+    flags.set(1, 5)
+    assert flags.get(1) == 5
+    assert flags.wait(1, 1, 5, 0) == -1
+    assert flags.wait(0, 2, 1, 0.01) == 0
+    for call in (lambda: flags.get(8), lambda: flags.set(-1, 0), lambda: flags.wait(7, 2, 0, 0)):
+        with pytest.raises(IndexError, match="there are 8"):
+            call()

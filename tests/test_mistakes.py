@@ -1,0 +1,141 @@
+"""The mistakes of a first hour, made by those who know PyTorch and NumPy: each error says what to write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nn
+import nn.functional as F
+import tensor
+from nn.data import DataLoader, TensorDataset
+from scopes import new_dispose_scope
+
+MISTAKES = {
+    # Words of the other dialect
+    "tensor.sum(x, dim=0)": "got an unexpected keyword argument 'dim': write tensor.sum(x, axis=0)",
+    "tensor.mean(x, dim=1, keepdim=True)": "write tensor.mean(x, axis=1, keepdims=True)",
+    "tensor.softmax(x, dim=-1)": "write tensor.softmax(x, axis=-1)",
+    "tensor.stack([x, x], dim=1)": "write tensor.stack([x, y], axis=1)",
+    "tensor.cat([x, x], axis=0)": "write tensor.cat([x, y], dim=0)",
+    "x.sum(axis=0)": "Tensor.sum() got an unexpected keyword argument 'axis': write x.sum(dim=0)",
+    "x.mean(axis=0, keepdims=True)": "write x.mean(dim=0, keepdim=True)",
+    "x.max(axis=0)": "write x.max(dim=0)",
+    "F.softmax(x, axis=1)": "write nn.functional.softmax(x, dim=1)",
+    "tensor.sum(x, 0)": "write tensor.sum(x, axis=0)",
+    "tensor.max(x, 0)": "write tensor.max(x, axis=0)",
+    "tensor.flip(x, 0)": "write tensor.flip(x, axis=0)",
+    "tensor.linspace(0, 1, steps=5)": "write num= instead of steps=",
+    "tensor.std(x, unbiased=False)": "correction=0 for unbiased=False",
+    "tensor.add(x, x, alpha=2)": "write tensor.add(x, alpha * y), or x.add(y, alpha=alpha)",
+    "tensor.relu(x, inplace=True)": "write x.relu_()",
+    "F.dropout(x, 0.5, train=True)": "write training= instead of train=",
+    "F.dropout(x, probability=0.5)": "It takes (input, p=0.5, training=True",
+    # Sizes and lists
+    "tensor.ones(2, 3)": "the sizes are one tuple: write tensor.ones((2, 3))",
+    "tensor.zeros(2, 3)": "write tensor.zeros((2, 3))",
+    "tensor.full(2, 3, 1.5)": "write tensor.full((2, 3), 1.5)",
+    "tensor.reshape(x, 3, 2)": "write tensor.reshape(x, (3, 2))",
+    "tensor.permute_dims(x, 1, 0)": "write tensor.permute_dims(x, (1, 0))",
+    "tensor.tensor(1, 2, 3)": "write tensor.tensor([1, 2, 3])",
+    "tensor.stack(x, x)": "write tensor.stack([x, y])",
+    "tensor.concat(x, x)": "write tensor.concat([x, y])",
+    "tensor.cat(x, x)": "write cat([x, y])",
+    "x.reshape(shape=(3, 2))": "write x.reshape(3, 2)",
+    "nn.ModuleList(model, model)": "write ModuleList([a, b])",
+    "nn.Sequential([model, model])": "nn.Sequential(*list_of_modules)",
+    "nn.Sequential(nn.Linear)": "make a module of it, nn.Linear(...)",
+    "nn.Sequential(model, F.relu)": "nn.ReLU() for nn.functional.relu",
+    # Devices and dtypes
+    "x.cuda()": "Leave .cuda() and device= out, or write 'cpu'",
+    "x.to('cuda')": "or write 'cpu'",
+    "x.to(device='cuda:0')": "or write 'cpu'",
+    "model.cuda()": "or write 'cpu'",
+    "model.to('cuda')": "or write 'cpu'",
+    "x.to('gpu')": "the one device is 'cpu'",
+    "model.to('flaot32')": "write x.to(tensor.float64) or x.to('float64')",
+    "tensor.cuda.is_available()": "`tensor.torch` has cuda.is_available(), which is False",
+    "tensor.float": "write tensor.float32",
+    "tensor.long": "write tensor.int64",
+    "tensor.set_default_dtype(tensor.float64)": "write dtype=tensor.float64 where a tensor is made",
+    # Names of other libraries
+    "tensor.array([1])": "write tensor.tensor(data)",
+    "tensor.mm(x, x)": "write x.mm(...), for it is a method",
+    "tensor.unsqueeze(x, 0)": "torch.unsqueeze(x, ...)",
+    "tensor.is_tensor(x)": "write isinstance(x, tensor.Tensor)",
+    "tensor.nn": "write import nn",
+    "nn.DataLoader": "write nn.data.DataLoader",
+    "nn.Adam": "write nn.optim.Adam",
+    "nn.relu": "write nn.functional.relu",
+    "model.weights": "did you mean 'weight'?",
+    # Modes
+    "tensor.no_grad(len)": "write @tensor.no_grad() above a def, with parentheses",
+    "tensor.enable_grad(len)": "write @tensor.enable_grad() above a def",
+    "tensor.inference_mode(len)": "write @tensor.inference_mode() above a def",
+    "tensor.set_grad_enabled(len)": "write @tensor.set_grad_enabled(False) above a def",
+    # Networks
+    "nn.optim.Adam(model)": "write Adam(model.parameters(), ...)",
+    "nn.optim.SGD(model, lr=0.1)": "write SGD(model.parameters(), ...)",
+    "nn.optim.SGD([{'params': model}], lr=0.1)": "write SGD(model.parameters(), ...)",
+    "nn.optim.Adam(model.named_parameters())": "write model.parameters()",
+    "nn.optim.Adam(lr=0.1)": "It takes (params, lr=0.001",
+    "nn.utils.clip_grad_norm_(model, 1.0)": "write model.parameters()",
+    "nn.Linear(3)": "It takes (in_features, out_features, bias=True",
+    "nn.ReLU(x)": "write nn.ReLU()(x), or nn.functional.relu(x)",
+    "nn.CrossEntropyLoss(x, x)": "write criterion = nn.CrossEntropyLoss()",
+    "nn.MSELoss(x)": "write criterion = nn.MSELoss()",
+    "model.load_state_dict('model.pt')": "write load_state_dict(tensor.load('model.pt'))",
+    "model(np.ones((2, 3)))": "write tensor.tensor(input)",
+    "nn.Parameter([1.0])": "write nn.Parameter(tensor.tensor(data))",
+    "nn.Softmax()(x)": "pass dim=-1",
+    "F.cross_entropy(x, [0, 1])": "write tensor.tensor(target)",
+    "tensor.save(model, 'model.st')": "save its state_dict()",
+    "DataLoader(iter([1]))": "write TensorDataset(inputs, targets), or a list",
+    "TensorDataset([1, 2])": "write tensor.tensor(data)",
+    # Values
+    "float(x)": "pick one (x[0]) or reduce the tensor",
+    "bool(x > 0)": "x.any() or x.all()",
+    "model(x).numpy()": "Use x.detach().numpy()",
+    "model(x).backward()": "reduce the tensor first",
+    "x.backward()": "Make the inputs with requires_grad=True",
+    "x[1.5]": "an index is an integer",
+    "x @ x": "transpose one of them (x.mT)",
+    "tensor.tensor([[1, 2], [3]])": "pad the shorter ones",
+    "tensor.tensor([1, 2], requires_grad=True)": "Pass dtype=tensor.float32",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_error_says_what_to_write(mistake: str) -> None:
+    with new_dispose_scope():
+        names = {
+            "x": tensor.ones((2, 3)),
+            "model": nn.Linear(3, 2),
+            "tensor": tensor,
+            "nn": nn,
+            "F": F,
+            "np": np,
+            "DataLoader": DataLoader,
+            "TensorDataset": TensorDataset,
+        }
+        with pytest.raises((TypeError, ValueError, RuntimeError, AttributeError, IndexError)) as caught:
+            eval(mistake, names)
+    assert MISTAKES[mistake] in str(caught.value)
+
+
+def test_a_type_error_from_inside_a_call_that_fits_stays_as_it_is() -> None:
+    def refuse(grad: tensor.Tensor) -> tensor.Tensor:
+        raise TypeError("write something else")
+
+    x = tensor.ones((1,), requires_grad=True)
+    x.register_hook(refuse)
+    with pytest.raises(TypeError) as caught:
+        x.sum().backward()
+    assert str(caught.value) == "write something else"
+
+
+def test_what_the_namespaces_lack_is_not_there() -> None:
+    assert not hasattr(tensor, "mm")
+    assert not hasattr(nn, "DataLoader")
+    with pytest.raises(ImportError):
+        exec("from tensor import unsqueeze")
