@@ -502,7 +502,7 @@ cdef class Disposable:
         return (self._footprint(),)
 
     def _last_op(self):
-        """Return what lives as long as the recorded operation that made this, for weak references, or None."""
+        """Return what lives as long as the operation that made this is recorded, for weak references."""
         return None
 
     def dispose(self):

@@ -271,6 +271,7 @@ _FEWEST_LOOKS = 8
 _LEAST_PART = 1 / 2
 # Where it may have risen, it is a leak if so many things are left, from all parts of the run.
 _FEWEST_LEFT = 3
+_OUTLIERS = 6
 # The end is so large a part of it.
 _LAST_PART = 16
 
@@ -315,7 +316,8 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
             parts[4].append(weight)
     if not all(parts):
         return None
-    floors = [min(part) for part in parts]
+    # Not the very least: now and then a graph is put to another line that keeps it too, for a moment.
+    floors = [sorted(part)[len(part) // _OUTLIERS] for part in parts]
     total = floors[-1] - floors[0]
     least = max(total / 12, 1)
     steps = [later - earlier for earlier, later in pairwise(floors)]

@@ -22,6 +22,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "note_created",
         "note_ended",
         "note_made_for",
+        "note_written",
         "owner_of",
         "parse_size",
         "record_of",
