@@ -190,6 +190,6 @@ def norm(
     """
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
-        return vector_norm(A, 2 if ord is None else ord, dim, keepdim)  # type: ignore[arg-type]  # a number
+        return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
     first, second = places
     return matrix_norm(A, ord, (first, second), keepdim)
