@@ -79,7 +79,7 @@ REFERENCE = {
     "nn.optim": "Optimizers",
     "nn.optim.lr_scheduler": "Schedules of learning rates",
     "nn.data": "Data sets and batches",
-    "nn.parallel": "Training on several machines, with Ray",
+    "nn.parallel": "Training by several workers",
     "nn.utils": "Helpers for gradients and parameters",
     "nn.utils.rnn": "Sequences of several lengths",
 }

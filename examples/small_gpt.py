@@ -48,13 +48,9 @@ class Block(nn.Module):
         """Return ``(batch, length, width)``."""
         batch, length, width = x.shape
         parts = self.queries_keys_values(self.first_norm(x)).chunk(3, 2)
-        queries, keys, values = (
-            part.reshape(batch, length, self.heads, -1).transpose(1, 2) for part in parts
-        )
+        q, k, v = (part.reshape(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
         p = self.p if self.training else 0.0
-        attended = nn.functional.scaled_dot_product_attention(
-            queries, keys, values, dropout_p=p, is_causal=True
-        )
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
         x = x + self.joined(attended.transpose(1, 2).reshape(batch, length, width))
         mapped: tensor.Tensor = x + self.maps(self.second_norm(x))
         return mapped
