@@ -94,7 +94,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """Return x / (1 + |x|).
+    """Return x / (1 + abs(x)).
 
     Examples
     --------

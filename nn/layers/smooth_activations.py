@@ -121,7 +121,7 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
+    """x / (1 + abs(x)).
 
     Examples
     --------
