@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensor
 from tensor.kernels.masks import keep_nonzero, keep_true
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tests.tensor.cutting import three_threads
@@ -71,7 +72,8 @@ def test_large_arrays_are_chosen_from_by_several_threads(dtype, way):
 
 
 @pytest.mark.parametrize(
-    "shape", [(4, 3, 70, 80), (70, 80), (1, 1, 70, 80), (3, 70, 80), (4, 1, 70, 80), (1, 80), (70, 1), (1,), ()]
+    "shape",
+    [(4, 3, 70, 80), (70, 80), (1, 1, 70, 80), (3, 70, 80), (4, 1, 70, 80), (1, 80), (70, 1), (1,), ()],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
 def test_a_mask_serves_all_that_it_broadcasts_to(shape: tuple[int, ...], dtype: str):
