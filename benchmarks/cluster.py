@@ -214,7 +214,7 @@ def _gloo(
             begin = time.perf_counter()
             torch.distributed.all_reduce(x)
             times.append(time.perf_counter() - begin)
-        found[name] = statistics.median(times)
+        found[name] = min(times)
     return found
 
 
@@ -238,7 +238,7 @@ def _shared(
             exchange.publish(0)
             average[...] = exchange.result(0)
             times.append(time.perf_counter() - begin)
-        found[name] = statistics.median(times)
+        found[name] = min(times)
     return found
 
 

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> float:
     if not ray.is_initialized():
         # As many processors as workers, so that the job starts on a machine with fewer, too.
         local = {"num_cpus": max(chosen.workers, os.cpu_count() or 1)} if chosen.address is None else {}
-        ray.init(chosen.address, include_dashboard=False, logging_level="warning", **local)
+        ray.init(chosen.address or "local", include_dashboard=False, logging_level="warning", **local)
     trainer = parallel.Trainer(
         train,
         train_loop_config={"epochs": chosen.epochs, "lr": chosen.lr},

@@ -14,12 +14,13 @@ cdef extern from "nn/parallel/flags.h" namespace "disposescope":
 @cython.final
 @cython.auto_pickle(False)
 cdef class Flags:
-    """Numbers of 8 bytes, at the start of `memory`: what a process writes before it sets one, who sees it sees.
+    """Numbers of 8 bytes in `memory`: what a process writes before it sets one, who sees the number sees too.
 
     Parameters
     ----------
     memory
-        A writable buffer, aligned to 8 bytes. It is held: a mapping can't be closed while its flags are there.
+        A writable buffer, aligned to 8 bytes. It is held: a mapping can't be closed while its flags are
+        there.
     """
 
     # Holds the buffer that the flags lie in.
@@ -47,7 +48,7 @@ cdef class Flags:
         return get_flag(&self.memory[0], place)
 
     def wait(self, Py_ssize_t first, Py_ssize_t count, int64_t value, double seconds) -> int:
-        """Wait until `count` flags from `first` on are `value` or more; return the place of one that is late, or -1.
+        """Wait until `count` flags from `first` on are `value` or more; return a place that is late, or -1.
 
         Waits `seconds` at most, 0 just looks, and lets other threads run meanwhile.
         """

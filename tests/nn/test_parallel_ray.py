@@ -65,9 +65,13 @@ def cluster() -> Iterator[None]:
         for name, value in _ENVIRONMENT.items():
             patch.setenv(name, value)
         ray.init(
-            num_cpus=4, include_dashboard=False, object_store_memory=200 * 2**20, logging_level="error",
+            "local",
+            num_cpus=4,
+            include_dashboard=False,
+            object_store_memory=200 * 2**20,
+            logging_level="error",
             log_to_driver=False,
-        )  # fmt: skip
+        )
         yield
         ray.shutdown()
 
