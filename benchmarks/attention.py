@@ -1,4 +1,4 @@
-"""Attention, forward and with backward, and training steps of a GPT: minGPT's, and one with attention in blocks."""
+"""Attention, forward and with backward; training steps of GPTs: minGPT's, and with attention in blocks."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -169,7 +169,7 @@ def _gpt(library: Library, sizes: Sizes, in_blocks: bool, dropout: float) -> Any
 
 
 def training_step(library: Library, sizes: Sizes, in_blocks: bool, rate: float) -> Step:
-    """Make model and data, and return the step of minGPT's trainer; without dropout where losses are compared."""
+    """Make model and data, and return the step of minGPT's trainer; without dropout to compare losses."""
     random = np.random.default_rng(0)
     model = _gpt(library, sizes, in_blocks, DROPOUT if rate == TIMING_RATE else 0.0)
     state = model.state_dict()

@@ -28,6 +28,8 @@ GOALS = (
     ("training step, 784-512-256-10", r"training/784-512-256-10 ", TORCH, 1.1),
     ("training step, 784-2048-2048-10", r"training/784-2048-2048-10 ", TORCH, 1.05),
     ("training step, LSTM", r"recurrent/LSTM ", TORCH, 0.9),
+    ("attention", r"attention/\d", TORCH, 0.9),
+    ("training step, minGPT", r"attention/minGPT ", TORCH, 0.9),
     ("inference, 64-128-10", r"inference/64-128-10 ", TORCH, 2.0),
     ("inference, 4-8096-4", r"inference/4-8096-4 ", TORCH, 1.2),
     ("inference, 784-512-256-10", r"inference/784-512-256-10 ", TORCH, 1.1),

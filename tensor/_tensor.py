@@ -70,7 +70,7 @@ class Tensor(
     Writing,
     TensorCore,
 ):
-    """A multi-dimensional array whose lifetime a scope decides.
+    """A multi-dimensional array whose memory is given back by ``dispose()``, or by the scope that owns it.
 
     Make one with ``tensor.tensor(data)`` and the other functions of the namespace. Called as a class it does
     what PyTorch's does: ``Tensor(2, 3)`` has these sizes and no values yet, ``Tensor([2, 3])`` these values;

@@ -40,6 +40,16 @@ def test_the_digits_are_learnt_and_nothing_is_left(capsys, epochs: int, accuracy
     assert "live_count: 0;" in printed
 
 
+@pytest.mark.parametrize(("epochs", "accuracy"), [(2, 0.3), pytest.param(15, 0.95, marks=pytest.mark.soak)])
+def test_digits_are_learnt_by_convolution_in_flat_memory(capsys, epochs: int, accuracy: float):
+    result = load("digits_convolution").main(["--epochs", str(epochs)])
+    assert result.epochs[-1].accuracy >= accuracy
+    assert result.epochs[-1].loss < result.epochs[0].loss
+    assert len({(epoch.live_tensors, epoch.peak_bytes) for epoch in result.epochs}) == 1
+    assert result.left.live_count == 0
+    assert "live_count: 0;" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "share"),
     [(["--below", "300", "--epochs", "4"], 0.0), pytest.param([], 0.6, marks=pytest.mark.soak)],
@@ -64,6 +74,21 @@ def test_numbers_in_words():
         "nine thousand nine hundred ninety-nine",
     ]
     assert {c for n in range(10_000) for c in words.spelled(n)} | {words.END} == set(words.CHARACTERS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [(["--steps", "30"], 0.0), pytest.param([], 0.3, marks=pytest.mark.soak)],
+)
+def test_a_gpt_writes_sums_and_nothing_is_left(capsys, arguments: list[str], share: float):
+    gpt = load("small_gpt")
+    result = gpt.main(["--quiet", *arguments])
+    assert result.marks[-1].loss < result.marks[0].loss
+    assert len({(mark.live_tensors, mark.bytes_live) for mark in result.marks}) == 1
+    assert result.share_of_right >= share
+    assert {c for text in result.written for c in text} <= set(gpt.CHARACTERS)
+    assert result.left.live_count == 0
+    assert "live_count: 0;" in capsys.readouterr().out
 
 
 def test_a_missing_extra_says_how_to_install_it(monkeypatch):

@@ -24,7 +24,7 @@ MISTAKES = {
     "F.softmax(x, axis=1)": "write nn.functional.softmax(x, dim=1)",
     "tensor.sum(x, 0)": "write tensor.sum(x, axis=0)",
     "tensor.max(x, 0)": "write tensor.max(x, axis=0)",
-    "tensor.expand_dims(x, 0)": "write tensor.expand_dims(x, axis=0)",
+    "tensor.flip(x, 0)": "write tensor.flip(x, axis=0)",
     "tensor.linspace(0, 1, steps=5)": "write num= instead of steps=",
     "tensor.std(x, unbiased=False)": "correction=0 for unbiased=False",
     "tensor.add(x, x, alpha=2)": "write tensor.add(x, alpha * y), or x.add(y, alpha=alpha)",

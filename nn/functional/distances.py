@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import tensor as tn
 from nn.functional.checks import floating_array_of
+from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -82,3 +85,54 @@ def pairwise_distance(
     for what, x in (("x1", x1), ("x2", x2)):
         floating_array_of("pairwise_distance", what, x)
     return (x1 - x2 + eps).norm(p, dim=-1, keepdim=keepdim)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Return `input` divided by the lengths of its vectors along `dim`.
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        The degree of the norm.
+    dim
+        The dimension of the vectors.
+    eps
+        The least length that is divided by.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [round(v, 4) for v in nn.functional.normalize(tensor.tensor([[3.0, 4.0]]))[0].tolist()]
+    [0.6, 0.8]
+    """
+    floating_array_of("normalize", "input", input)
+    return input / input.norm(p, dim=dim, keepdim=True).clamp(min=eps)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the distances between all pairs of rows of `input`: ``(0, 1), (0, 2), ..., (1, 2), ...``.
+
+    Parameters
+    ----------
+    input
+        Shape ``(rows, size)``, floating.
+    p
+        The degree of the norm.
+
+    Returns
+    -------
+    Shape ``(rows * (rows - 1) / 2,)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.pdist(tensor.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])).tolist()[:2]
+    [5.0, 1.0]
+    """
+    x = floating_array_of("pdist", "input", input)
+    if x.ndim != 2:
+        raise InvalidArgumentError(f"pdist: input has shape (rows, size), not {x.shape}")
+    first, second = np.triu_indices(x.shape[0], 1)
+    return (input[first] - input[second]).norm(p, dim=1)

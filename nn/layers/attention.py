@@ -95,12 +95,12 @@ class MultiheadAttention(Module):
             )
         check_probability("MultiheadAttention", dropout)
         self.embed_dim = embed_dim
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
+        self.kdim: int = embed_dim if kdim is None else kdim
+        self.vdim: int = embed_dim if vdim is None else vdim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         self.add_zero_attn = add_zero_attn
         self._is_packed = self.kdim == embed_dim and self.vdim == embed_dim
         sizes = {"in_proj_weight": (3 * embed_dim, embed_dim) if self._is_packed else None}
@@ -109,7 +109,9 @@ class MultiheadAttention(Module):
         for name, shape in sizes.items():
             self.register_parameter(name, None if shape is None else new_parameter(shape, dtype))
         self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), dtype) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, dtype=dtype)
+        self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, dtype=dtype
+        )
         for name in ("bias_k", "bias_v"):
             self.register_parameter(name, new_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
         self._reset_parameters()

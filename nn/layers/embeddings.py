@@ -43,9 +43,11 @@ class _Table(Module):
         require_size(type(self).__name__, "embedding_dim", embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = None if padding_idx is None else row_of(padding_idx, num_embeddings)
-        self.max_norm, self.norm_type = max_norm, norm_type
-        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        self.padding_idx: int | None = None if padding_idx is None else row_of(padding_idx, num_embeddings)
+        self.max_norm: float | None = max_norm
+        self.norm_type: float = norm_type
+        self.scale_grad_by_freq: bool = scale_grad_by_freq
+        self.sparse: bool = sparse
         if rows is None:
             self.weight = new_parameter((num_embeddings, embedding_dim), dtype)
             self.reset_parameters()
@@ -255,7 +257,8 @@ class EmbeddingBag(_Table):
             device,
             dtype,
         )
-        self.mode, self.include_last_offset = mode, include_last_offset
+        self.mode: str = mode
+        self.include_last_offset: bool = include_last_offset
 
     @classmethod
     def from_pretrained(

@@ -65,8 +65,10 @@ class GroupNorm(Module):
                 f"GroupNorm: num_groups must divide num_channels, {num_channels}, and {shown(num_groups)} "
                 f"does not"
             )
-        self.num_groups, self.num_channels = num_groups, num_channels
-        self.eps, self.affine = eps, affine
+        self.num_groups: int = num_groups
+        self.num_channels: int = num_channels
+        self.eps: float = eps
+        self.affine: bool = affine
         sizes = (num_channels,)
         self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
         self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)

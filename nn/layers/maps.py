@@ -131,7 +131,9 @@ class Bilinear(Module):
         sizes = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
         for what, size in sizes.items():
             require_size("Bilinear", what, size)
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.in1_features: int = in1_features
+        self.in2_features: int = in2_features
+        self.out_features: int = out_features
         self.weight = new_parameter((out_features, in1_features, in2_features), dtype)
         self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()

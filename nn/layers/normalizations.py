@@ -160,7 +160,10 @@ class LocalResponseNorm(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+        self.size: int = size
+        self.alpha: float = alpha
+        self.beta: float = beta
+        self.k: float = k
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""

@@ -31,10 +31,12 @@ class _MaxPool(Module):
     ) -> None:
         super().__init__()
         pool_of(type(self).__name__, self._space, kernel_size, stride, padding, dilation, ceil_mode)
-        self.kernel_size = sizes_given(kernel_size)
-        self.stride = self.kernel_size if stride is None else sizes_given(stride)
-        self.padding, self.dilation = sizes_given(padding), sizes_given(dilation)
-        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+        self.kernel_size: Any = sizes_given(kernel_size)
+        self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
+        self.padding: Any = sizes_given(padding)
+        self.dilation: Any = sizes_given(dilation)
+        self.return_indices: bool = return_indices
+        self.ceil_mode: bool = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Return the largest elements, and where they lie if that is wanted."""
@@ -64,9 +66,9 @@ class _MaxUnpool(Module):
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         name, given = type(self).__name__, kernel_size if stride is None else stride
-        self.kernel_size = sizes_of(name, "kernel_size", kernel_size, self._space, 1)
-        self.stride = sizes_of(name, "stride", given, self._space, 1)
-        self.padding = sizes_of(name, "padding", padding, self._space, 0)
+        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, self._space, 1)
+        self.stride: tuple[int, ...] = sizes_of(name, "stride", given, self._space, 1)
+        self.padding: tuple[int, ...] = sizes_of(name, "padding", padding, self._space, 0)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return zeros with the elements of `input` at `indices`."""
@@ -93,10 +95,11 @@ class _AvgPool(Module):
     ) -> None:
         super().__init__()
         pool_of(type(self).__name__, self._space, kernel_size, stride, padding, 1, ceil_mode)
-        self.kernel_size = sizes_given(kernel_size)
-        self.stride = self.kernel_size if stride is None else sizes_given(stride)
-        self.padding = sizes_given(padding)
-        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        self.kernel_size: Any = sizes_given(kernel_size)
+        self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
+        self.padding: Any = sizes_given(padding)
+        self.ceil_mode: bool = ceil_mode
+        self.count_include_pad: bool = count_include_pad
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
@@ -126,7 +129,8 @@ class _LPPool(Module):
         super().__init__()
         pool_of(type(self).__name__, self._space, kernel_size, stride, 0, 1, ceil_mode)
         self.norm_type = norm_type
-        self.kernel_size, self.stride = sizes_given(kernel_size), sizes_given(stride)
+        self.kernel_size: Any = sizes_given(kernel_size)
+        self.stride: Any = sizes_given(stride)
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
@@ -147,7 +151,7 @@ class _AdaptiveAvgPool(Module):
 
     def __init__(self, output_size: Sizes | tuple[int | None, ...] | None) -> None:
         super().__init__()
-        self.output_size = sizes_given(output_size)
+        self.output_size: Any = sizes_given(output_size)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
@@ -165,7 +169,7 @@ class _AdaptiveMaxPool(Module):
         self, output_size: Sizes | tuple[int | None, ...] | None, return_indices: bool = False
     ) -> None:
         super().__init__()
-        self.output_size = sizes_given(output_size)
+        self.output_size: Any = sizes_given(output_size)
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:

@@ -185,8 +185,10 @@ class Unfold(Module):
         self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
     ) -> None:
         super().__init__()
-        self.kernel_size, self.dilation = sizes_given(kernel_size), sizes_given(dilation)
-        self.padding, self.stride = sizes_given(padding), sizes_given(stride)
+        self.kernel_size: Any = sizes_given(kernel_size)
+        self.dilation: Any = sizes_given(dilation)
+        self.padding: Any = sizes_given(padding)
+        self.stride: Any = sizes_given(stride)
 
     def forward(self, input: Tensor) -> Tensor:
         """Take the patches."""
@@ -224,7 +226,8 @@ class Fold(Module):
         stride: Sizes = 1,
     ) -> None:
         super().__init__()
-        self.output_size, self.kernel_size = sizes_given(output_size), sizes_given(kernel_size)
+        self.output_size: Any = sizes_given(output_size)
+        self.kernel_size: Any = sizes_given(kernel_size)
         self.dilation, self.padding, self.stride = map(sizes_given, (dilation, padding, stride))
 
     def forward(self, input: Tensor) -> Tensor:

@@ -89,9 +89,9 @@ class _Layer(Module):
                 d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
             )
             self.register_module(name, attention)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
         self.norm_first = norm_first
         count = len(attentions) + 1
         for i in range(1, count + 1):
@@ -99,7 +99,7 @@ class _Layer(Module):
             self.register_module(f"norm{i}", norm)
         for i in range(1, count + 1):
             self.register_module(f"dropout{i}", Dropout(dropout))
-        self.activation = _activation_of(activation)
+        self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
     def _added(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
         """Return `x` plus what `block` makes of it, with the norm before the block or behind the sum."""
@@ -305,7 +305,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers: ModuleList = _copies(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -347,7 +347,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers: ModuleList = _copies(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 

@@ -395,15 +395,19 @@ cdef int _raise_unregistered(Disposable x) except -1:
 # not hold its members), and could end the list before `__dealloc__` leaves it.
 @cython.no_gc_clear
 cdef class Disposable:
-    """Base of objects that a scope owns without keeping them alive, and that statistics count.
+    """Base of disposables: objects whose memory is given back by ``dispose()``, or by the scope that owns them.
 
-    Derive to make a disposable of your own: keep what you hold in attributes, call ``super().__init__()`` as
-    the last line of ``__init__``, and give it back in ``_release``, which is called once, no matter who
-    disposes. What has gone with its last reference is counted as finalized and ``_release`` is not called,
-    for its attributes go by themselves; where that is not enough, say ``__del__ = Disposable._finalize``.
+    The scope that is current when the object is made becomes its *owner*: it disposes the object when it ends.
+    Scopes do not keep such objects alive, and statistics count them.
 
-    An object whose class can't derive from this needs nothing but a method ``dispose()`` or ``close()``:
-    attached by hand, it is held by its scope, which calls that at its end.
+    To make a class of your own: derive from this, keep what the object holds in attributes, call
+    ``super().__init__()`` as the last line of ``__init__``, and give everything back in ``_release``, which is
+    called once, however the object is disposed. An object whose last reference goes is counted as finalized;
+    ``_release`` is then not called, since its attributes are freed with it. If that is not enough, write
+    ``__del__ = Disposable._finalize`` in the class.
+
+    A class that can't derive from this needs only a method ``dispose()`` or ``close()``: attach its objects to
+    a scope, which holds them and calls the method when it ends.
 
     Examples
     --------
@@ -540,7 +544,7 @@ cdef class Disposable:
         return scope if scope is not None and not scope.members.is_open else None
 
     def detach_from_dispose_scope(self):
-        """Leave the owning scope: from now on only references and ``dispose()`` decide.
+        """Leave the owning scope: no scope will dispose this from now on.
 
         Examples
         --------

@@ -43,11 +43,11 @@ def report_survivors_by(report):
 
 
 cdef class DisposeScope(MemberList):
-    """Owns every tensor created while it is current, and disposes what is left of them at its end.
+    """Owns the tensors that are created while it is current, and disposes those still alive when it ends.
 
     It is current from its creation until it is disposed; ``with`` disposes it at the end of the block. It
-    holds tensors weakly: one whose last reference goes is given back at once. Resources of other kinds,
-    attached by hand, are held until the end.
+    holds tensors weakly: the memory of a tensor whose last reference goes is given back at once. Objects
+    of other kinds, which are attached by hand, are held until the scope ends.
 
     Parameters
     ----------

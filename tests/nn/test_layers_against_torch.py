@@ -16,6 +16,31 @@ Shape = tuple[int, ...]
 
 # Layers as programs write them, and the shapes that they are given; odd sizes, empty and missing batches too.
 LAYERS: list[tuple[str, *tuple[Shape, ...]]] = [
+    *[
+        (f"{name}({options})", (40,), (2, 3, 4), (0, 3))
+        for name, *all_options in (
+            ("CELU", "", "alpha=0.7", "inplace=True"),
+            ("SELU", "", "inplace=True"),
+            ("Mish", "", "inplace=True"),
+            ("Hardtanh", "", "-0.3, 0.6", "inplace=True"),
+            ("ReLU6", "", "inplace=True"),
+            ("Hardsigmoid", "", "inplace=True"),
+            ("Hardswish", "", "inplace=True"),
+            ("Hardshrink", "", "0.2"),
+            ("Softshrink", "", "0.2"),
+            ("Threshold", "0.1, 20", "0.1, -2.5, True"),
+            ("LogSigmoid", ""),
+            ("Softsign", ""),
+            ("Tanhshrink", ""),
+        )
+        for options in all_options
+    ],
+    ("GLU()", (6,), (3, 4)),
+    ("GLU(dim=1)", (3, 4, 5)),
+    ("PReLU()", (5,), (2, 3, 4)),
+    ("PReLU(3, init=0.1)", (4, 3), (2, 3, 4, 2)),
+    ("Softmin(dim=1)", (2, 3, 4)),
+    ("Softmax2d()", (2, 3, 4, 2), (3, 4, 2)),
     ("MaxPool1d(3)", (2, 3, 10), (3, 7), (0, 3, 7)),
     ("MaxPool1d(3, stride=1, padding=1, dilation=2, ceil_mode=True)", (2, 3, 9)),
     ("MaxPool2d(2)", (2, 3, 7, 5), (3, 4, 4), (0, 3, 4, 4)),
@@ -112,7 +137,8 @@ def made(source: str, dtype: str) -> tuple[Any, Any]:
 
 
 def compare(ours: Any, theirs: Any, dtype: str, what: str) -> None:
-    loose = 2e-4 if dtype == "float32" else 1e-10
+    # PyTorch has some constants in single precision.
+    loose = 2e-4 if dtype == "float32" else 1e-7
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=loose, atol=loose / 10, err_msg=what)
 
 
@@ -121,7 +147,8 @@ def run(ours: Any, theirs: Any, shape: Shape, dtype: str) -> None:
     drawn = np.random.default_rng(1)
     values = drawn.standard_normal(shape).astype(dtype)
     x, their_x = tensor.tensor(values).requires_grad_(), torch.tensor(values, requires_grad=True)
-    y, their_y = ours(x), theirs(their_x)
+    # A copy for those that write over it.
+    y, their_y = ours(x * 1), theirs(their_x * 1)
     if isinstance(y, tuple):
         np.testing.assert_array_equal(y[1].numpy(), their_y[1].numpy())
         assert y[1].dtype == np.int64
@@ -283,3 +310,72 @@ def test_dropouts_draw_as_many_values_as_pytorchs_and_print_as_they_do(name: str
     assert abs(y.std() - their_y.std()) < 0.2
     if name not in ("Dropout", "AlphaDropout"):
         assert (differ == differ[:, :, *[slice(0, 1)] * (len(shape) - 2)]).all()
+
+
+EDGES = [-float("inf"), -6.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 6.0, float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hardtanh", (-0.5, 3.0)), ("relu6", ()), ("hardsigmoid", ()), ("hardswish", ()),
+        ("hardshrink", (0.5,)), ("softshrink", (0.5,)), ("threshold", (0.5, 7.0)),
+        ("celu", ()), ("selu", ()), ("softsign", ()),
+    ],
+)  # fmt: skip
+def test_activations_and_their_slopes_are_pytorchs_at_their_edges(
+    name: str, options: tuple[Any, ...]
+) -> None:
+    x, their_x = tensor.tensor(EDGES).requires_grad_(), torch.tensor(EDGES, requires_grad=True)
+    y, their_y = (
+        getattr(nn.functional, name)(x, *options),
+        getattr(torch.nn.functional, name)(their_x, *options),
+    )
+    np.testing.assert_allclose(y.detach().numpy(), their_y.detach().numpy(), rtol=1e-6, atol=1e-7)
+    y.backward(tensor.ones(y.shape))
+    their_y.backward(torch.ones(y.shape))
+    # What the slope at nan is, nobody has agreed on.
+    np.testing.assert_allclose(x.grad.numpy()[:-1], their_x.grad.numpy()[:-1], rtol=1e-6, atol=1e-7)
+
+
+def test_slopes_that_are_drawn_are_as_pytorchs_are() -> None:
+    ours, theirs = nn.RReLU(0.2, 0.6), torch.nn.RReLU(0.2, 0.6)
+    assert repr(ours) == repr(theirs)
+    slopes = -ours(-tensor.ones((10_000,)))
+    assert 0.2 <= slopes.min().item() < 0.21
+    assert 0.59 < slopes.max().item() <= 0.6
+    values = np.linspace(-2, 2, 9)
+    compare(ours.eval()(tensor.tensor(values)), theirs.eval()(torch.tensor(values)), "float64", "evaluation")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "normalize(x)", "normalize(x, p=1.0, dim=0)", "normalize(x, dim=-1, eps=0.5)",
+        "pdist(x)", "pdist(x, 1.0)",
+        "relu_(x * 1)", "leaky_relu_(x * 1, 0.3)", "elu_(x * 1)", "celu_(x * 1)", "selu_(x * 1)",
+        "hardtanh_(x * 1)", "threshold_(x * 1, 0.1, 2.0)", "rrelu_(x * 1)",
+    ],
+)  # fmt: skip
+def test_functions_are_pytorchs(call: str) -> None:
+    values = np.random.default_rng(0).standard_normal((5, 4))
+    found = []
+    for lib, layers in ((tensor, nn), (torch, torch.nn)):
+        x = lib.asarray(values).requires_grad_()
+        y = eval(f"F.{call}", {"F": layers.functional, "x": x})
+        y.square().sum().backward()
+        found.append([y.detach().numpy(), x.grad.numpy()])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-10)
+
+
+def test_samples_of_classes_follow_their_chances() -> None:
+    logits = np.log([0.2, 0.5, 0.3])
+    drawn = nn.functional.gumbel_softmax(tensor.tensor(logits).expand(20_000, 3), hard=True)
+    theirs = torch.nn.functional.gumbel_softmax(torch.tensor(logits).expand(20_000, 3), hard=True)
+    np.testing.assert_allclose(drawn.mean(dim=0).numpy(), [0.2, 0.5, 0.3], atol=0.02)
+    np.testing.assert_allclose(drawn.mean(dim=0).numpy(), theirs.mean(dim=0).numpy(), atol=0.03)
+    x = tensor.tensor(logits, requires_grad=True)
+    (nn.functional.gumbel_softmax(x, hard=True) * tensor.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad is not None
+    assert x.grad.abs().sum().item() > 0

@@ -58,7 +58,7 @@ SAMPLES: list[Sample] = [
     ("setitem", _written(0), ((2, 3), (1, 1, 3))),
     ("setitem", _written([1, 0]), ((2, 3), (2, 3))),
     ("setitem", _written(MASK), ((2, 3), (4,))),
-    ("setitem", lambda x: x.masked_fill(MASK, 0.5), ((2, 3),)),
+    ("setitem", lambda x: x.clone().masked_fill_(MASK, 0.5), ((2, 3),)),
     ("setitem", lambda x, y: x.scatter(1, tensor.tensor([[2, 0], [1, 2]]), y), ((2, 3), (2, 2))),
     ("add_at", lambda x, y: x.scatter_add(0, PLACES, y), ((2, 3), (2, 3))),
     ("add_at", lambda x, y: x.index_add(0, ROWS, y, alpha=2), ((3, 2), (3, 2))),

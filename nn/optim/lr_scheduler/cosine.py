@@ -103,7 +103,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 f"CosineAnnealingWarmRestarts: T_mult is an integer of at least 1, not {shown(T_mult)}"
             )
         self.T_0 = T_0
-        self.T_i = T_0
+        self.T_i: int = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
         self.T_cur: float = last_epoch

@@ -128,7 +128,7 @@ class CyclicLR(_Cycles):
         self.step_ratio: float = up / self.total_size
         self.mode = mode
         self.gamma = gamma
-        self.scale_mode = scale_mode
+        self.scale_mode: str = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self._scale_fn_custom = scale_fn

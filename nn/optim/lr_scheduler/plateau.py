@@ -80,11 +80,11 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.cooldown_counter = 0
+        self.cooldown_counter: int = 0
         self.min_lrs: list[float] = one_for_each_group(name, "min_lr", optimizer, min_lr)
         self.eps = eps
-        self.best = float("inf") if mode == "min" else float("-inf")
-        self.num_bad_epochs = 0
+        self.best: float = float("inf") if mode == "min" else float("-inf")
+        self.num_bad_epochs: int = 0
         self.last_epoch = 0
         self._last_lr = self._current()
 

@@ -69,7 +69,7 @@ class LRScheduler:
                 )
         self.optimizer = optimizer
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
+        self.last_epoch: int = last_epoch
         self._initial_step()
 
     def _initial_step(self) -> None:

@@ -1,0 +1,213 @@
+"""Activations made of pieces: bounded, hardened, shrunk, and with slopes that are learnt or drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import array_of, floating_array_of
+from tensor.lowlevel import InvalidArgumentError, apply, define, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Generator, Tensor
+    from tensor.lowlevel import Array
+
+
+def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:
+    """Return the gradient where the input is neither at `low` or below nor at `high` or above, else 0."""
+    is_out = (input <= low) | (input >= high) if high < math.inf else input <= low
+    return xp.keep_where(g * slope, ~is_out)
+
+
+def _hardswish(xp: Any, g: Any, input: Any) -> Any:
+    inner = xp.where(input < 3, g * (input / 3 + 0.5), g)
+    return xp.keep_where(inner, ~(input <= -3))
+
+
+_BOUNDED = define("bounded", input=_between)
+_HARDSWISH = define("hardswish", input=_hardswish)
+_SHRUNK = define("shrunk", input=lambda xp, g, out: xp.where_nonzero(g, out))  # nan stays visible
+
+
+def maybe_in_place(function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
+    """Return ``function(input)``, with `inplace` written over `input`."""
+    found = function(input)
+    return input.copy_(found) if inplace else found
+
+
+def _bounded(
+    input: Tensor, kernel: Callable[[Array], Array], low: float, high: float, slope: float, inplace: bool
+) -> Tensor:
+    def function(x: Tensor) -> Tensor:
+        return apply(_BOUNDED, kernel, (x,), low=low, high=high, slope=slope)
+
+    return maybe_in_place(function, input, inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return x within `min_val` and `max_val`, these beyond them; with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardtanh(tensor.tensor([-2.0, 0.5, 3.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    floating_array_of("hardtanh", "input", input)
+    if min_val > max_val:
+        raise InvalidArgumentError(f"hardtanh: min_val is at most max_val, not {min_val} with {max_val}")
+    return _bounded(input, lambda x: np.clip(x, min_val, max_val), min_val, max_val, 1.0, inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return min(max(x, 0), 6); with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.relu6(tensor.tensor([-2.0, 0.5, 7.0])).tolist()
+    [0.0, 0.5, 6.0]
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return x / 6 + 1 / 2 within 0 and 1; with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardsigmoid(tensor.tensor([-3.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    floating_array_of("hardsigmoid", "input", input)
+    return _bounded(input, lambda x: np.clip(x + 3, 0, 6) / 6, -3.0, 3.0, 1 / 6, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``x * hardsigmoid(x)`` (Howard et al., 2019); with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardswish(tensor.tensor([0.0, 4.0])).tolist()
+    [0.0, 4.0]
+    """
+    floating_array_of("hardswish", "input", input)
+
+    def kernel(x: Array) -> Array:
+        return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
+
+    return maybe_in_place(lambda x: apply(_HARDSWISH, kernel, (x,)), input, inplace)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """Return x where it is above `threshold`, `value` elsewhere; with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.threshold(tensor.tensor([0.5, 2.0]), 1.0, -7.0).tolist()
+    [-7.0, 2.0]
+    """
+    floating_array_of("threshold", "input", input)
+
+    def kernel(x: Array) -> Array:
+        return np.where(x <= threshold, x.dtype.type(value), x)
+
+    return _bounded(input, kernel, threshold, math.inf, 1.0, inplace)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return x where its magnitude is above `lambd`, 0 elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardshrink(tensor.tensor([-2.0, 0.3])).tolist()
+    [-2.0, 0.0]
+    """
+    floating_array_of("hardshrink", "input", input)
+    return apply(_SHRUNK, lambda x: np.where(np.abs(x) <= lambd, x.dtype.type(0), x), (input,))
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return x nearer to 0 by `lambd`, and 0 where it is not farther away than that.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softshrink(tensor.tensor([-2.0, 0.3])).tolist()
+    [-1.5, 0.0]
+    """
+    floating_array_of("softshrink", "input", input)
+    if not lambd >= 0:
+        raise InvalidArgumentError(f"softshrink: lambd is at least 0, not {shown(lambd)}")
+
+    def kernel(x: Array) -> Array:
+        found: Array = x - np.copysign(x.dtype.type(lambd), x)
+        found[np.abs(x) <= lambd] = 0
+        return found
+
+    return apply(_SHRUNK, kernel, (input,))
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Return x where positive, ``weight * x`` elsewhere (He et al., 2015).
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, *)``, or any shape for one weight.
+    weight
+        Shape ``(channels,)`` or ``(1,)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.prelu(tensor.tensor([-2.0, 2.0]), tensor.tensor([0.25])).tolist()
+    [-0.5, 2.0]
+    """
+    x, w = floating_array_of("prelu", "input", input), array_of("prelu", "weight", weight)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if w.size not in (1, channels) or w.ndim > 1:
+        raise InvalidArgumentError(
+            f"prelu: weight has shape (1,) or one element for each of {channels} channels, not {w.shape}"
+        )
+    if w.size > 1:
+        weight = weight.reshape((-1, *(1 for _ in x.shape[2:])))
+    return tn.where(input > 0, input, weight * input)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return x where positive, elsewhere x times a slope, for each element drawn from `lower` to `upper`.
+
+    Without `training` the slope is the mean of the two; with `inplace` it is written over `input`. Slopes are
+    drawn from `generator`, the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.rrelu(tensor.tensor([-2.0, 2.0]), 0.25, 0.75).tolist()
+    [-1.0, 2.0]
+    """
+    shape = floating_array_of("rrelu", "input", input).shape
+    if not lower <= upper:
+        raise InvalidArgumentError(f"rrelu: lower is at most upper, not {shown(lower)} with {shown(upper)}")
+    slopes: Any = (lower + upper) / 2
+    if training:
+        slopes = tn.rand(*shape, dtype=input.dtype, generator=generator) * (upper - lower) + lower
+    return maybe_in_place(lambda x: tn.where(x > 0, x, x * slopes), input, inplace)

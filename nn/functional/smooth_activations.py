@@ -1,0 +1,174 @@
+"""Smooth activations, gates, and samples of classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensor as tn
+from nn.functional.activations import softmax
+from nn.functional.checks import floating_array_of
+from nn.functional.piecewise_activations import maybe_in_place
+from tensor.lowlevel import InvalidArgumentError, shown
+
+if TYPE_CHECKING:
+    from tensor import Generator, Tensor
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return x where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron, 2017).
+
+    With `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.celu(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    floating_array_of("celu", "input", input)
+    if not alpha:
+        raise InvalidArgumentError("celu: alpha is another number than 0, by which x is divided")
+    return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
+
+
+# So that mean 0 and variance 1 stay what they are.
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return the scaled ELU of self-normalising networks (Klambauer et al., 2017).
+
+    With `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.selu(tensor.tensor([1.0])).item(), 4)
+    1.0507
+    """
+    floating_array_of("selu", "input", input)
+    return maybe_in_place(lambda x: tn.elu(x, _SELU_ALPHA) * _SELU_SCALE, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``x * tanh(softplus(x))`` (Misra, 2019); with `inplace`, written over `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.mish(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    floating_array_of("mish", "input", input)
+    return maybe_in_place(lambda x: x * tn.softplus(x).tanh(), input, inplace)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.glu(tensor.tensor([3.0, 0.0])).tolist()
+    [1.5]
+    """
+    shape = floating_array_of("glu", "input", input).shape
+    if not shape or shape[dim] % 2:
+        raise InvalidArgumentError(f"glu: dimension {dim} has two halves, and the input has shape {shape}")
+    first, second = input.chunk(2, dim)
+    return first * second.sigmoid()
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Return log(sigmoid(x)), without overflow.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.logsigmoid(tensor.tensor([-1000.0])).tolist()
+    [-1000.0]
+    """
+    floating_array_of("logsigmoid", "input", input)
+    return tn.logsigmoid(input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """Return x / (1 + |x|).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softsign(tensor.tensor([-1.0])).tolist()
+    [-0.5]
+    """
+    floating_array_of("softsign", "input", input)
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """Return x - tanh(x).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.tanhshrink(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    floating_array_of("tanhshrink", "input", input)
+    return input - input.tanh()
+
+
+def softmin(input: Tensor, dim: int | None = None) -> Tensor:
+    """Return ``softmax(-x, dim)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softmin(tensor.tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    floating_array_of("softmin", "input", input)
+    return softmax(-input, dim)
+
+
+def gumbel_softmax(
+    logits: Tensor,
+    tau: float = 1.0,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return samples of classes along `dim` that gradients flow through (Jang et al., 2016).
+
+    Parameters
+    ----------
+    logits
+        Logarithms of the chances, up to a constant; any shape.
+    tau
+        The temperature: the lower, the nearer samples are to one class.
+    hard
+        Return one class alone, with the gradient of the soft sample.
+    eps
+        Changes nothing, as in PyTorch.
+    generator
+        What samples are drawn from, the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.gumbel_softmax(tensor.zeros((2, 3)), hard=True).sum(dim=1).tolist()
+    [1.0, 1.0]
+    """
+    del eps
+    shape = floating_array_of("gumbel_softmax", "logits", logits).shape
+    if not tau > 0:
+        raise InvalidArgumentError(f"gumbel_softmax: tau is above 0, not {shown(tau)}")
+    noise = tn.empty(shape, dtype=logits.dtype).exponential_(generator=generator).log()
+    soft = ((logits - noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = tn.zeros(shape, dtype=logits.dtype).scatter(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft
