@@ -2,6 +2,7 @@
 
 cimport cython
 cimport numpy as cnp
+from libc.stdlib cimport free, malloc
 
 from tensor.kernels.axes cimport Kernel, new_array, run_units
 from tensor.kernels.simd cimport simd_level
@@ -63,6 +64,10 @@ cdef enum:
     MOST_DIMENSIONS = 16
     # Rows and columns of results from which on it pays to lay the second factor out.
     LEAST = 8
+    # Of each factor so much is laid out at a time.
+    BLOCK_BYTES = 1 << 20
+    # Vectors that begin where a line of the cache does are read at once.
+    LINE = 64
 
 # Multiplications of one product up to which ours is the quicker, and of all of a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
@@ -138,21 +143,111 @@ cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
     cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
     cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
     cdef cnp.ndarray out
-    cdef PackedMatrix by
     if (
         products > (_TINY if is_thin else _LARGEST)
         or not _is_ours(a, cnp.PyArray_TYPE(b))
         or not cnp.PyArray_ISBEHAVED_RO(b)
         or shape[1] == 0
+        or inner * panel_bytes > BLOCK_BYTES
     ):
         return _matmul(a, b)
     out = new_array(2, shape, cnp.PyArray_TYPE(a))
     if inner <= most_inner and products <= _SMALL:
         _multiply_at_once(a, b, out)
     else:
-        by = PackedMatrix.__new__(PackedMatrix, b)
-        by.multiply(a, out)
+        _multiply_in_blocks(a, b, out)
     return out
+
+
+# Where blocks of both factors are laid out: outside of the pool, as a BLAS has it, and kept for the next
+# product. Null while one is at work with it, which owns it then: another one at the same time makes its own.
+cdef char* _spare = NULL
+
+
+cdef int _multiply_in_blocks(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) except -1:
+    global _spare
+    cdef char* space = _spare
+    _spare = NULL
+    if space == NULL:
+        space = <char*>malloc(2 * BLOCK_BYTES + LINE)
+        if space == NULL:
+            raise MemoryError
+    try:
+        _multiply_blocks(a, b, out, space + LINE - <size_t>space % LINE)
+    finally:
+        if _spare == NULL:
+            _spare = space
+        else:
+            free(space)
+    return 0
+
+
+cdef int _multiply_blocks(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out, char* a_space) except -1:
+    cdef PanelProduct work
+    cdef bint is_double = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
+    cdef Py_ssize_t rows = cnp.PyArray_DIM(a, 0), columns = cnp.PyArray_DIM(b, 1)
+    cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1)
+    # Whole panels, as many as there is space for.
+    cdef Py_ssize_t at_once = BLOCK_BYTES // (panel_bytes * inner) * width
+    cdef Py_ssize_t row, column, some_rows = rows
+    cdef const char* first = <const char*>cnp.PyArray_DATA(a)
+    cdef char* b_space = a_space + BLOCK_BYTES
+    work.inner = inner
+    work.is_a_in_panels = cnp.PyArray_STRIDE(a, 1) != itemsize
+    work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
+    work.out_row = columns
+    work.panels = b_space
+    if work.is_a_in_panels:
+        some_rows = at_once
+    column = 0
+    while column < columns:
+        work.columns = min(at_once, columns - column)
+        _lay_out(
+            is_double, <const char*>cnp.PyArray_DATA(b) + column * cnp.PyArray_STRIDE(b, 1), inner,
+            work.columns, cnp.PyArray_STRIDE(b, 0), cnp.PyArray_STRIDE(b, 1), b_space,
+        )
+        row = 0
+        while row < rows:
+            work.rows = min(some_rows, rows - row)
+            work.a = first
+            if work.is_a_in_panels:
+                _lay_out(
+                    is_double, first + row * cnp.PyArray_STRIDE(a, 0), inner, work.rows,
+                    cnp.PyArray_STRIDE(a, 1), cnp.PyArray_STRIDE(a, 0), a_space,
+                )
+                work.a = a_space
+            work.out = <char*>cnp.PyArray_DATA(out) + (row * columns + column) * itemsize
+            _multiply_by_panels(is_double, &work)
+            row += work.rows
+        column += work.columns
+    return 0
+
+
+cdef int _lay_out(
+    bint is_double, const char* b, Py_ssize_t inner, Py_ssize_t columns, Py_ssize_t inner_step,
+    Py_ssize_t column_step, char* to,
+) except -1:
+    """Lay a matrix, whose steps are in bytes, out in panels."""
+    cdef Panels work
+    cdef Py_ssize_t itemsize = 8 if is_double else 4, width = panel_bytes // itemsize
+    work.inner, work.columns = inner, columns
+    work.b_inner, work.b_column = inner_step // itemsize, column_step // itemsize
+    work.b = b
+    work.to = to
+    return run_units(
+        _kernels.lay_out[is_double], &work, ceil_of(columns, width), max(1, _COPIED // (width * inner)),
+        columns * inner * itemsize,
+    )
+
+
+cdef int _multiply_by_panels(bint is_double, PanelProduct* work) except -1:
+    cdef Py_ssize_t itemsize = 8 if is_double else 4, width = panel_bytes // itemsize
+    return run_units(
+        _kernels.by_panels[is_double], work, ceil_of(work.rows, rows_of_unit) * ceil_of(work.columns, width),
+        max(1, _AT_ONCE // (min(work.rows, rows_of_unit) * width * work.inner)),
+        work.rows * work.columns * itemsize,
+    )
 
 
 cdef void _multiply_at_once(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
@@ -196,14 +291,15 @@ cdef class PackedMatrix:
     cdef int multiply(self, cnp.ndarray a, cnp.ndarray out) except -1:
         cdef PanelProduct work
         cdef cnp.ndarray b = self.matrix
-        cdef int kind = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
-        cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
+        cdef bint is_double = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
+        cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b)
         if (
             # Of so few rows all of the second factor is read for little.
             cnp.PyArray_DIM(a, 0) < LEAST
             or not _is_ours(a, cnp.PyArray_TYPE(b))
             or not cnp.PyArray_ISBEHAVED_RO(b)
             or cnp.PyArray_STRIDE(out, 1) != itemsize
+            or cnp.PyArray_STRIDE(a, 1) != itemsize
         ):
             _matmul(a, b, out)
             return 0
@@ -211,37 +307,23 @@ cdef class PackedMatrix:
             self.panels = _panels_of(b)
         work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
         work.columns = cnp.PyArray_DIM(b, 1)
-        work.is_a_in_panels = cnp.PyArray_STRIDE(a, 1) != itemsize
-        if work.is_a_in_panels:
-            a = _panels_of(cnp.PyArray_SwapAxes(a, 0, 1))
-        else:
-            work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
+        work.is_a_in_panels = False
+        work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
         work.a = cnp.PyArray_DATA(a)
         work.panels = cnp.PyArray_DATA(self.panels)
         work.out_row = cnp.PyArray_STRIDE(out, 0) // itemsize
         work.out = cnp.PyArray_DATA(out)
-        return run_units(
-            _kernels.by_panels[kind], &work, ceil_of(work.rows, rows_of_unit) * ceil_of(work.columns, width),
-            max(1, _AT_ONCE // (min(work.rows, rows_of_unit) * width * work.inner)),
-            work.rows * work.columns * itemsize,
-        )
+        return _multiply_by_panels(is_double, &work)
 
 
 cdef cnp.ndarray _panels_of(cnp.ndarray b):
-    cdef Panels work
-    cdef cnp.npy_intp size
-    cdef cnp.ndarray out
-    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
-    work.inner, work.columns = cnp.PyArray_DIM(b, 0), cnp.PyArray_DIM(b, 1)
-    work.b_inner = cnp.PyArray_STRIDE(b, 0) // itemsize
-    work.b_column = cnp.PyArray_STRIDE(b, 1) // itemsize
-    size = ceil_of(work.columns, width) * width * work.inner
-    out = new_array(1, &size, cnp.PyArray_TYPE(b))
-    work.b = cnp.PyArray_DATA(b)
-    work.to = cnp.PyArray_DATA(out)
-    run_units(
-        _kernels.lay_out[cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT], &work, ceil_of(work.columns, width),
-        max(1, _COPIED // (width * work.inner)), cnp.PyArray_NBYTES(out),
+    cdef Py_ssize_t inner = cnp.PyArray_DIM(b, 0), columns = cnp.PyArray_DIM(b, 1)
+    cdef Py_ssize_t width = panel_bytes // cnp.PyArray_ITEMSIZE(b)
+    cdef cnp.npy_intp size = ceil_of(columns, width) * width * inner
+    cdef cnp.ndarray out = new_array(1, &size, cnp.PyArray_TYPE(b))
+    _lay_out(
+        cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT, <const char*>cnp.PyArray_DATA(b), inner, columns,
+        cnp.PyArray_STRIDE(b, 0), cnp.PyArray_STRIDE(b, 1), <char*>cnp.PyArray_DATA(out),
     )
     return out
 
