@@ -20,12 +20,16 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign build check docs dist bench performance soak matrix clean FORCE
+.PHONY: help demo test test-foreign test-interop test-ray conformance build check docs dist bench performance soak matrix \
+	clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
+	@echo "make test-interop  the tests with SciPy, scikit-learn, xarray, einops and opt_einsum on tensors"
+	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
+	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
@@ -57,6 +61,30 @@ test-foreign: $(VENV)/.has-test $(VENV)/.built
 		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
 	else \
 		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
+	fi
+
+# SciPy looks at its switch when it is first imported.
+test-interop: $(VENV)/.has-test $(VENV)/.has-interop $(VENV)/.built
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
+
+# No package carries the suite: docs/array_api.md says where it is.
+VERSION ?= 2024.12
+SUITE ?=
+conformance: $(VENV)/.has-test $(VENV)/.built
+	@test -d "$(SUITE)/array_api_tests" || { echo "make conformance SUITE=folder: a checkout of array-api-tests, with its submodule"; exit 1; }
+	$(PIP) install -r $(SUITE)/requirements.txt
+	cd $(SUITE) && ARRAY_API_TESTS_MODULE=tensor ARRAY_API_TESTS_VERSION=$(VERSION) \
+		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
+
+# A cluster of its own for each file, on this machine: not on several processes at once.
+RAY_TESTS := tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py nn/parallel
+
+test-ray: $(VENV)/.has-test $(VENV)/.built
+	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
+		echo "$(BIN)/python -m pytest -n 0 $(RAY_TESTS)"; \
+		$(BIN)/python -m pytest -n 0 $(RAY_TESTS); \
+	else \
+		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
 	fi
 
 build: $(VENV)/.built

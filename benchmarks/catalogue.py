@@ -11,6 +11,7 @@ FAMILIES = {
     "memory": "memory",
     "kept": "kept",
     "reductions": "reductions",
+    "layers": "layers",
     "products": "products",
     "training": "training",
     "recurrent": "recurrent",

@@ -19,6 +19,7 @@ GOALS = (
     ("softmax and cross entropy, with backward", r"reductions/(log_softmax|softmax|cross)", TORCH, 1.0),
     ("layer and batch norm, with backward", r"reductions/(layer|batch) norm", TORCH, 1.0),
     ("sums, means, maxima, variances", r"reductions/(sum|mean|max|argmax|var)", TORCH, 1.0),
+    ("dropout, linear map with activation, with backward", r"layers/", TORCH, 1.0),
     ("optimizer step", r"optimizers/(?!.*PyTorch)", TORCH, 1.0),
     ("optimizer step, PyTorch's fused", r"optimizers/.*PyTorch fused$", TORCH, 0.9),
     ("a scope with nothing in it, PyTorch: one addition", r"scopes/empty$", TORCH, 2.5),

@@ -22,7 +22,7 @@ author = "disposescope developers"
 copyright = author
 version = release = version_of("disposescope")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 exclude_patterns = ["_build"]
 default_role = "code"
 # A class handed on by a package is known by its inner name too.
@@ -35,8 +35,7 @@ myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "alphabetical"
 autodoc_typehints_format = "short"
 autosummary_generate = False
-napoleon_google_docstring = False
-napoleon_use_ivar = True
+numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "disposescope"
@@ -80,18 +79,24 @@ REFERENCE = {
     "nn.optim": "Optimizers",
     "nn.optim.lr_scheduler": "Schedules of learning rates",
     "nn.data": "Data sets and batches",
+    "nn.parallel": "Training by several workers",
     "nn.utils": "Helpers for gradients and parameters",
     "nn.utils.rnn": "Sequences of several lengths",
 }
 
 
 def find(name: str) -> Any:
-    """Return the module or class of a page, None for one that this version lacks."""
+    """Return the module or class of a page, None for one that needs a library that is not installed."""
+    package, _, attribute = name.rpartition(".")
+    if attribute.istitle():
+        return getattr(importlib.import_module(package), attribute)
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        for each in module.__all__:
+            getattr(module, each)
     except ModuleNotFoundError:
-        package, _, attribute = name.rpartition(".")
-        return getattr(importlib.import_module(package), attribute, None) if attribute.istitle() else None
+        return None
+    return module
 
 
 def titled(title: str) -> list[str]:
@@ -166,6 +171,11 @@ def page_of_class(name: str, cls: type, places: dict[int, str]) -> list[str]:
     lines += table_of("Methods and attributes", [f"{cls.__name__}.{member}" for member in members])
     lines += ["Members", "-------", ""]
     for member in members:
+        value = inspect.getattr_static(cls, member)
+        if callable(value) and not inspect.isroutine(value) and hasattr(find(module), member):
+            # An operation, which is an object: the function of its name has the documentation.
+            lines += [f".. py:method:: {name}.{member}", "", f"   See :py:func:`{module}.{member}`.", ""]
+            continue
         kind = "automethod" if callable(getattr(cls, member)) else "autoattribute"
         lines += [f".. {kind}:: {name}.{member}", ""]
     return lines

@@ -109,7 +109,7 @@ def moved(images: Tensor, generator: Generator) -> Tensor:
 def train_epoch(
     model: nn.Module,
     optimizer: nn.optim.Optimizer,
-    loader: DataLoader[tuple[Tensor, Tensor]],
+    loader: DataLoader[tuple[Tensor, ...]],
     generator: Generator,
 ) -> float:
     """Go through all batches once, and return the mean loss."""

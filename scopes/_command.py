@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default="64 KiB",
         metavar="SIZE",
-        help="what a line keeps at least to be a leak: 64 KiB, if nothing is said",
+        help="by how much memory a line grows at least to be a leak: 64 KiB, if nothing is said",
     )
     run.add_argument(
         "--every", type=_seconds, metavar="SECONDS", help="print the report while it runs, so often"
@@ -271,7 +271,7 @@ class _Ending:
         judged = (
             f"Judged was what each line kept, with graphs, at {looks:,} moments of the run, at the "
             "high-water mark and at the end. A leak is what has risen all along, "
-            f"to {format_bytes(threshold)} or more (--leak-threshold)."
+            f"by {format_bytes(threshold)} or more (--leak-threshold)."
         )
         if not lines:
             _say(f"\n--fail-on-leak: no line keeps more and more. {judged}")

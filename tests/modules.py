@@ -23,7 +23,6 @@ INNER = {
 IN_FOLDERS = {
     "nn.optim.lr_scheduler",
     "nn.utils.rnn",
-    "scopes.testing.plugin",
     "tensor.torch.accelerator",
     "tensor.torch.autograd",
     "tensor.torch.backends",

@@ -159,6 +159,7 @@ class DataLoader(Generic[T_co, B_co]):
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
+        self.shuffle = bool(shuffle)
         self.batch_size = None if batch_sampler is not None else batch_size
         self.drop_last = drop_last
         self.collate_fn = collate_fn

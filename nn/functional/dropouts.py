@@ -168,8 +168,8 @@ def dropout2d(
 ) -> Tensor:
     """Return `input` with whole channels zeroed: see ``dropout1d``.
 
-    `input` has shape ``(batch, channels, height, width)``; one of three dimensions is taken for ``(batch,
-    channels, length)``, as in PyTorch, which warns of it.
+    `input` has shape ``(batch, channels, height, width)``; one of two or three dimensions is taken for
+    ``(batch, channels)`` or ``(batch, channels, length)``, as in PyTorch, which warns of it.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def dropout2d(
     0.0
     """
     check_probability("dropout2d", p)
-    shape = _channels("dropout2d", (3, 4), None, input)
+    shape = _channels("dropout2d", (2, 3, 4), None, input)
     return _dropped(input, p, training, inplace, shape, generator)
 
 

@@ -150,7 +150,9 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         raise InvalidArgumentError(f"softshrink: lambd is at least 0, not {shown(lambd)}")
 
     def kernel(x: Array) -> Array:
-        return np.where(np.abs(x) <= lambd, x.dtype.type(0), x - np.copysign(x.dtype.type(lambd), x))
+        found: Array = x - np.copysign(x.dtype.type(lambd), x)
+        found[np.abs(x) <= lambd] = 0
+        return found
 
     return apply(_SHRUNK, kernel, (input,))
 

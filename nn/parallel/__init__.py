@@ -4,13 +4,9 @@ Ray is imported when a job is started, and not before: ``pip install 'disposesco
 every program is its own only worker, so that the same training loop runs with Ray and without.
 """
 
-from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
-
 from nn.parallel.checkpoints import checkpoint, load_checkpoint, report
 from nn.parallel.datasets import iter_batches
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError
-from nn.parallel.errors import require as _require
 from nn.parallel.figures import WorkerFigures
 from nn.parallel.group import barrier, rank, world_size
 from nn.parallel.mapping import map
@@ -26,17 +22,14 @@ from nn.parallel.reports import (
 )
 from nn.parallel.shards import ShardSampler, prepare_data_loader
 from nn.parallel.store import StorePin, get, put, store_pins
+from nn.parallel.trainer import Trainer
 from nn.parallel.watching import Watch
-
-if TYPE_CHECKING:
-    from nn.parallel.jobs import ExchangeConfig, Trainer
 
 __all__ = [
     "ClusterLeakRow",
     "ClusterLeaks",
     "ClusterMemory",
     "ClusterStatistics",
-    "ExchangeConfig",
     "ExchangeTimeoutError",
     "ShardSampler",
     "StorePin",
@@ -62,19 +55,3 @@ __all__ = [
     "store_pins",
     "world_size",
 ]
-
-# These derive from Ray's classes: they are loaded when somebody asks for them.
-_OF_RAY = ("ExchangeConfig", "Trainer")
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _OF_RAY:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        _require("ray.train")
-        found = globals()[name] = getattr(_import_module("nn.parallel.jobs"), name)
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_RAY})

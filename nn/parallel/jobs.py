@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,28 +11,11 @@ from ray.train.backend import Backend, BackendConfig
 
 from nn.parallel import group as groups
 from nn.parallel.links import Link
-from nn.parallel.regions import remove_left_behind
-from nn.parallel.watching import Watch
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
     from nn.parallel.board import Board
-
-
-def _base() -> Any:
-    """Return the trainer of Ray Train's second version if that is switched on, else of the first."""
-    try:
-        from ray.train.v2._internal.constants import is_v2_enabled
-        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
-    except ImportError:
-        is_second = False
-    else:
-        is_second = is_v2_enabled()
-    if not is_second:
-        from ray.train.data_parallel_trainer import DataParallelTrainer
-    return DataParallelTrainer
 
 
 # How long workers may take to leave the group, in seconds; those that are killed never do.
@@ -79,59 +61,18 @@ class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra: i
         return {"timeout": self.timeout}
 
 
-class Trainer(_base()):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
-    """A ``DataParallelTrainer`` of Ray Train whose workers train replicas of one model; see `nn.parallel`.
-
-    Ray places the workers, restarts them from the last checkpoint (``RunConfig(failure_config=...)``), shards
-    the `datasets` and keeps checkpoints. `fit` returns Ray's ``Result``.
-
-    Parameters
-    ----------
-    train_loop_per_worker
-        What each worker runs, with `train_loop_config` if it takes an argument.
-    timeout
-        How long workers wait for each other before they raise `ExchangeTimeoutError`, in seconds.
-    track, trace
-        As for `Watch`.
-    **options
-        What Ray's ``DataParallelTrainer`` takes: ``train_loop_config``, ``scaling_config``, ``run_config``,
-        ``datasets``, ``dataset_config``.
-    """
-
-    def __init__(
-        self,
-        train_loop_per_worker: Callable[..., Any],
-        *,
-        timeout: float = groups.TIMEOUT,
-        track: bool = False,
-        trace: str | os.PathLike[str] | None = None,
-        **options: Any,
-    ) -> None:
-        self._watch = Watch(track=track, trace=trace)
-        self._exchange = ExchangeConfig(timeout)
-        loop = self._watch.loop(train_loop_per_worker)
-        super().__init__(loop, backend_config=self._exchange, **options)
-
-    def fit(self) -> Any:
-        """Run the job, and return Ray's ``Result``; what the workers told is read by `statistics` afterwards.
-
-        Raises
-        ------
-        ray.train.TrainingFailedError
-            If a worker raised, or was lost more often than ``FailureConfig(max_failures=...)`` allows.
-        """
-        with self._watch as watch:
-            self._exchange.board = watch.board
-            try:
-                return super().fit()
-            except BaseException as error:
-                # Frames of Ray's refer to objects of the store: a stored error would keep these.
-                traceback.clear_frames(error.__traceback__)
-                raise
-            finally:
-                self._exchange.board = None
-                # Where all workers of this machine were killed at once while they made shared memory.
-                remove_left_behind(f"{self._exchange.job}.")
+def make_trainer(loop: Callable[..., Any], config: ExchangeConfig, options: dict[str, Any]) -> Any:
+    """Return a ``DataParallelTrainer`` of Ray Train's second version if switched on, else the first."""
+    try:
+        from ray.train.v2._internal.constants import is_v2_enabled
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+    except ImportError:  # of before 2.43
+        is_second = False
+    else:
+        is_second = is_v2_enabled()
+    if not is_second:
+        from ray.train.data_parallel_trainer import DataParallelTrainer
+    return DataParallelTrainer(loop, backend_config=config, **options)
 
 
 def places_of(nodes: list[str]) -> list[tuple[groups.Place, tuple[int, ...]]]:

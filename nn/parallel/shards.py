@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nn.data import DataLoader, Sampler
+from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sized
 
-T_co = TypeVar("T_co", covariant=True)
+LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
 class ShardSampler(Sampler[int]):
@@ -100,7 +101,7 @@ class ShardSampler(Sampler[int]):
         return pieces * self.batch_size + (0 if self.drop_last else -(-rest // self.count))
 
 
-def prepare_data_loader(loader: DataLoader[T_co]) -> DataLoader[T_co]:
+def prepare_data_loader(loader: LoaderT) -> LoaderT:
     """Return a loader that goes through this worker's part of the data; `loader` stays as it is.
 
     ``batch_size`` is that of one worker: a step of all workers is over ``batch_size * world_size()`` samples.
@@ -126,21 +127,25 @@ def prepare_data_loader(loader: DataLoader[T_co]) -> DataLoader[T_co]:
     """
     if not isinstance(loader, DataLoader):
         raise TypeError(f"prepare_data_loader() takes a DataLoader of nn.data, not a {type(loader).__name__}")
-    if loader.sampler is not None or loader.batch_sampler is not None:
-        raise InvalidArgumentError(
-            "prepare_data_loader(): the loader has a sampler of its own, which knows nothing of other "
-            "workers: "
-            "leave it out, or give each worker its part, as ShardSampler does"
-        )
     if loader.batch_size is None:
-        raise InvalidArgumentError("prepare_data_loader() needs a batch_size: workers make steps by batches")
+        raise InvalidArgumentError(
+            "prepare_data_loader() needs a batch_size, for workers make steps by batches: leave "
+            "batch_sampler out"
+        )
+    own = loader.sampler
+    shuffle = type(own) is RandomSampler and not own.replacement
+    if not shuffle and type(own) is not SequentialSampler:
+        raise InvalidArgumentError(
+            "prepare_data_loader(): the loader has a sampler of its own, or reads a stream, which knows "
+            "nothing of other workers: leave it out, or give each worker its part, as ShardSampler does"
+        )
     seed = 0
-    if loader.shuffle:
+    if shuffle:
         seed = current().agree(int((loader.generator or default_generator).numbers.integers(2**31)))
     sampler = ShardSampler(
-        loader.dataset, loader.batch_size, shuffle=loader.shuffle, drop_last=loader.drop_last, seed=seed
+        loader.dataset, loader.batch_size, shuffle=shuffle, drop_last=loader.drop_last, seed=seed
     )
-    options: dict[str, Any] = {"collate_fn": loader.collate_fn, "dispose_batches": loader.dispose_batches}
-    return DataLoader(
-        loader.dataset, loader.batch_size, sampler=sampler, drop_last=loader.drop_last, **options
-    )
+    prepared = copy(loader)
+    prepared.sampler = sampler
+    prepared.batch_sampler = BatchSampler(sampler, loader.batch_size, loader.drop_last)
+    return prepared

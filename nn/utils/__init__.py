@@ -1,6 +1,6 @@
 """Helpers for gradients, parameters and sequences: PyTorch's ``torch.nn.utils``."""
 
-from nn.utils import rnn
+from nn.utils import parametrizations, parametrize, rnn
 from nn.utils.normalized import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from nn.utils.parameters import (
     clip_grad_norm_,
@@ -13,6 +13,8 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

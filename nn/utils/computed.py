@@ -12,7 +12,10 @@ M = TypeVar("M", bound="Module")
 
 
 class Computation(Protocol):
-    """What an attribute is computed from; it holds no module, so that copies of modules can share it."""
+    """What an attribute is computed from; it holds no module, so that copies of modules can share it.
+
+    With a method ``assign(module, value)`` the attribute can be assigned to.
+    """
 
     name: str
 
@@ -42,6 +45,10 @@ def _derived(base: type[M], computations: tuple[Computation, ...]) -> type[M]:
     def assigned(module: Any, name: str, value: object) -> None:
         computation = by_name.get(name)
         if computation is not None:
+            assign = getattr(computation, "assign", None)
+            if assign is not None:
+                assign(module, value)
+                return
             raise AttributeError(
                 f"{name!r} of this {base.__name__} is computed by {computation!r}: assign what it is made "
                 "of, or remove that first"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="Module")
 
 
-class _WeightNorm:
+class WeightNorm:
     """``weight_g / norm(weight_v) * weight_v``, the norm over all dimensions but one."""
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -38,11 +38,14 @@ class _WeightNorm:
 
     def compute(self, module: Module) -> Tensor:
         """Return the weight of now."""
-        size, direction = (getattr(module, f"{self.name}_{part}") for part in "gv")
-        return direction * (size / self.length(direction))  # type: ignore[no-any-return]
+        return self.weight(*(getattr(module, f"{self.name}_{part}") for part in "gv"))
+
+    def weight(self, size: Tensor, direction: Tensor) -> Tensor:
+        """Return the weight of this size and direction."""
+        return direction * (size / self.length(direction))
 
 
-class _SpectralNorm:
+class SpectralNorm:
     """``weight_orig`` divided by its largest singular value, of which it knows the vectors approximately."""
 
     def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
@@ -67,13 +70,23 @@ class _SpectralNorm:
     def compute(self, module: Module) -> Tensor:
         """Return the weight of now; in training, after improving the vectors."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
-        matrix = self.matrix(weight)
         if module.training and not is_recomputing():
             with tn.no_grad():
+                matrix = self.matrix(weight)
                 for _ in range(self.n_power_iterations):
                     v.copy_(self.unit(u @ matrix))
                     u.copy_(self.unit(matrix @ v))
-        return weight / (u * (matrix @ v)).sum()  # type: ignore[no-any-return]
+        return self.weight(weight, u, v)
+
+    def weight(self, weight: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """Return `weight` divided by the singular value that belongs to these vectors."""
+        return weight / (u * (self.matrix(weight) @ v)).sum()
+
+    def new_vectors(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return random vectors of length 1, one for the outputs and one for the inputs."""
+        rows, columns = self.matrix(weight).shape
+        u, v = (self.unit(tn.randn(n, dtype=weight.dtype)) for n in (rows, columns))
+        return u, v
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
@@ -106,7 +119,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     >>> layer.weight.shape
     (2, 3)
     """
-    computation = _WeightNorm(name, dim)
+    computation = WeightNorm(name, dim)
     weight = _parameter("weight_norm", module, name, dim)
     with tn.no_grad():
         size = Parameter(computation.length(weight))
@@ -132,7 +145,7 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
     >>> list(layer.state_dict())
     ['bias', 'weight']
     """
-    return _removed("weight_norm", _WeightNorm, module, name, f"{name}_v", (f"{name}_g",))
+    return _removed("weight_norm", WeightNorm, module, name, f"{name}_v", (f"{name}_g",))
 
 
 def spectral_norm(
@@ -155,7 +168,7 @@ def spectral_norm(
     eps
         The least length that is divided by.
     dim
-        The dimension of the outputs, 0 by default.
+        The dimension of the outputs: for None 1 in transposed convolutions, else 0.
 
     Raises
     ------
@@ -173,11 +186,10 @@ def spectral_norm(
         raise ValueError(
             f"spectral_norm: n_power_iterations must be at least 1, not {shown(n_power_iterations)}"
         )
-    computation = _SpectralNorm(name, n_power_iterations, eps, dim or 0)
+    computation = SpectralNorm(name, n_power_iterations, eps, output_dim(module) if dim is None else dim)
     weight = _parameter("spectral_norm", module, name, dim)
     with tn.no_grad():
-        matrix = computation.matrix(weight)
-        u, v = (computation.unit(tn.randn(n, dtype=weight.dtype)) for n in matrix.shape)
+        u, v = computation.new_vectors(weight)
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
     module.register_buffer(f"{name}_u", u)
@@ -201,7 +213,12 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
     >>> list(layer.state_dict())
     ['bias', 'weight']
     """
-    return _removed("spectral_norm", _SpectralNorm, module, name, f"{name}_orig", (f"{name}_u", f"{name}_v"))
+    return _removed("spectral_norm", SpectralNorm, module, name, f"{name}_orig", (f"{name}_u", f"{name}_v"))
+
+
+def output_dim(module: Module) -> int:
+    """Return which dimension of a module's weight is that of its outputs."""
+    return int(any(base.__name__.startswith("ConvTranspose") for base in type(module).__mro__))
 
 
 def _parameter(function: str, module: Module, name: str, dim: int | None) -> Parameter:

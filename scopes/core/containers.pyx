@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Finding disposables inside lists, dicts, dataclasses, modules."""
+"""Finding disposables inside lists, dicts, dataclasses, modules, estimators."""
 
 from cpython.buffer cimport PyObject_CheckBuffer
 
@@ -93,11 +93,18 @@ cdef list _held(x):
         for field in dataclasses.fields(x):
             held.append(getattr(x, field.name, None))
         return held
+    if _is_estimator(kind):
+        return list(getattr(x, "__dict__", {}).values())
     if isinstance(x, Collection):
         return None if isinstance(x, (str, range)) else list(x)
     if isinstance(x, Iterator) and not is_closable(x):
         _refuse(x)
     return None
+
+
+cdef bint _is_estimator(kind):
+    """Tell whether a class says, by scikit-learn's two methods, that its instances are their attributes."""
+    return callable(getattr(kind, "get_params", None)) and callable(getattr(kind, "set_params", None))
 
 
 cdef bint _is_array(x):

@@ -2,8 +2,8 @@
 
 Tracking alone tells of this moment. But what the locals of a function held goes when it returns, and of one
 tensor whose graph grows and grows (``total = total + loss``) a moment tells nothing. So this looks again and
-again at all that is alive, with what graphs keep: after each 32nd part more of creations, and when a tenth
-more memory is alive, so that a long run has few more looks than a short one.
+again at all that is alive, with what graphs keep: after some hundredths more of creations, and when a
+tenth more memory is alive, so that a long run has few more looks than a short one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from scopes.tracking.reports import Report
     from scopes.tracking.sites import Site
 
-_PART = 32
+_PART = 48
+_UNEVEN = 0.618
 _GROWTH = 1.1
-# Looks may take so much time, and a twentieth of what has passed.
+# Looks may take so many nanoseconds, and a twentieth of the time.
 _FREE, _SHARE = 300_000_000, 1 / 20
 # Of each look the lines that keep most are noted; when there are more looks than these, every second of the
 # older half goes.
@@ -94,6 +95,7 @@ class History:
         self._bytes_alive = 0
         self._next_births, self._next_bytes = 1, 64 * 1024
         self._began = time.perf_counter_ns()
+        self._began_working = time.process_time_ns()
         self._spent = 0
         self._is_looking = False
         self._every = None if every is None else int(every * 1e9)
@@ -134,9 +136,12 @@ class History:
 
     def _look_if_free(self) -> None:
         births = self._births
-        self._next_births = births + max(births // _PART, 1)
-        began = time.perf_counter_ns()
-        if self._is_looking or self._spent > _FREE + (began - self._began) * _SHARE:
+        stride = max(births // _PART, 1)
+        # Uneven strides: even ones could be those of the program's own steps, and see the same of each.
+        self._next_births = births + stride + int(stride * (len(self.looks) * _UNEVEN % 1))
+        # Of the processor's time: on a busy machine a look takes long, and is none the dearer.
+        began = time.process_time_ns()
+        if self._is_looking or self._spent > _FREE + (began - self._began_working) * _SHARE:
             return
         self._is_looking = True
         try:
@@ -147,7 +152,7 @@ class History:
             self._next_bytes = max(self._next_bytes, int(self._bytes_alive * _GROWTH))
         finally:
             self._is_looking = False
-            self._spent += time.perf_counter_ns() - began
+            self._spent += time.process_time_ns() - began
 
     def look(self, *, with_all_holders: bool = False) -> LeakReport:
         """Look at what is alive now, note it, and return the report of it, judged by all looks so far."""
@@ -217,18 +222,27 @@ class History:
     def _judged(self, report: LeakReport, until: int) -> LeakReport:
         """Return `report` with what the first `until` looks say of its lines."""
         looks = self.looks[:until]
+        now, then = self.looks[-1], looks[-1]
+        # What was kept in a short first part of a run, and went, has not risen all along.
+        is_early = then.births * 2 < now.births
         rows = []
         for row in report.rows:
-            lost = risen(looks, row.site) if row.weight else None
-            is_growing = row.is_growing if lost is None else lost > 0 or (row.is_growing and lost == 0)
-            holder = row.holder or self._holders.get(row.site, "")
+            rise = risen(looks, row.site) if row.weight else None
+            if is_early:
+                rise = NO_RISE
+            is_growing = row.is_growing
+            if rise is not None:
+                is_growing = rise.is_steady or (
+                    rise.is_possible and row.is_growing and row.count >= _FEWEST_LEFT
+                )
             rows.append(
                 replace(
                     row,
                     is_growing=is_growing,
+                    risen=(row.weight if rise is None else rise.amount) if is_growing else 0,
                     count_per_round=row.count_per_round if is_growing else 0.0,
                     bytes_per_round=row.bytes_per_round if is_growing else 0.0,
-                    holder=holder,
+                    holder=row.holder or self._holders.get(row.site, ""),
                 )
             )
         return replace(report, rows=in_order(rows))
@@ -255,19 +269,30 @@ def _to_stderr(text: str) -> None:
 # So many looks at least tell growth, over this part of a run at least.
 _FEWEST_LOOKS = 8
 _LEAST_PART = 1 / 2
+# Where it may have risen, it is a leak if so many things are left, from all parts of the run.
+_FEWEST_LEFT = 3
+# The end is so large a part of it.
+_LAST_PART = 16
 
 
-def risen(looks: list[Look], site: Site) -> int | None:
-    """Return by how much the least that `site` kept has risen all along the way, in weight.
+class Rise(NamedTuple):
+    """How what a line kept has risen, in weight."""
+
+    amount: int
+    #: Whether it has risen throughout; and whether it may have, though most of it came in some leaps.
+    is_steady: bool
+    is_possible: bool
+
+
+NO_RISE = Rise(0, False, False)
+
+
+def risen(looks: list[Look], site: Site) -> Rise | None:
+    """Return how the least that `site` kept has risen all along the way; None where too few looks tell it.
 
     From when it kept something first, its way is cut into four parts, and what is compared is the least
     that it kept in each, and at the end: what comes and goes with each step has no part in that. It must
     have risen in three of the four steps between them.
-
-    Returns
-    -------
-    -1 when it has not risen throughout, 0 when it may have: in half of the steps, and in the latter half.
-    None when there are too few looks to tell.
     """
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:
@@ -277,31 +302,32 @@ def risen(looks: list[Look], site: Site) -> int | None:
     is_by_deaths = looks[-1].deaths * 4 >= looks[-1].births
     clock = [look.deaths if is_by_deaths else look.births for look in looks]
     begin, end = clock[first], clock[-1]
-    if end - begin < (end - clock[0]) * _LEAST_PART or end == begin:
-        return None if end == begin else -1
-    floors: list[int | None] = [None] * 4
-    for look, time_of_look in zip(looks[first:], clock[first:], strict=True):
-        part = min((time_of_look - begin) * 4 // (end - begin), 3)
-        weight, floor = look.weights.get(site, 0), floors[part]
-        floors[part] = weight if floor is None else min(weight, floor)
-    known = [floor for floor in floors if floor is not None]
-    known.append(min([look.weights.get(site, 0) for look in looks[-3:]]))
-    if len(known) < len(floors) + 1:
+    if end == begin:
         return None
-    total = known[-1] - known[0]
+    if end - begin < (end - clock[0]) * _LEAST_PART:
+        return NO_RISE
+    last = end - (end - begin) // _LAST_PART
+    parts: list[list[int]] = [[], [], [], [], []]
+    for look, at in zip(looks[first:], clock[first:], strict=True):
+        weight = look.weights.get(site, 0)
+        parts[min((at - begin) * 4 // (end - begin), 3)].append(weight)
+        if at >= last:
+            parts[4].append(weight)
+    if not all(parts):
+        return None
+    floors = [min(part) for part in parts]
+    total = floors[-1] - floors[0]
     least = max(total / 12, 1)
-    steps = [later - earlier for earlier, later in pairwise(known)]
+    steps = [later - earlier for earlier, later in pairwise(floors)]
     rises = [step >= least for step in steps]
     if total <= 0 or min(steps) < -least:
-        return -1
-    if sum(rises) >= 3:
-        return total
-    return 0 if sum(rises) == 2 and any(rises[2:]) else -1
+        return NO_RISE
+    return Rise(total, sum(rises) >= 3, sum(rises) == 2 and any(rises[2:]))
 
 
 def leaking(report: LeakReport, threshold: int) -> list[tuple[Site, int]]:
-    """Return the lines of `report` that keep more and more, and `threshold` bytes or more: with how much."""
-    return [(row.site, row.weight) for row in report.rows if row.is_growing and row.weight >= threshold]
+    """Return the lines of `report` that keep more and more, by `threshold` bytes or more: with how much."""
+    return [(row.site, row.risen) for row in report.rows if row.is_growing and row.risen >= threshold]
 
 
 def told_lines(lines: list[tuple[Site, int]]) -> str:

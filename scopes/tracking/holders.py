@@ -36,7 +36,7 @@ from scopes.core.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.sites import is_passed_over
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 # Of the objects of one line so many are looked for, taken from the oldest to the newest.
 _SAMPLES = 5
@@ -64,7 +64,9 @@ class _Root(NamedTuple):
     form: str
 
 
-_Path = tuple[_Root, tuple[_Step, ...]]
+# The form of its root, and the references from there.
+_Path = tuple[str, tuple[_Step, ...]]
+_Entry = tuple[Any, int, _Step | None, str]
 
 
 def holders_of(
@@ -107,9 +109,9 @@ def _spread(objects: Sequence[Any]) -> list[Any]:
 
 def _told(paths: list[_Path]) -> str:
     """Return what most of `paths` have in common, in words."""
-    forms = Counter([(root.form, _general(steps)) for root, steps in paths])
+    forms = Counter([(form, _general(steps)) for form, steps in paths])
     (form, general), _ = forms.most_common(1)[0]
-    alike = [steps for root, steps in paths if (root.form, _general(steps)) == (form, general)]
+    alike = [steps for of, steps in paths if (of, _general(steps)) == (form, general)]
     texts = []
     for place, step in enumerate(alike[0]):
         is_same = all(steps[place] == step for steps in alike)
@@ -126,33 +128,44 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
 
 def _search(roots: list[_Root], wanted: set[int], until: float) -> Iterator[tuple[int, _Path]]:
     """Yield the addresses of `wanted` that are found, each with the shortest path to it."""
-    # One entry for each object that was met: itself, from which entry, by which step, from which root.
-    entries: list[tuple[Any, int, _Step | None, _Root]] = [(root.holder, -1, None, root) for root in roots]
-    # What is ours leads everywhere: the entries, and this frame.
+    # One entry for each object that was met: itself, from which entry, by which step, and the root's form.
+    entries: list[_Entry] = [(root.holder, -1, None, root.form) for root in roots]
+    # What is ours leads everywhere.
     seen = {id(entries), id(roots), id(wanted)}
     seen.update([id(root.holder) for root in roots])
+    roots.clear()
+    try:
+        yield from _found(entries, seen, wanted, until)
+    finally:
+        entries.clear()  # it may have met itself: nothing shall live on until garbage is collected
+
+
+def _found(
+    entries: list[_Entry], seen: set[int], wanted: set[int], until: float
+) -> Iterator[tuple[int, _Path]]:
     place = 0
     while place < len(entries) and wanted:
         if place % _STRIDE == 0 and time.monotonic() > until:
             return
-        holder, _, _, root = entries[place]
+        holder, _, step_to, form = entries[place]
         try:
-            references = list(_references_of(holder, is_root=entries[place][2] is None))
-        except Exception:  # noqa: BLE001  # changed by another thread meanwhile, or a `__dict__` of a user's that raises
+            references = list(_references_of(holder, is_root=step_to is None))
+        # Changed by another thread meanwhile, or a `__dict__` of a user's that raises.
+        except Exception:  # noqa: BLE001
             references = []
         for step, x in references:
             address = id(x)
             if address in seen or type(x) in _ATOMS:
                 continue
             seen.add(address)
-            entries.append((x, place, step, root))
+            entries.append((x, place, step, form))
             if address in wanted:
                 wanted.discard(address)
-                yield address, (root, _steps_to(entries, len(entries) - 1))
+                yield address, (form, _steps_to(entries, len(entries) - 1))
         place += 1
 
 
-def _steps_to(entries: list[tuple[Any, int, _Step | None, _Root]], place: int) -> tuple[_Step, ...]:
+def _steps_to(entries: list[_Entry], place: int) -> tuple[_Step, ...]:
     steps: list[_Step] = []
     while True:
         _, before, step, _ = entries[place]
@@ -313,7 +326,8 @@ def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
     """Return a frame's variables; without leaving them in a dict that the frame keeps."""
     if frame.f_code.co_flags & _OPTIMIZED:
         # Up to Python 3.12 the dict that it gives out stays with it, and so would what is in there.
-        before = {id(x) for x in gc.get_referents(frame)}
+        # One that is full before is the user's: of locals(), or a debugger's.
+        before = {id(x) for x in gc.get_referents(frame) if type(x) is dict and x}
         namespace = frame.f_locals
         variables = [(name, namespace[name]) for name in list(namespace)]
         if type(namespace) is dict and id(namespace) not in before:
@@ -355,19 +369,29 @@ def _form_of_module(name: str, module: ModuleType) -> str:
     return "{}, a global" if file is None else f"{{}}, a global of {_escaped(Path(file).name)}"
 
 
-def _frames(is_wanted: Any) -> Iterator[_Root]:
+def _frames(is_wanted: Callable[[FrameType], bool]) -> Iterator[_Root]:
     here = threading.get_ident()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in _running(is_wanted):
+        where = "" if ident == here else f" in thread {names.get(ident, ident)!r}"
+        yield _Root(frame, f"{{}}, a local of {_escaped(frame.f_code.co_name)}(){_escaped(where)}")
+
+
+def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameType]]:
+    """Return the frames of functions that run, each with its thread's ident, the outermost first."""
+    found: list[tuple[int, FrameType]] = []
+    # No name here is left for this function's own frame, which would hold itself, and all others.
     for ident, innermost in sys._current_frames().items():
-        chain_of_calls = []
         frame: FrameType | None = innermost
+        del innermost
+        chain: list[tuple[int, FrameType]] = []
         while frame is not None:
             if is_wanted(frame) and frame.f_code.co_flags & _OPTIMIZED:
-                chain_of_calls.append(frame)
+                chain.append((ident, frame))
             frame = frame.f_back
-        where = "" if ident == here else f" in thread {names.get(ident, ident)!r}"
-        for frame in reversed(chain_of_calls):
-            yield _Root(frame, f"{{}}, a local of {_escaped(frame.f_code.co_name)}(){_escaped(where)}")
+        found += reversed(chain)
+        chain.clear()
+    return found
 
 
 def _escaped(text: str) -> str:

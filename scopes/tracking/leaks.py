@@ -10,7 +10,7 @@ from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
 from scopes.tracking.holders import holders_of
 from scopes.tracking.records import serial_of
-from scopes.tracking.reports import Cell, Report, Table, figure, size, words
+from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ class LeakRow:
     #: Who holds them, as far as the collector of garbage can tell: a path of references from a name of yours.
     #: Empty where nobody has looked, or nothing was found.
     holder: str = ""
+    #: By how many bytes the least that they keep has risen along the run, where somebody has watched that; an
+    #: operation of a graph counts as 256.
+    risen: int = 0
 
     @property
     def weight(self) -> int:
@@ -94,7 +97,7 @@ class LeakRow:
         growth = "grows" if self.is_growing else ""
         if self.count_per_round:
             growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
-        held = f"\nheld by {self.holder}" if self.holder else ""
+        held = f"held by {self.holder}" if self.holder else ""
         return (
             figure(self.count),
             size(self.nbytes),
@@ -102,7 +105,7 @@ class LeakRow:
             Cell(growth, self.bytes_per_round),
             words(", ".join(self.kinds)),
             words(" > ".join(self.scope)),
-            Cell(str(self.site), str(self.site), f"{self.site.text}{held}"),
+            line(self.site, held),
         )
 
 
@@ -356,6 +359,20 @@ def kept_by_each(
         more = _sum_of(keeps_of(items[n][1], seen), seen)
         kept[n] = Kept(own[n] + more.nbytes, more.op_count)
     return kept
+
+
+def keepers() -> tuple[dict[int, Site], dict[int, Site]]:
+    """Return, by memory, the line of the oldest tensor over it, and of the oldest whose graph keeps it."""
+    over: dict[int, Site] = {}
+    graphs: dict[int, Site] = {}
+    tracker = tracking.current.tracker
+    for record, x in () if tracker is None else tracker.alive():
+        own = footprint_of(x)[0]
+        over.setdefault(own, record.site)
+        for key, nbytes in keeps_of(x, Seen()):
+            if nbytes is not None and key != own:
+                graphs.setdefault(key, line_of(record))
+    return over, graphs
 
 
 def line_of(record: Record) -> Site:

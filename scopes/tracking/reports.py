@@ -15,6 +15,8 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scopes.tracking.sites import Site
+
 # So many rows are written as text; a page and a dict have all of them.
 SHOWN = 20
 
@@ -115,6 +117,11 @@ def size(nbytes: float) -> Cell:
 def words(text: str) -> Cell:
     """Return a cell with text."""
     return Cell(text, text)
+
+
+def line(site: Site, more: str = "") -> Cell:
+    """Return a cell with a line of the user's, and under it the source, and what more is known."""
+    return Cell(str(site), str(site), "\n".join([site.text, more]) if more else site.text)
 
 
 def as_text(table: Table) -> str:

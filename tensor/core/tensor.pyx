@@ -119,8 +119,9 @@ cdef class TensorCore(StorageReference):
         elif scope is not None:
             why = ending_by(scope)
             cure = (
-                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it "
-                "from a function decorated with @disposing"
+                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), where x may be what "
+                "holds it (a list, a module, an estimator), or return it from a function decorated with "
+                "@disposing"
             )
         else:
             why = "it was disposed by dispose()"

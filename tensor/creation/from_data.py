@@ -101,7 +101,8 @@ def asarray(
     if isinstance(obj, TensorCore):
         x = as_tensor(obj)
         # Not by `in`: NumPy's double equals None.
-        if wanted is None or wanted == x.dtype:
+        held = x.dtype  # an error of a disposed tensor, whatever is asked for
+        if wanted is None or wanted == held:
             x = x.clone() if copy else x
             return x.requires_grad_() if requires_grad and not x.requires_grad else x
     elif (

@@ -123,6 +123,12 @@ class Printing(TensorCore):
             suffixes.append(f"grad_fn={node!r}")
         return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
 
+    def __str__(self) -> str:
+        # One integer is its number, as in f-strings: a label in another library's table.
+        array = self._array
+        is_label = array is not None and array.ndim == 0 and array.dtype.kind in "biu"
+        return str(array.item()) if array is not None and is_label else repr(self)
+
     def __format__(self, spec: str) -> str:
         array = self._array
         if array is not None and array.size == 1 and (spec or (array.ndim == 0 and self._node is None)):

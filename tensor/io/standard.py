@@ -149,6 +149,7 @@ class Standard(TensorCore):
                 f"version {shown(api_version)} of the array API standard is none of those that tensors "
                 f"follow: {', '.join(_VERSIONS)}"
             )
+        _ = self.dtype  # a library that is given a disposed tensor learns it here
         return sys.modules["tensor"]
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:

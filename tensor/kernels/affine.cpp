@@ -2,26 +2,11 @@
 
 #include "tensor/kernels/affine.h"
 
-#include "tensor/kernels/transposing.h"
 #include "tensor/kernels/vectors.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 namespace {
-
-template <typename T>
-void transpose(const void* source, void* target, std::ptrdiff_t rows, std::ptrdiff_t columns) {
-    const T* from = static_cast<const T*>(source);
-    T* to = static_cast<T*>(target);
-    const std::ptrdiff_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
-    // Down the rows first: a strip of 4 columns becomes 4 rows, which are written from end to end.
-    for (std::ptrdiff_t j = 0; j < whole_columns; j += 4)
-        for (std::ptrdiff_t i = 0; i < whole_rows; i += 4)
-            transpose_block(from + i * columns + j, to + j * rows + i, columns, rows);
-    for (std::ptrdiff_t i = 0; i < rows; i++)
-        for (std::ptrdiff_t j = i < whole_rows ? whole_columns : 0; j < columns; j++)
-            to[j * rows + i] = from[i * columns + j];
-}
 
 // nan is no less than 0: it stays.
 template <typename T>
@@ -158,7 +143,7 @@ void few_outputs(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
 }  // namespace
 
 const Affine affine_kernels = {
-    transpose<float>, transpose<double>, finish<float>, finish<double>,
+    finish<float>, finish<double>,
     {few_inputs<float>, few_inputs<double>}, {few_outputs<float>, few_outputs<double>},
 };
 

@@ -31,9 +31,6 @@ constexpr std::ptrdiff_t most_inputs = 8, rows_of_few_inputs = 64, columns_of_fe
 constexpr std::ptrdiff_t rows_of_few_outputs = 4;
 
 struct Affine {
-    // `to` (columns, rows) becomes the transpose of `from` (rows, columns).
-    void (*transpose_single)(const void* from, void* to, std::ptrdiff_t rows, std::ptrdiff_t columns);
-    void (*transpose_double)(const void* from, void* to, std::ptrdiff_t rows, std::ptrdiff_t columns);
     // The rows from `start` to `end` of a `Finish`.
     void (*finish_single)(void* finish, std::ptrdiff_t start, std::ptrdiff_t end);
     void (*finish_double)(void* finish, std::ptrdiff_t start, std::ptrdiff_t end);

@@ -1,9 +1,9 @@
-"""Affine maps: NumPy's matrix product, and in one pass over its result the bias and a ReLU."""
+"""Affine maps: a matrix product, and in one pass over its result the bias and a ReLU."""
 
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
-from tensor.kernels.products cimport product_of_stacks
+from tensor.kernels.products cimport product, product_of_stacks
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -33,8 +33,6 @@ cdef extern from "tensor/kernels/affine.h" namespace "disposescope::kernels" nog
     const Py_ssize_t columns_of_few_inputs
     const Py_ssize_t rows_of_few_outputs
     struct Affine:
-        void (*transpose_single)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
-        void (*transpose_double)(const void* source, void* target, Py_ssize_t rows, Py_ssize_t columns)
         void (*finish_single)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
         void (*finish_double)(void* finish, Py_ssize_t start, Py_ssize_t end) noexcept nogil
         Kernel few_inputs[2]
@@ -47,13 +45,6 @@ cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" n
 cdef const Affine* _kernels = affine_kernels_of(simd_level)
 cdef object _matmul = np.matmul
 cdef object _add = np.add
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_MatrixProduct2(object a, object b, cnp.ndarray out)
-
-# Bytes of a product up to which ``np.dot`` makes it sooner than the ufunc, by 0.5 us; it fills it with zeros
-# first.
-cdef Py_ssize_t _SMALL = 1 << 13
 
 cdef enum:
     MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
@@ -167,55 +158,15 @@ cdef inline bint _is_alike(cnp.ndarray array, cnp.ndarray other) noexcept:
 
 
 cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
-    cdef int i, ndim = cnp.PyArray_NDIM(x)
-    cdef Py_ssize_t rows = 1, columns = cnp.PyArray_DIM(weight, 0), inner = cnp.PyArray_DIM(weight, 1)
-    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
-    cdef cnp.ndarray out, by
-    if (
-        ndim < 2
-        or ndim > MOST_DIMENSIONS
-        or not _is_plain(x)
-        or not _is_alike(weight, x)
-        or cnp.PyArray_SIZE(x) == 0
-    ):
-        result = _matmul(x, cnp.PyArray_SwapAxes(weight, 0, 1))
+    cdef cnp.ndarray by = cnp.PyArray_SwapAxes(weight, 0, 1)
+    if cnp.PyArray_NDIM(x) == 2:
+        return product(x, by)
+    if cnp.PyArray_NDIM(x) < 2 or not _is_plain(x) or not _is_alike(weight, x) or cnp.PyArray_SIZE(x) == 0:
+        result = _matmul(x, by)
         return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
-    for i in range(ndim - 1):
-        shape[i] = cnp.PyArray_DIM(x, i)
-        rows *= shape[i]
-    shape[ndim - 1] = columns
-    out = cnp.PyArray_EMPTY(ndim, shape, cnp.PyArray_TYPE(x), 0)
-    if _pays_to_transpose(rows, columns, inner):
-        by = _transposed(weight)
-    else:
-        by = cnp.PyArray_SwapAxes(weight, 0, 1)
-    if ndim == 2 and cnp.PyArray_NBYTES(out) <= _SMALL:
-        PyArray_MatrixProduct2(x, by, out)
-    elif ndim == 2:
-        _matmul(x, by, out)
-    else:  # of which NumPy would make a product each
-        _matmul((<object>x).reshape(rows, inner), by, (<object>out).reshape(rows, columns))
-    return out
-
-
-cdef bint _pays_to_transpose(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t inner) noexcept:
-    """Tell whether OpenBLAS multiplies by the transposed weight so much sooner that a copy pays.
-
-    It has kernels for small products, not for one with a transposed second factor, unless the result is
-    small: 64x64 by 64x128 takes 10 us and not 15, or 25 where its threads must be woken; the copy takes 1.
-    """
-    return rows >= 16 and rows * columns > 1200 and rows * columns * inner <= 1_000_000
-
-
-cdef cnp.ndarray _transposed(cnp.ndarray weight):
-    cdef cnp.npy_intp rows = cnp.PyArray_DIM(weight, 0), columns = cnp.PyArray_DIM(weight, 1)
-    cdef cnp.npy_intp[2] sizes = [columns, rows]
-    cdef cnp.ndarray to = cnp.PyArray_EMPTY(2, sizes, cnp.PyArray_TYPE(weight), 0)
-    if cnp.PyArray_TYPE(weight) == cnp.NPY_FLOAT:
-        _kernels.transpose_single(cnp.PyArray_DATA(weight), cnp.PyArray_DATA(to), rows, columns)
-    else:
-        _kernels.transpose_double(cnp.PyArray_DATA(weight), cnp.PyArray_DATA(to), rows, columns)
-    return to
+    # One product: NumPy would make several.
+    *sizes, inner = (<object>x).shape
+    return product((<object>x).reshape(-1, inner), by).reshape(*sizes, cnp.PyArray_DIM(weight, 0))
 
 
 cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
@@ -239,7 +190,7 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
 
 
 def matrix_product(a, b):
-    """Return ``np.matmul(a, b)``, sooner for stacks and where `b` is the transpose of a matrix in C order."""
+    """Return ``np.matmul(a, b)``, sooner for floats of most shapes."""
     cdef cnp.ndarray x, weight, out
     if type(a) is not cnp.ndarray or type(b) is not cnp.ndarray:
         return _matmul(a, b)
@@ -255,11 +206,8 @@ def matrix_product(a, b):
         or cnp.PyArray_SIZE(x) == 0
     ):
         return _matmul(a, b)
-    weight = cnp.PyArray_SwapAxes(weight, 0, 1)
-    if not _is_plain(x) or not _is_alike(weight, x):
-        return _matmul(a, b)
-    out = _thin(x, weight, None, False)
-    return _product(x, weight) if out is None else out
+    out = _thin(x, cnp.PyArray_SwapAxes(weight, 0, 1), None, False)
+    return product(x, weight) if out is None else out
 
 
 # --- Derivatives: functions for the table of rules ----------------------------------------------------------
@@ -276,7 +224,7 @@ def affine_by_input(xp, g, weight):
 def affine_by_weight(xp, g, input):
     """Return the gradient of the weight."""
     if type(g) is cnp.ndarray and cnp.PyArray_NDIM(<cnp.ndarray>g) == 2:
-        return _matmul(cnp.PyArray_SwapAxes(<cnp.ndarray>g, 0, 1), input)
+        return product(cnp.PyArray_SwapAxes(<cnp.ndarray>g, 0, 1), input)
     if g.ndim != 2:
         g, input = _rows(xp, g), _rows(xp, input)
     return xp.matmul(g.mT, input)

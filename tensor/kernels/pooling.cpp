@@ -8,7 +8,95 @@ namespace {
 using std::int64_t;
 using std::ptrdiff_t;
 
-// A nan wins, the last one of several, as in PyTorch; of equal ones the first.
+// Which of two is the largest nobody can foresee: not a branch. A nan wins, the last one of several, as in
+// PyTorch; of equal ones the first.
+template <typename T>
+inline bool wins(T value, T most) {
+    return (value > most) | (value != value);
+}
+
+// The window of one output: rows of the three dimensions from `starts` on.
+template <typename T, bool with_places>
+inline void one(const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, ptrdiff_t w, T* out, int64_t* place) {
+    const WindowAxis &depth = work.axes[0], &height = work.axes[1], &width = work.axes[2];
+    ptrdiff_t best = (depth.starts[d] * height.size + height.starts[h]) * width.size + width.starts[w];
+    T most = x[best];
+    for (ptrdiff_t i = 0; i < depth.counts[d]; ++i) {
+        const ptrdiff_t slice = (depth.starts[d] + i * depth.step) * height.size;
+        for (ptrdiff_t j = 0; j < height.counts[h]; ++j) {
+            ptrdiff_t at = (slice + height.starts[h] + j * height.step) * width.size + width.starts[w];
+            for (ptrdiff_t k = 0; k < width.counts[w]; ++k, at += width.step) {
+                const bool is_larger = wins(x[at], most);
+                most = is_larger ? x[at] : most;
+                best = is_larger ? at : best;
+            }
+        }
+    }
+    *out = most;
+    if (with_places) *place = best;
+}
+
+// Outputs of a row that are worked on at once.
+constexpr ptrdiff_t most_at_once = 128;
+
+// A place in a plane: of as many bits as an element, so that both are chosen alike.
+template <typename T>
+struct Place;
+template <>
+struct Place<float> {
+    using type = std::int32_t;
+};
+template <>
+struct Place<double> {
+    using type = std::int64_t;
+};
+
+template <typename T, bool with_places, ptrdiff_t known_stride>
+inline void compare(
+    const T* x, ptrdiff_t at, ptrdiff_t given_stride, ptrdiff_t count, T* most, typename Place<T>::type* best) {
+    using P = typename Place<T>::type;
+    const ptrdiff_t stride = known_stride != 0 ? known_stride : given_stride;
+    const T* const values = x + at;
+    const P first = static_cast<P>(at), by = static_cast<P>(stride);
+    DISPOSESCOPE_INDEPENDENT
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        const T value = values[c * stride];
+        const bool is_larger = wins(value, most[c]);
+        most[c] = is_larger ? value : most[c];
+        if (with_places) best[c] = is_larger ? static_cast<P>(first + static_cast<P>(c) * by) : best[c];
+    }
+}
+
+// `count` windows of a row, from number `w` on, which lie evenly apart.
+template <typename T, bool with_places>
+inline void several(
+    const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, ptrdiff_t w, ptrdiff_t count, T* out, int64_t* places) {
+    const WindowAxis &depth = work.axes[0], &height = work.axes[1], &width = work.axes[2];
+    const ptrdiff_t stride = width.stride;
+    T most[most_at_once];
+    typename Place<T>::type best[most_at_once];
+    const ptrdiff_t start = (depth.starts[d] * height.size + height.starts[h]) * width.size + width.starts[w];
+    for (ptrdiff_t c = 0; c < count; ++c) {
+        most[c] = x[start + c * stride];
+        best[c] = static_cast<typename Place<T>::type>(start + c * stride);
+    }
+    for (ptrdiff_t i = 0; i < depth.counts[d]; ++i) {
+        const ptrdiff_t slice = (depth.starts[d] + i * depth.step) * height.size;
+        for (ptrdiff_t j = 0; j < height.counts[h]; ++j) {
+            ptrdiff_t at = (slice + height.starts[h] + j * height.step) * width.size + width.starts[w];
+            for (ptrdiff_t k = 0; k < width.kernel; ++k, at += width.step) {
+                if (stride == 1) compare<T, with_places, 1>(x, at, stride, count, most, best);
+                else if (stride == 2) compare<T, with_places, 2>(x, at, stride, count, most, best);
+                else compare<T, with_places, 0>(x, at, stride, count, most, best);
+            }
+        }
+    }
+    for (ptrdiff_t c = 0; c < count; ++c) out[c] = most[c];
+    if (with_places) {
+        for (ptrdiff_t c = 0; c < count; ++c) places[c] = best[c];
+    }
+}
+
 template <typename T, bool with_places>
 void largest_of(const LargestWork& work, ptrdiff_t start, ptrdiff_t end) {
     const WindowAxis &depth = work.axes[0], &height = work.axes[1], &width = work.axes[2];
@@ -19,29 +107,14 @@ void largest_of(const LargestWork& work, ptrdiff_t start, ptrdiff_t end) {
         int64_t* places = with_places ? work.places + plane * outs : nullptr;
         for (ptrdiff_t d = 0; d < depth.outs; ++d) {
             for (ptrdiff_t h = 0; h < height.outs; ++h) {
-                for (ptrdiff_t w = 0; w < width.outs; ++w) {
-                    const ptrdiff_t columns = width.counts[w], step = width.step;
-                    ptrdiff_t best = -1;
-                    T most = T(0);
-                    for (ptrdiff_t i = 0; i < depth.counts[d]; ++i) {
-                        const ptrdiff_t slice = (depth.starts[d] + i * depth.step) * height.size;
-                        for (ptrdiff_t j = 0; j < height.counts[h]; ++j) {
-                            ptrdiff_t at = (slice + height.starts[h] + j * height.step) * width.size + width.starts[w];
-                            if (best < 0) {
-                                best = at;
-                                most = x[at];
-                            }
-                            for (ptrdiff_t k = 0; k < columns; ++k, at += step) {
-                                const T value = x[at];
-                                // Not a branch: which one is the largest, nobody can foresee.
-                                const bool wins = (value > most) | (value != value);
-                                most = wins ? value : most;
-                                if (with_places) best = wins ? at : best;
-                            }
-                        }
-                    }
-                    *out++ = most;
-                    if (with_places) *places++ = best;
+                for (ptrdiff_t w = 0; w < width.outs;) {
+                    const ptrdiff_t left = w >= width.low && w < width.high ? width.high - w : 1;
+                    const ptrdiff_t count = left < most_at_once ? left : most_at_once;
+                    if (count > 1) several<T, with_places>(work, x, d, h, w, count, out, places);
+                    else one<T, with_places>(work, x, d, h, w, out, places);
+                    w += count;
+                    out += count;
+                    if (with_places) places += count;
                 }
             }
         }

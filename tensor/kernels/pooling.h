@@ -11,8 +11,10 @@ namespace disposescope::kernels {
 
 // Planes of three dimensions each, in C order. Along each dimension, output i has a window that starts at
 // starts[i], has counts[i] elements, which lie `step` apart; all within the input, none without elements.
+// From `low` to `high` windows lie `stride` apart, and have `kernel` elements each: most do, and are done together.
 struct WindowAxis {
     std::ptrdiff_t size, outs, step;
+    std::ptrdiff_t low, high, stride, kernel;
     const std::int64_t* starts;
     const std::int64_t* counts;
 };

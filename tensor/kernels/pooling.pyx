@@ -16,6 +16,10 @@ cdef extern from "tensor/kernels/pooling.h" namespace "disposescope::kernels" no
         Py_ssize_t size
         Py_ssize_t outs
         Py_ssize_t step
+        Py_ssize_t low
+        Py_ssize_t high
+        Py_ssize_t stride
+        Py_ssize_t kernel
         const cnp.int64_t* starts
         const cnp.int64_t* counts
     cdef struct LargestWork:
@@ -49,6 +53,25 @@ cdef int _check(cnp.ndarray x) except -1:
     return kind
 
 
+cdef void _find_even_ones(WindowAxis* axis) noexcept:
+    """Set from where to where windows along an axis are as large as the middle one, and lie evenly apart."""
+    cdef Py_ssize_t middle = axis.outs // 2
+    axis.low = axis.high = middle
+    axis.stride = axis.kernel = 1
+    if axis.outs < 2:
+        return
+    axis.kernel = axis.counts[middle]
+    axis.stride = axis.starts[middle] - axis.starts[middle - 1]
+    while axis.high < axis.outs and axis.counts[axis.high] == axis.kernel and (
+        axis.starts[axis.high] - axis.starts[middle] == (axis.high - middle) * axis.stride
+    ):
+        axis.high += 1
+    while axis.low > 0 and axis.counts[axis.low - 1] == axis.kernel and (
+        axis.starts[middle] - axis.starts[axis.low - 1] == (middle - axis.low + 1) * axis.stride
+    ):
+        axis.low -= 1
+
+
 def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
     """Return the largest element of each window of `x`, and where it lies, None without `with_places`.
 
@@ -71,6 +94,9 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
         work.axes[i].counts = <const cnp.int64_t*>cnp.PyArray_DATA(counts)
         shape[i + 1] = work.axes[i].outs
         each *= max(<Py_ssize_t>counts.sum(), 1)
+    _find_even_ones(&work.axes[2])
+    if cnp.PyArray_SIZE(x) // max(shape[0], 1) >= 1 << 31:
+        work.axes[2].high = work.axes[2].low  # places in such planes need more bits
     out = new_array(4, shape, cnp.PyArray_TYPE(x))
     work.places = NULL
     if with_places:

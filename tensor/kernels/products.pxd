@@ -5,8 +5,8 @@ cimport numpy as cnp
 # ``np.matmul(a, b)`` of stacks of small matrices, in a new array; None where NumPy is as quick.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
-# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array, without threads of a BLAS where it can be: these go
-# on spinning when they have done their work, on the cores of ours.
+# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array. Where it can be without threads of a
+# BLAS: these go on spinning when they have done their work, on the cores of ours.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
 
 

@@ -66,6 +66,11 @@ cdef enum:
 
 # Multiplications of one product up to which ours is the quicker, and of all of a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
+# Of a product of two matrices: up to which a call of NumPy takes longer than any product, and up to which a
+# second thread gains little (10 us).
+cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
+# And from which on the blocks of a BLAS, which are larger, are as quick.
+cdef Py_ssize_t _LARGEST = 1 << 30
 # Elements that are laid out in a piece of work.
 cdef Py_ssize_t _COPIED = 1 << 14
 
@@ -130,12 +135,38 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
 
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
     cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 1)]
+    cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
+    cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
     cdef cnp.ndarray out
-    if not _is_ours(a, cnp.PyArray_TYPE(b)):
+    cdef PackedMatrix by
+    if (
+        products > (_TINY if is_thin else _LARGEST)
+        or not _is_ours(a, cnp.PyArray_TYPE(b))
+        or not cnp.PyArray_ISBEHAVED_RO(b)
+        or shape[1] == 0
+    ):
         return _matmul(a, b)
     out = new_array(2, shape, cnp.PyArray_TYPE(a))
-    PackedMatrix(b).multiply(a, out)
+    if inner <= most_inner and products <= _SMALL:
+        _multiply_at_once(a, b, out)
+    else:
+        by = PackedMatrix.__new__(PackedMatrix, b)
+        by.multiply(a, out)
     return out
+
+
+cdef void _multiply_at_once(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
+    cdef StackedProducts work
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(a)
+    work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
+    work.columns = cnp.PyArray_DIM(b, 1)
+    work.a_row, work.a_inner = cnp.PyArray_STRIDE(a, 0) // itemsize, cnp.PyArray_STRIDE(a, 1) // itemsize
+    work.b_inner, work.b_column = cnp.PyArray_STRIDE(b, 0) // itemsize, cnp.PyArray_STRIDE(b, 1) // itemsize
+    work.a = cnp.PyArray_DATA(a)
+    work.b = cnp.PyArray_DATA(b)
+    work.out = cnp.PyArray_DATA(out)
+    work.ndim = 0
+    _kernels.stacked[cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT](&work, 0, 1)
 
 
 cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
@@ -146,8 +177,7 @@ cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
         and cnp.PyArray_TYPE(a) == number
         and (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE)
         and cnp.PyArray_ISBEHAVED_RO(a)
-        # Of fewer rows all of the second factor is read for little.
-        and cnp.PyArray_DIM(a, 0) >= LEAST
+        and cnp.PyArray_DIM(a, 0) > 0
         and cnp.PyArray_DIM(a, 1) > 0
         and (
             cnp.PyArray_STRIDE(a, 1) == cnp.PyArray_ITEMSIZE(a)
@@ -169,7 +199,9 @@ cdef class PackedMatrix:
         cdef int kind = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
         cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
         if (
-            not _is_ours(a, cnp.PyArray_TYPE(b))
+            # Of so few rows all of the second factor is read for little.
+            cnp.PyArray_DIM(a, 0) < LEAST
+            or not _is_ours(a, cnp.PyArray_TYPE(b))
             or not cnp.PyArray_ISBEHAVED_RO(b)
             or cnp.PyArray_STRIDE(out, 1) != itemsize
         ):

@@ -307,7 +307,10 @@ cdef object _by_state(
     cdef Py_ssize_t steps = len(sizes), count = sizes[0], t, before, size, start, continuing
     cdef cnp.ndarray states, by
     if steps > 1 and sizes[steps - 1] == count:  # all of one length: no copy of the states
-        by = product(_turned(d[:-count]), out[count:]) if is_reversed else product(_turned(d[count:]), out[:-count])
+        if is_reversed:
+            by = product(_turned(d[:-count]), out[count:])
+        else:
+            by = product(_turned(d[count:]), out[:-count])
         if h0 is not None:
             by += product(_turned(d[-count:] if is_reversed else d[:count]), h0)
         return by

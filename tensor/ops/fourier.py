@@ -31,10 +31,11 @@ Norm = Literal["backward", "ortho", "forward"]
 
 _INVERSE: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 _KERNELS: dict[str, Callable[..., Any]] = {
-    "fftn": of_any_dtype(np.fft.fftn),
-    "ifftn": of_any_dtype(np.fft.ifftn),
-    "rfftn": of_any_dtype(np.fft.rfftn),
-    "irfftn": of_any_dtype(np.fft.irfftn),
+    # Looked up when they are called: NumPy loads them at the first look.
+    "fftn": of_any_dtype(lambda *args, **options: np.fft.fftn(*args, **options)),
+    "ifftn": of_any_dtype(lambda *args, **options: np.fft.ifftn(*args, **options)),
+    "rfftn": of_any_dtype(lambda *args, **options: np.fft.rfftn(*args, **options)),
+    "irfftn": of_any_dtype(lambda *args, **options: np.fft.irfftn(*args, **options)),
 }
 
 

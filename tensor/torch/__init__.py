@@ -54,7 +54,19 @@ from tensor import int16 as short
 from tensor import int32 as int
 from tensor import int64 as long
 from tensor.lowlevel import Dtype as dtype  # noqa: N813
-from tensor.torch import accelerator, autograd, backends, cuda, distributions, fft, linalg, nn, optim, utils
+from tensor.torch import (
+    accelerator,
+    autograd,
+    backends,
+    cuda,
+    distributions,
+    fft,
+    linalg,
+    nn,
+    onnx,
+    optim,
+    utils,
+)
 from tensor.torch import creation as _creation
 from tensor.torch import functions as _functions
 from tensor.torch import joining as _joining
@@ -117,6 +129,7 @@ __all__ = [
     "nan",
     "nn",
     "no_grad",
+    "onnx",
     "optim",
     "pi",
     "result_type",

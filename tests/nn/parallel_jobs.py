@@ -82,8 +82,10 @@ def train_long(config: dict[str, Any]) -> None:
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
         if (step + 1) % 500 == 0:
+            parallel.statistics()  # each writes its own, outside of the step
             parallel.barrier()
             marks.append({str(rank): figures_of(it) for rank, it in parallel.statistics().workers.items()})
+            parallel.barrier()
     parallel.report({"marks": marks}, "done")
 
 

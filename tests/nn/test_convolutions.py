@@ -16,6 +16,7 @@ from nn import functional as F
 from scopes import new_dispose_scope
 from tensor import memory
 from tensor.kernels import convolution
+from tests.tensor.cutting import three_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -104,6 +105,21 @@ def test_memory_for_patches_does_not_grow_with_the_batch() -> None:
 
     assert extra(32) <= extra(8) + 2**16
     assert extra(32) < 4 * 2**20  # all patches would be 19 MiB
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_patches_are_gathered_and_added_up_alike_by_any_number_of_threads(dtype: str) -> None:
+    geometry = convolution.Geometry((3, 3), (2, 1), ((1, 1), (2, 0)), (1, 2), 1)
+    x = np.random.default_rng(0).standard_normal((2, 64, 33, 35)).astype(dtype)
+
+    def computed() -> list[bytes]:
+        columns = convolution.columns_of_patches(x, geometry)
+        back = convolution.patches_of_columns(columns, geometry, (33, 35))
+        return [columns.tobytes(), back.tobytes()]
+
+    alone = computed()
+    with three_threads():
+        assert computed() == alone
 
 
 def test_an_input_without_batch_gives_an_output_without() -> None:

@@ -187,8 +187,7 @@ def test_wrong_arguments_are_explained(call: Any, error: type[Exception], messag
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "ray.train", None)
-    monkeypatch.delitem(vars(parallel), "Trainer", raising=False)
-    for call in (lambda: parallel.Trainer, lambda: parallel.put(tensor.ones((1,)))):
+    for call in (lambda: parallel.Trainer(print), lambda: parallel.put(tensor.ones((1,)))):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'disposescope\[ray\]'"):
             call()
 

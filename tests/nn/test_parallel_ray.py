@@ -20,6 +20,7 @@ from nn.parallel import regions
 from scopes import new_dispose_scope
 from tests.nn import parallel_jobs as jobs
 from tests.nn import parallel_training as training
+from tests.test_examples import load
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
 train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
@@ -325,6 +326,14 @@ def test_the_trace_of_a_job_has_a_process_for_each_worker(cluster: None, tmp_pat
     for worker in (0, 1):
         steps = [e for e in events if e["pid"] == worker and e["ph"] == "X" and e["name"].startswith("step")]
         assert steps
+
+
+def test_the_example_learns_the_digits_and_nothing_is_left(at_its_start: None, capsys: Any) -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'disposescope[examples]'")
+    assert load("train_on_ray").main(["--epochs", "3"]) > 0.85
+    printed = capsys.readouterr().out
+    assert "2 workers: live_count: 0;" in printed
+    assert "nothing is alive in 2 workers" in printed
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import nn
 import tensor
 from nn import functional as F
 from scopes import new_dispose_scope
+from tests.simd import printed_at_each_level
 from tests.tensor.cutting import three_threads
 
 Array = np.ndarray[Any, Any]
@@ -136,6 +137,29 @@ def test_the_number_of_threads_changes_no_bit(pool: nn.Module, dtype: str) -> No
     alone = computed()
     with three_threads():
         assert computed() == alone
+
+
+def test_each_instruction_set_gives_the_same_bits() -> None:
+    program = """
+import hashlib, numpy as np, tensor
+from nn import functional as F
+for dtype in ("float32", "float64"):
+    values = np.random.default_rng(0).standard_normal((3, 4, 17, 300)).astype(dtype)
+    for function, options in (
+        (F.max_pool2d, {"kernel_size": 3, "stride": 1, "padding": 1}), (F.max_pool2d, {"kernel_size": 2}),
+        (F.max_pool2d, {"kernel_size": (2, 5), "stride": (1, 3)}), (F.avg_pool2d, {"kernel_size": 3}),
+        (F.interpolate, {"scale_factor": 1.3, "mode": "bicubic"}),
+        (F.unfold, {"kernel_size": 3, "padding": 1}),
+    ):
+        x = tensor.tensor(values).requires_grad_()
+        y = function(x, **options)
+        y.square().sum().backward()
+        for part in (y.detach(), x.grad):
+            print(hashlib.sha256(part.numpy().tobytes()).hexdigest())
+"""
+    printed = printed_at_each_level(program)
+    assert len(set(printed.values())) == 1
+    assert len(set(printed["baseline"].split())) == 24
 
 
 def test_writing_to_indices_later_changes_no_gradient() -> None:

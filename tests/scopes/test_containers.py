@@ -171,6 +171,32 @@ def test_fields_of_a_dataclass_that_are_not_there_are_passed_over() -> None:
     assert found(late) == [x]
 
 
+class Estimator:
+    """What scikit-learn's estimators are to the walk: parameters, and what was fitted."""
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def get_params(self):
+        return {}
+
+    def set_params(self):
+        return self
+
+
+def test_the_attributes_of_an_estimator_are_found_in_estimators_inside_it_too() -> None:
+    weights, means = Thing(), Thing()
+    pipeline = Estimator(steps=[("scale", Estimator(mean_=means)), ("fit", Estimator(coef_=weights, C=1.0))])
+    assert found(pipeline) == [means, weights]
+    assert found(Estimator) == []
+
+
+def test_detaching_an_estimator_keeps_what_was_fitted() -> None:
+    with new_dispose_scope() as scope:
+        estimator = scope.detach(Estimator(coef_=tensor.ones((2,))))
+    assert estimator.coef_.tolist() == [1.0, 1.0]
+
+
 def test_classes_are_no_disposables() -> None:
     assert found([Thing, Resource, Record, Holder]) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import textwrap
 import threading
@@ -165,6 +166,7 @@ def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleT
         mine = Held()
         reference = Weakly(mine)
         found = look({1: reference}, 20, in_libraries=False)
+        found = look({1: reference}, 20, in_libraries=False)
         del mine
         return found, list(reference)
     """
@@ -178,3 +180,34 @@ def test_a_search_ends_in_time(module: types.ModuleType) -> None:
 
 def test_what_nobody_holds_by_a_name_is_left_out(module: types.ModuleType) -> None:
     assert holders_of({1: [], 2: Weakly(threading.Event())}, 20) == {}  # type: ignore[dict-item]
+
+
+def test_a_search_keeps_nothing_alive(module: types.ModuleType) -> None:
+    gc.disable()
+    try:
+        assert told(module, "kept = [Held()]; kept.append(kept); wanted = Weakly(kept[0])") != ""
+        module.kept.clear()  # type: ignore[attr-defined]
+        assert list(module.wanted) == [None]
+        # One that ends before all is found.
+        told(module, "kept = [Held()]; wanted = Weakly(kept[0], Held())")
+        module.kept.clear()  # type: ignore[attr-defined]
+        assert list(module.wanted) == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_search_keeps_no_frame_alive(module: types.ModuleType) -> None:
+    source = """
+    def work(look):
+        global wanted
+        mine = Held()
+        wanted = Weakly(mine)
+        look({1: wanted}, 20)
+    """
+    exec(BEGINNING + textwrap.dedent(source), vars(module))
+    gc.disable()
+    try:
+        module.work(holders_of)
+        assert list(module.wanted) == [None]
+    finally:
+        gc.enable()

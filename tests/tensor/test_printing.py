@@ -35,6 +35,12 @@ def test_a_tensor_prints_as_in_pytorch(x, text):
     assert repr(x) == str(x) == text
 
 
+def test_a_label_prints_as_its_number_and_shows_what_it_is():
+    x = tensor.tensor([3, 4])[1]
+    assert (str(x), f"{x}", repr(x)) == ("4", "4", "tensor(4)")
+    assert str(tensor.tensor(True)) == "True"
+
+
 def test_a_recorded_result_names_its_op():
     x = tensor.ones((1,), requires_grad=True)
     assert repr(x * 2) == "tensor([2.], grad_fn=<MultiplyBackward>)"

@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from scopes.foreign.torch import memory
 from scopes.foreign.torch.library import torch
-from scopes.tracking.reports import Cell, Report, Table, size, words
+from scopes.tracking.leaks import keepers
+from scopes.tracking.paths import UNNAMED
+from scopes.tracking.reports import Report, Table, line, size, words
 from scopes.tracking.tracking import current, record_of
 
 if TYPE_CHECKING:
+    from scopes.core.scope import DisposeScope
     from scopes.tracking.sites import Site
 
 _StorageWeakRef = torch.multiprocessing.reductions.StorageWeakRef
@@ -65,7 +67,7 @@ class HeldReport(Report):
                 words(row.device),
                 words(row.by if row.holder is None else f"{row.by}: {row.holder}"),
                 words(" > ".join(row.scope)),
-                Cell(str(row.site), str(row.site), row.site.text),
+                line(row.site),
             )
             for row in self.rows
         ]
@@ -122,38 +124,35 @@ def _now(row: HeldRow, key: int, views: dict[int, Site], graphs: dict[int, Site]
     return row
 
 
-def _holders() -> tuple[dict[int, Site], dict[int, Site]]:
-    """Return, by the storage, who lies over it and whose graph keeps it, of what is tracked and alive."""
-    views: dict[int, Site] = {}
-    graphs: dict[int, Site] = {}
-    tracker = current.tracker
-    for record, x in () if tracker is None else tracker.alive():
-        if isinstance(x, torch.Tensor):
-            own, *kept = [key for key, _ in memory.keeps(x, set())]
-            views.setdefault(own, record.site)
-            for key in kept:
-                graphs.setdefault(key, record.site)
-    return views, graphs
-
-
-def still_held() -> HeldReport:
+def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     """Return what disposed tensors could not give back yet: how much, whose, and who holds it.
 
     Only what was disposed while tracking was on is known.
 
+    Parameters
+    ----------
+    scope
+        A scope, or its name: only tensors that were created in scopes of this name, or in those inside. None:
+        all.
+
     Examples
     --------
     >>> import scopes, scopes.torch, torch
-    >>> with scopes.track(), scopes.new_dispose_scope() as scope:
-    ...     x = scope.attach(torch.ones(1000))
+    >>> with scopes.track(), scopes.torch.owning(), scopes.new_dispose_scope("step"):
+    ...     x = torch.ones(1000)
     ...     array = x.numpy()
-    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held().rows]
+    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held("step").rows]
     [(4000, 'a view, a detached tensor, NumPy or another export')]
     >>> del array
     >>> scopes.torch.still_held().nbytes
     0
     """
     _forget()
-    views, graphs = _holders()
-    rows = [_now(row, key, views, graphs) for key, (_, row) in list(_held.items())]
+    name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
+    views, graphs = keepers()
+    rows = [
+        _now(row, key, views, graphs)
+        for key, (_, row) in list(_held.items())
+        if name is None or name in row.scope
+    ]
     return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)))

@@ -516,3 +516,18 @@ def test_another_process_keeps_memory_that_it_shares() -> None:
     finally:
         child.join(60)
     assert child.exitcode == 0
+
+
+def test_what_is_still_held_is_told_by_scope() -> None:
+    arrays, tensors = [], []
+    with scopes.track(), scopes.torch.owning(), new_dispose_scope("epoch") as epoch:
+        for name in ("train", "validate", None):
+            with new_dispose_scope(name) as scope:
+                x = torch.ones(1000)
+                arrays.append(x.numpy())
+                tensors.append(x)
+        assert [row.scope for row in scopes.torch.still_held("train").rows] == [("epoch", "train")]
+        assert len(scopes.torch.still_held("epoch").rows) == len(scopes.torch.still_held(epoch).rows) == 3
+        assert len(scopes.torch.still_held(scope).rows) == 1  # without a name
+        assert scopes.torch.still_held("test").rows == ()
+    arrays.clear()

@@ -1,0 +1,290 @@
+"""Parameters that modules compute from others: PyTorch's ``torch.nn.utils.parametrize``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tensor as tn
+from nn.module.module import Module
+from nn.module.parameter import Parameter
+from nn.module.states import copy_values
+from nn.utils.computed import computations_of, set_computations
+from tensor.lowlevel import InvalidArgumentError, TensorCore
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+
+__all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+
+M = TypeVar("M", bound=Module)
+
+
+class ParametrizationList(Module):
+    """What one attribute is computed from: ``original``, or ``original0`` and on, and modules in their order.
+
+    ``module.parametrizations.weight`` is one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_tensor = True
+
+    def modules_in_order(self) -> list[Module]:
+        """Return the parametrizations, the first to be computed first."""
+        return [module for name, module in self.named_children() if name.isdecimal()]
+
+    def __len__(self) -> int:
+        return len(self.modules_in_order())
+
+    def __getitem__(self, index: int) -> Module:
+        return self.modules_in_order()[index]
+
+    def originals(self) -> list[Tensor]:
+        """Return what the first parametrization is given."""
+        if self.is_tensor:
+            return [getattr(self, "original")]  # noqa: B009 -- registered by name, for type checkers unknown
+        count = sum(name.startswith("original") for name in self._kinds)
+        return [getattr(self, f"original{i}") for i in range(count)]
+
+    def forward(self) -> Tensor:
+        """Return the value of now."""
+        first, *others = self.modules_in_order()
+        value = first(*self.originals())
+        for module in others:
+            value = module(value)
+        return value  # type: ignore[no-any-return]
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals so that `value` is computed from them."""
+        with tn.no_grad():
+            given: Any = value
+            for module in reversed(self.modules_in_order()):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"{type(module).__name__} has no right_inverse(value): define it, to assign to what "
+                        "is parametrized, or assign to the original"
+                    )
+                given = module.right_inverse(given)
+            values = [given] if self.is_tensor else list(given)
+            copy_values(self.originals(), values)
+
+
+class _Parametrized:
+    """An attribute computed by the list of its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"parametrizations.{self.name}"
+
+    def compute(self, module: Module) -> Tensor:
+        """Return the value of now."""
+        return _list_of(module, self.name)()  # type: ignore[no-any-return]
+
+    def assign(self, module: Module, value: Tensor) -> None:
+        """Set what it is computed from."""
+        _list_of(module, self.name).right_inverse(value)
+
+
+def _list_of(module: Module, name: str) -> ParametrizationList:
+    return getattr(vars(module)["parametrizations"], name)  # type: ignore[no-any-return]
+
+
+def register_parametrization(
+    module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> M:
+    """Let a module compute one of its parameters or buffers, whenever it is read, by another module.
+
+    ``module.weight`` becomes ``parametrization(module.parametrizations.weight.original)``; the parameter
+    itself becomes ``original``. Where the parametrization has ``right_inverse(weight)``, the original gets
+    what that returns, and ``module.weight = value`` works; a tuple becomes ``original0``, ``original1`` and
+    on, which are its arguments. What is computed belongs to the current scope. Further parametrizations of
+    the same name are applied one after the other.
+
+    Parameters
+    ----------
+    module
+        The module; it is changed, and returned.
+    tensor_name
+        The name of a parameter or buffer.
+    parametrization
+        A module that takes and returns a tensor.
+    unsafe
+        Do not check that shape and dtype stay what they are.
+
+    Raises
+    ------
+    ValueError
+        If the module has no such tensor, or shape or dtype would change.
+
+    Examples
+    --------
+    >>> import nn
+    >>> from nn.utils.parametrize import register_parametrization
+    >>> class Symmetric(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).T
+    >>> layer = register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all()), list(layer.state_dict())
+    (True, ['bias', 'parametrizations.weight.original'])
+    """
+    if is_parametrized(module, tensor_name):
+        _append(module, tensor_name, parametrization, unsafe)
+        return module
+    original: Any = vars(module).get(tensor_name)
+    is_free = all(computation.name != tensor_name for computation in computations_of(module))
+    if not is_free or module._kinds.get(tensor_name) not in ("parameter", "buffer"):
+        raise InvalidArgumentError(
+            f"register_parametrization: {type(module).__name__} has no parameter or buffer {tensor_name!r}"
+        )
+    listed = ParametrizationList()
+    with tn.no_grad():
+        inverse = getattr(parametrization, "right_inverse", None)
+        values: Any = original if inverse is None else inverse(original)
+        listed.is_tensor = isinstance(values, TensorCore)
+        each = [values] if listed.is_tensor else list(values)
+        computed = parametrization(*each)
+    _require_alike(tensor_name, original, computed, unsafe)
+    kind = module._kinds[tensor_name]
+    delattr(module, tensor_name)
+    if listed.is_tensor:
+        # The object itself, which an optimizer may have already.
+        if values is not original and values.shape == original.shape:
+            copy_values([original], [values])
+            values = original
+        _register(listed, "original", kind, values, original.requires_grad)
+    else:
+        for i, value in enumerate(each):
+            given = original if value is original else value
+            _register(listed, f"original{i}", kind, given, original.requires_grad)
+    listed.register_module("0", parametrization)
+    if "parametrizations" not in module._kinds:
+        module.register_module("parametrizations", Parametrizations())
+    vars(module)["parametrizations"].register_module(tensor_name, listed)
+    set_computations(module, (*computations_of(module), _Parametrized(tensor_name)))
+    return module
+
+
+class Parametrizations(Module):
+    """The lists of a module's parametrized names, as attributes and by ``[name]``."""
+
+    def __getitem__(self, name: str) -> ParametrizationList:
+        return getattr(self, name)  # type: ignore[no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+def _register(listed: ParametrizationList, name: str, kind: str, value: Any, requires_grad: bool) -> None:
+    if kind == "parameter":
+        parameter = value if isinstance(value, Parameter) else Parameter(value, requires_grad=requires_grad)
+        listed.register_parameter(name, parameter)
+    else:
+        listed.register_buffer(name, value)
+
+
+def _append(module: Module, name: str, parametrization: Module, unsafe: bool) -> None:
+    listed = _list_of(module, name)
+    with tn.no_grad():
+        before = listed()
+        _require_alike(name, before, parametrization(before), unsafe)
+    listed.register_module(str(len(listed)), parametrization)
+
+
+def _require_alike(name: str, before: Tensor, after: Tensor, unsafe: bool) -> None:
+    if unsafe:
+        return
+    if (before.shape, before.dtype) != (after.shape, after.dtype):
+        raise InvalidArgumentError(
+            f"register_parametrization: {name!r} of shape {before.shape} and {before.dtype} would have shape "
+            f"{after.shape} and {after.dtype}: pass unsafe=True if the module can do with that"
+        )
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Tell whether a module computes this name, or any, by a parametrization.
+
+    Examples
+    --------
+    >>> import nn
+    >>> nn.utils.parametrize.is_parametrized(nn.Linear(1, 1))
+    False
+    """
+    names = [x.name for x in computations_of(module) if isinstance(x, _Parametrized)]
+    return bool(names) if tensor_name is None else tensor_name in names
+
+
+def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: bool = True) -> M:
+    """Undo all parametrizations of a name: the parameter has the computed values, or the original ones.
+
+    Parameters
+    ----------
+    leave_parametrized
+        Keep the values that are computed now. False keeps those of the original, where there is one of it.
+
+    Raises
+    ------
+    ValueError
+        If nothing is parametrized by that name, or there are several originals and `leave_parametrized` is
+        False.
+
+    Examples
+    --------
+    >>> import nn
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    >>> list(nn.utils.parametrize.remove_parametrizations(layer, "weight").state_dict())
+    ['bias', 'weight']
+    """
+    if not is_parametrized(module, tensor_name):
+        raise InvalidArgumentError(
+            f"remove_parametrizations: {type(module).__name__} has no parametrization of {tensor_name!r}"
+        )
+    listed = _list_of(module, tensor_name)
+    if not leave_parametrized and not listed.is_tensor:
+        raise InvalidArgumentError(
+            f"remove_parametrizations: {tensor_name!r} is computed from {len(listed.originals())} tensors, "
+            "none of which is the original: pass leave_parametrized=True"
+        )
+    computed = _value_of_now(listed)
+    originals = listed.originals()
+    kept = next((x for x in originals if x.shape == computed.shape), None)
+    if kept is None and isinstance(originals[0], Parameter):
+        kept = Parameter(computed, requires_grad=originals[0].requires_grad)
+    elif kept is None:
+        kept = computed
+    elif leave_parametrized:
+        copy_values([kept], [computed._live_array()])
+    computations = computations_of(module)
+    set_computations(module, tuple(x for x in computations if x.name != tensor_name))
+    for name in [name for name in listed._kinds if name.startswith("original")]:
+        held = getattr(listed, name)
+        delattr(listed, name)
+        if held is not kept:
+            held.dispose()
+    lists = vars(module)["parametrizations"]
+    delattr(lists, tensor_name)
+    if not len(lists):
+        delattr(module, "parametrizations")
+    if isinstance(kept, Parameter):
+        module.register_parameter(tensor_name, kept)
+    else:
+        module.register_buffer(tensor_name, kept)
+    return module
+
+
+def _value_of_now(listed: ParametrizationList) -> Tensor:
+    """Return what is computed, with nothing improved by that."""
+    was_training = [(module, module.training) for module in listed.modules()]
+    try:
+        for module, _ in was_training:
+            vars(module)["training"] = False
+        with tn.no_grad():
+            value: Tensor = listed()
+            return value.clone()
+    finally:
+        for module, is_training in was_training:
+            vars(module)["training"] = is_training

@@ -1,0 +1,24 @@
+"""``torch.onnx``: there is none, and asking for it says so."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+__all__ = ["export"]
+
+
+def export(*args: object, **options: object) -> NoReturn:
+    """Raise: models are not exported to ONNX.
+
+    Examples
+    --------
+    >>> import tensor.torch.onnx
+    >>> tensor.torch.onnx.export(None, (), "model.onnx")
+    Traceback (most recent call last):
+    NotImplementedError: there is no export to ONNX here: save the state_dict(), load it into ... PyTorch...
+    """
+    del args, options
+    raise NotImplementedError(
+        "there is no export to ONNX here: save the state_dict(), load it into the same model of PyTorch, and "
+        "export that"
+    )

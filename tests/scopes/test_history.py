@@ -1,0 +1,93 @@
+"""What has risen all along a run, told from many looks at what lines kept."""
+
+from __future__ import annotations
+
+import pytest
+
+import scopes
+from scopes import new_dispose_scope
+from scopes.tracking.history import History, Look, risen
+from scopes.tracking.sites import Site
+from tests.things import Thing
+
+SITE, OTHER = Site(()), Site(())
+
+
+def looks(weights: list[int | None], births: int = 10, deaths: int = 10) -> list[Look]:
+    """Looks at equal distances; None: the line kept nothing yet."""
+    return [
+        Look(n * 1000, (n + 1) * births, (n + 1) * deaths, 0, {} if weight is None else {SITE: weight})
+        for n, weight in enumerate(weights)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (list(range(0, 4000, 100)), True),  # a leak
+        ([100 * (n // 10) for n in range(40)], True),  # one in steps, of four epochs
+        ([100 * n + 5000 * (n % 3 == 0) for n in range(40)], True),  # under what each step makes and lets go
+        ([5000] * 40, False),  # data
+        ([None] + [5000] * 39, False),  # the state of an optimizer, made by the first step
+        ([5000 * (n % 3 == 0) for n in range(40)], False),  # what comes and goes
+        ([min(100 * n, 800) for n in range(40)], False),  # a cache that fills up, and stays so
+        ([min(100 * n, 2000) for n in range(40)], False),  # one that takes half of the run to fill
+        ([max(0, 4000 - 100 * n) for n in range(40)], False),  # what goes
+        ([None] * 30 + [100 * n for n in range(10)], False),  # what is gathered at the end: predictions
+        ([None] * 15 + [100 * n for n in range(25)], True),  # a leak that begins late
+    ],
+)
+def test_a_leak_is_what_rises_all_along(weights: list[int | None], expected: bool) -> None:
+    found = risen(looks(weights), SITE)
+    assert found is not None
+    assert found.is_steady is expected
+
+
+def test_too_few_looks_tell_nothing() -> None:
+    assert risen(looks([100, 200, 300]), SITE) is None
+    assert risen(looks([100] * 40), OTHER) is None
+
+
+def test_a_gap_before_the_last_look_hides_no_leak() -> None:
+    few = looks([100 * n for n in range(20)])
+    few.append(Look(10**6, 300, 300, 0, {SITE: 3000}))
+    assert risen(few, SITE) == (3000, True, False)
+
+
+def test_the_building_of_what_is_kept_is_no_part_of_a_run_that_lets_go_of_more() -> None:
+    building = [Look(n, 1000 * n, 0, 0, {OTHER: n}) for n in range(1, 20)]
+    loop = [Look(20 + n, 20_000 + 500 * n, 500 * n, 0, {SITE: n, OTHER: 20}) for n in range(40)]
+    assert risen([*building, *loop], SITE) == (37, True, False)
+    gone = risen([*building, *loop], OTHER)
+    assert gone is None or not gone.is_steady
+
+
+def test_the_high_water_mark_is_kept_when_all_has_gone() -> None:
+    with scopes.track():
+        history = History()
+        history.begin()
+        kept = [Thing(1000) for _ in range(50)]
+        kept.clear()
+        for _ in range(50):
+            Thing(10)
+        assert history.look().nbytes == 0
+        found = history.high_water_mark()
+        history.end()
+    assert found is not None
+    report, _ = found
+    assert report.rows[0].count >= 45
+
+
+def test_a_long_run_has_few_more_looks_than_a_short_one() -> None:
+    with scopes.track():
+        history = History()
+        history.begin()
+        counts = []
+        for _ in range(2):
+            for _ in range(2000):
+                with new_dispose_scope("step"):
+                    Thing(8)
+            counts.append(len(history.looks))
+        history.end()
+    assert counts[0] < 300
+    assert counts[1] - counts[0] < 60

@@ -1,0 +1,174 @@
+"""The array API standard beside its functions: the namespace, what it tells of itself, devices, promotion."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tensor
+from tests.tensor.arrays import FLOATING, INTEGERS
+
+
+def test_a_tensor_names_its_namespace_and_refuses_versions_to_come():
+    x = tensor.ones((2,))
+    assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is tensor
+    with pytest.raises(ValueError, match=r"'2031\.12'.*2024\.12"):
+        x.__array_namespace__(api_version="2031.12")
+
+
+def test_the_namespace_tells_of_itself():
+    info = tensor.__array_namespace_info__()
+    assert info.devices() == [info.default_device()] == ["cpu"]
+    assert info.default_dtypes()["real floating"] == tensor.zeros((1,)).dtype
+    assert set(info.dtypes(kind=("bool", "complex floating"))) == {"bool", "complex64", "complex128"}
+    assert "float16" not in info.dtypes()
+    with pytest.raises(ValueError, match="'floats' is no kind of dtype"):
+        info.dtypes(kind="floats")
+
+
+def test_constants_are_python_floats():
+    assert (tensor.e, tensor.pi, tensor.inf) == (math.e, math.pi, math.inf)
+    assert math.isnan(tensor.nan)
+    assert tensor.ones((2,))[tensor.newaxis].shape == (1, 2)
+
+
+CREATING = {
+    "zeros": (2,), "ones": (2,), "empty": (2,), "full": (2, 1.0), "arange": (3,), "linspace": (0, 1, 3),
+    "eye": (2,), "asarray": ([1.0],), "zeros_like": (tensor.ones((1,)),), "ones_like": (tensor.ones((1,)),),
+    "empty_like": (tensor.ones((1,)),), "full_like": (tensor.ones((1,)), 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CREATING)
+def test_a_function_that_makes_tensors_takes_the_cpu_and_no_other_device(name):
+    make = getattr(tensor, name)
+    assert make(*CREATING[name], device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="there is no device 'cuda' here"):
+        make(*CREATING[name], device="cuda")
+
+
+def test_a_tensor_goes_to_its_own_device_as_it_is():
+    x = tensor.ones((1,))
+    assert x.to_device("cpu") is x
+    with pytest.raises(ValueError, match="no device 'cuda'"):
+        x.to_device("cuda")
+    with pytest.raises(ValueError, match="no streams"):
+        x.to_device("cpu", stream=1)
+
+
+def test_asarray_takes_any_dtype_at_its_word():
+    x = tensor.ones((2,), dtype="float32")
+    assert tensor.asarray(x, dtype="float64").dtype == tensor.float64
+    assert tensor.asarray(np.ones(2, np.float32), dtype=tensor.float64).dtype == tensor.float64
+
+
+@pytest.mark.parametrize("floating", [*FLOATING, "complex64", "complex128"])
+@pytest.mark.parametrize("integer", ["bool", *INTEGERS])
+def test_integers_beside_floats_take_the_dtype_of_these(floating, integer):
+    x, y = tensor.ones((2,), dtype=floating), tensor.ones((2,), dtype=integer)
+    for result in (
+        x + y,
+        y * x,
+        x**y,
+        tensor.where(y == 1, x, y),
+        tensor.concat([y, x]),
+        tensor.stack([y, x]),
+    ):
+        assert result.dtype == x.dtype == tensor.result_type(x, y)
+
+
+@pytest.mark.parametrize("dtype", ["bool", *INTEGERS])
+def test_integers_that_must_become_floats_become_the_default_dtype(dtype):
+    x = tensor.ones((2, 2), dtype=dtype)
+    for result in (
+        x / x,
+        x * 2.5,
+        tensor.sqrt(x),
+        tensor.mean(x),
+        tensor.std(x),
+        tensor.linalg.inv(tensor.eye(2)),
+    ):
+        assert result.dtype == tensor.float32
+    assert (x * 1j).dtype == tensor.fft.fft(x).dtype == tensor.complex64
+
+
+def test_what_no_integer_dtype_holds_becomes_the_default_dtype():
+    x, y = tensor.ones((2,), dtype="uint64"), tensor.ones((2,), dtype="int8")
+    assert (x + y).dtype == tensor.result_type("uint64", "int64") == tensor.float32
+
+
+def test_a_double_that_was_asked_for_stays_one():
+    x = tensor.tensor([1, 2])
+    assert (x * np.float64(2.5)).dtype == tensor.add(x, np.ones(2)).dtype == tensor.float64
+
+
+def test_in_place_integers_are_added_to_floats_in_their_dtype():
+    x = tensor.ones((2,))
+    x += tensor.tensor([1, 2])
+    assert (x.tolist(), x.dtype) == ([2.0, 3.0], tensor.float32)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+def test_running_sums_and_products_keep_the_dtype_that_is_asked_for(dtype):
+    x = tensor.tensor([1, 2, 3], dtype="int8")
+    for function in (tensor.cumulative_sum, tensor.cumulative_prod):
+        assert function(x, dtype=dtype).dtype == np.dtype(dtype)
+        assert function(x, include_initial=True).shape == (4,)
+    assert tensor.tensor([1, 2], dtype="int8").cumsum(0, dtype=dtype).dtype == np.dtype(dtype)
+
+
+def test_vecdot_keeps_small_integers_along_any_axis():
+    x = tensor.ones((2, 3), dtype="int8")
+    assert {tensor.vecdot(x, x, axis=axis).dtype for axis in (0, 1)} == {tensor.int8}
+
+
+def test_differences_of_several_orders_with_what_is_joined_to_both_ends():
+    x = np.array([[1.0, 4.0, 9.0], [0.0, 2.0, 5.0]])
+    y = tensor.tensor(x)
+    for options in (
+        {},
+        {"n": 2},
+        {"axis": 0},
+        {"n": 0},
+        {"prepend": np.zeros((2, 1)), "append": np.ones((2, 2))},
+    ):
+        given = {k: tensor.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+        np.testing.assert_array_equal(tensor.diff(y, **given).numpy(), np.diff(x, **options))
+    with pytest.raises(ValueError, match="n is at least 0"):
+        tensor.diff(y, n=-1)
+
+
+def test_infinities_divide_as_the_standard_says():
+    x, y = tensor.tensor([math.inf, -math.inf, 3.0, -3.0]), tensor.tensor([2.0, 2.0, -math.inf, math.inf])
+    assert (x // y).tolist() == [math.inf, -math.inf, 0.0, 0.0]
+    assert tensor.signbit(x // y).tolist() == [False, True, True, True]
+    x //= y
+    assert x.tolist() == [math.inf, -math.inf, 0.0, 0.0]
+
+
+def test_complex_infinities_keep_what_is_known_of_them():
+    x = tensor.tensor([complex(math.inf, 0.0), complex(-math.inf, math.inf), 0j])
+    assert tensor.expm1(x).tolist()[::2] == [complex(math.inf, 0.0), 0j]
+    assert tensor.expm1(x).tolist()[1].real == -1
+    assert tensor.tanh(tensor.tensor([complex(math.inf, 3.0)])).tolist() == [1 + 0j]
+
+
+def test_transpose_takes_all_dimensions_in_a_tuple():
+    x = tensor.zeros((2, 3, 4))
+    assert (x.transpose((2, 0, 1)).shape, x.transpose().shape) == ((4, 2, 3), (4, 3, 2))
+    with pytest.raises(TypeError, match="two dimensions, or one tuple"):
+        x.transpose((0, 1), 2)
+
+
+def test_new_dimensions_are_named_once():
+    assert tensor.expand_dims(tensor.ones((2,)), axis=(0, 2)).shape == (1, 2, 1)
+    with pytest.raises(ValueError, match="twice"):
+        tensor.expand_dims(tensor.ones((2,)), axis=(0, 0))
+
+
+def test_isin_looks_up_each_element():
+    x = tensor.tensor([1, 2, 3])
+    assert tensor.isin(x, tensor.tensor([3, 1]), invert=True).tolist() == [False, True, False]
+    assert tensor.isin(2, x).item() is True
