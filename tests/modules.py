@@ -22,6 +22,8 @@ INNER = {
 # Modules inside of folders that users import.
 IN_FOLDERS = {
     "nn.optim.lr_scheduler",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
     "nn.utils.rnn",
     "tensor.torch.accelerator",
     "tensor.torch.autograd",
@@ -36,9 +38,14 @@ IN_FOLDERS = {
     "tensor.torch.nn",
     "tensor.torch.nn.functional",
     "tensor.torch.nn.init",
+    "tensor.torch.nn.modules",
+    "tensor.torch.nn.parallel",
     "tensor.torch.nn.parameter",
     "tensor.torch.nn.utils",
+    "tensor.torch.nn.utils.parametrizations",
+    "tensor.torch.nn.utils.parametrize",
     "tensor.torch.nn.utils.rnn",
+    "tensor.torch.onnx",
     "tensor.torch.optim",
     "tensor.torch.optim.lr_scheduler",
     "tensor.torch.utils",

@@ -47,7 +47,7 @@ def test_the_blocks_of_the_documentation_run(
 def test_the_guide_to_training_names_all_that_there_is() -> None:
     named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "training.md").read_text()))
     losses = {name for name in nn.__all__ if name.endswith("Loss")}
-    helpers = set(nn.utils.__all__) - {"rnn"}
+    helpers = set(nn.utils.__all__) - {"rnn", "parametrizations", "parametrize"}
     schedulers = set(nn.optim.lr_scheduler.__all__)
     optimizers = set(nn.optim.__all__) - {"lr_scheduler"}
     assert losses | helpers | schedulers | optimizers <= named

@@ -8,6 +8,7 @@ are gone, the block goes back to its worker with the next task, and is written a
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import deque
 from contextlib import suppress
@@ -180,12 +181,25 @@ class Read:
             while True:  # what the worker has made, and did not live to tell of
                 self._open_next()
         except (FileNotFoundError, ValueError):  # no such name; or a name alone, without memory
-            pass
+            self._settle()
         self._collect()
         for number in self._blocks.keys() - self._out:
             self._blocks.pop(number).close()
         self._ended = True
         self._close_let_go()
+
+    def _settle(self) -> None:
+        """Tell the process that tracks names that the next one is gone.
+
+        An interrupt may have come after it was removed and before that was told. To tell what has been told
+        changes nothing, once it is said that the name is there.
+        """
+        if os.name == "posix":
+            from multiprocessing import resource_tracker
+
+            name = f"/{self._name}_{self._opened}"
+            resource_tracker.register(name, "shared_memory")
+            resource_tracker.unregister(name, "shared_memory")
 
     def _close_let_go(self) -> None:
         while True:
