@@ -138,6 +138,7 @@ def all_calls() -> Iterator[tuple[str, Callable[[], object]]]:
         elif inspect.isfunction(inspect.unwrap(found)) and name not in (
             "__new__",
             "__repr__",
+            "__str__",
             "__hash__",
             "__init_subclass__",
         ):
