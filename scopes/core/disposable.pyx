@@ -395,19 +395,19 @@ cdef int _raise_unregistered(Disposable x) except -1:
 # not hold its members), and could end the list before `__dealloc__` leaves it.
 @cython.no_gc_clear
 cdef class Disposable:
-    """Base of disposables: objects whose memory is given back by ``dispose()``, or by the scope that owns them.
+    """Base of disposables: objects whose memory is given back by ``dispose()``, or by their scope.
 
-    The scope that is current when the object is made becomes its *owner*: it disposes the object when it ends.
-    Scopes do not keep such objects alive, and statistics count them.
+    The scope that is current when the object is made becomes its *owner*: it disposes the object when it
+    ends. Scopes do not keep such objects alive, and statistics count them.
 
     To make a class of your own: derive from this, keep what the object holds in attributes, call
-    ``super().__init__()`` as the last line of ``__init__``, and give everything back in ``_release``, which is
-    called once, however the object is disposed. An object whose last reference goes is counted as finalized;
-    ``_release`` is then not called, since its attributes are freed with it. If that is not enough, write
-    ``__del__ = Disposable._finalize`` in the class.
+    ``super().__init__()`` as the last line of ``__init__``, and give everything back in ``_release``, which
+    is called once, however the object is disposed. An object whose last reference goes is counted as
+    finalized; ``_release`` is then not called, since its attributes are freed with it. If that is not
+    enough, write ``__del__ = Disposable._finalize`` in the class.
 
-    A class that can't derive from this needs only a method ``dispose()`` or ``close()``: attach its objects to
-    a scope, which holds them and calls the method when it ends.
+    A class that can't derive from this needs only a method ``dispose()`` or ``close()``: attach its objects
+    to a scope, which holds them and calls the method when it ends.
 
     Examples
     --------

@@ -93,7 +93,7 @@ def gather_patches(
 def scatter_patches(
     cnp.ndarray x not None, cnp.ndarray columns not None, geometry, Py_ssize_t top, outs
 ):
-    """Add `columns`, as ``gather_patches`` would write them, to the elements of `x` that they are patches of."""
+    """Add `columns`, as ``gather_patches`` would write them, to the elements of `x` they were read from."""
     cdef PatchWork work
     cdef int kind = _describe(&work, x, columns, geometry, top, outs)
     if cnp.PyArray_SIZE(columns):
