@@ -76,8 +76,9 @@ conformance: $(VENV)/.has-test $(VENV)/.built
 	cd $(SUITE) && ARRAY_API_TESTS_MODULE=tensor ARRAY_API_TESTS_VERSION=$(VERSION) \
 		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
 
-# A cluster of its own for each file, on this machine: not on several processes at once.
-RAY_TESTS := tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py nn/parallel
+# A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
+# first: its figures tell of the last job after there was one.
+RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py
 
 test-ray: $(VENV)/.has-test $(VENV)/.built
 	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \

@@ -14,6 +14,7 @@ FAMILIES = {
     "layers": "layers",
     "products": "products",
     "training": "training",
+    "convolutions": "convolutions",
     "recurrent": "recurrent",
     "attention": "attention",
     "inference": "inference",

@@ -27,6 +27,7 @@ GOALS = (
     ("training step, 4-8096-4", r"training/4-8096-4 ", TORCH, 1.4),
     ("training step, 784-512-256-10", r"training/784-512-256-10 ", TORCH, 1.1),
     ("training step, 784-2048-2048-10", r"training/784-2048-2048-10 ", TORCH, 1.05),
+    ("training step, convolution 3x3", r"convolutions/", TORCH, 0.9),
     ("training step, LSTM", r"recurrent/LSTM ", TORCH, 0.9),
     ("attention", r"attention/\d", TORCH, 0.9),
     ("training step, minGPT", r"attention/minGPT ", TORCH, 0.9),

@@ -13,7 +13,10 @@ from pathlib import Path
 from benchmarks import ROOT, document
 
 FOLDER = ROOT / "benchmarks" / "results" / "performance"
-JUDGED = "(ops|memory|kept|reductions|layers|products|training|recurrent|inference|optimizers|scopes)/"
+JUDGED = (
+    "(ops|memory|kept|reductions|layers|products|training|convolutions|recurrent|attention|inference|optimizers"
+    "|scopes)/"
+)
 # Ours does the same in these as in the cases without the words.
 TWICE = "(?!.*PyTorch (foreach|fused))"
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tensor.kernels.affine import matrix_product
 from tensor.kernels.patches import gather_patches, scatter_patches
 from tensor.memory.buffer import empty, zeros
 
@@ -119,6 +120,15 @@ def _scatter(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple
         target[...] = found
 
 
+def _product(a: Array, b: Array) -> Array:
+    """Return the products of stacks of one matrix for each group."""
+    if len(a) == 1:
+        found: Array = matrix_product(a[0], b[0])
+        return found[None]
+    products: Array = np.matmul(a, b)
+    return products
+
+
 class _Gathering:
     """The patches of an input, a piece after the other as columns of a matrix for each group."""
 
@@ -163,9 +173,9 @@ def convolve(x: Array, weight: Array, geometry: Geometry, outs: tuple[int, ...])
 def _store(matrix: Array, columns: Array, out: Array, piece: _Piece, inner: int) -> None:
     target = out[piece.samples, :, :, piece.rows.start * inner : piece.rows.stop * inner]
     if len(target) == 1:
-        np.matmul(matrix, columns, out=target[0])
+        np.copyto(target[0], _product(matrix, columns))
     else:
-        found = np.matmul(matrix, columns).reshape(*matrix.shape[:2], len(target), -1)
+        found = _product(matrix, columns).reshape(*matrix.shape[:2], len(target), -1)
         np.copyto(target, found.transpose(2, 0, 1, 3))
 
 
@@ -194,7 +204,7 @@ def convolve_transposed(y: Array, weight: Array, geometry: Geometry, sizes: tupl
         return out
     inner = prod(outs[1:])
     for piece in _pieces(batch, outs, channels * prod(geometry.kernel) * y.dtype.itemsize):
-        columns = np.matmul(matrix, _beside(y, piece, inner))
+        columns = _product(matrix, _beside(y, piece, inner))
         _scatter(out[piece.samples], columns, geometry, piece.rows.start, (piece.shape[1], *outs[1:]))
     return out
 
@@ -211,9 +221,8 @@ def convolve_for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
     out = zeros((groups, prod(shape[1:]), channels // groups), x.dtype)
     if x.size and y.size:
         gathering, inner = _Gathering(x, geometry, outs), prod(outs[1:])
-        found = empty(out.shape, x.dtype)
         for piece in gathering.pieces:
-            out += np.matmul(gathering.columns(piece), _beside(y, piece, inner).swapaxes(1, 2), out=found)
+            out += _product(gathering.columns(piece), _beside(y, piece, inner).swapaxes(1, 2))
     return np.ascontiguousarray(out.swapaxes(1, 2)).reshape(shape)
 
 
