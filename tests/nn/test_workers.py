@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -489,6 +490,13 @@ def test_a_parent_that_is_killed_leaves_no_worker_and_no_memory(method: str) -> 
     assert wait_until(lambda: not names_of_blocks())
 
 
+# What an interrupt within `ForkingPickler.dumps` leaves: a BytesIO whose memory is lent, in whatever process.
+PYTHONS_OWN = re.compile(
+    r"Exception ignored in: <_io\.BytesIO object at 0x[0-9a-f]+>\n"
+    r"BufferError: Existing exports of data: object cannot be re-sized\n"
+)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_reaches_the_loop_alone_and_all_end(method: str) -> None:
     program = run(
@@ -510,7 +518,7 @@ def test_ctrl_c_reaches_the_loop_alone_and_all_end(method: str) -> None:
     assert program.stdout.readline() == "first\n"
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does: all of its processes
     out, errors = program.communicate(timeout=60)
-    assert (out, errors) == ("KeyboardInterrupt set() set()\n", "")
+    assert (out, PYTHONS_OWN.sub("", errors)) == ("KeyboardInterrupt set() set()\n", "")
 
 
 @pytest.mark.parametrize(
