@@ -249,7 +249,7 @@ class WorkerRound:
                     return self._workers.unpack(worker, answer)
         except BaseException as error:
             if not isinstance(error, Exception):
-                self._workers.stop(at_once=True)  # Ctrl-C: whoever stores the error, nobody waits any more
+                self._workers.stop(at_once=True)  # Ctrl-C: at once, even if the error is stored
             raise
 
     def _leave_out(self, worker: int) -> None:

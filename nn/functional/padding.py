@@ -108,8 +108,7 @@ def _require_dims(x: Array, count: int, mode: str) -> None:
     if count not in (1, 2, 3) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} pads the last dimension of inputs with 2 or 3 dimensions, the last two of "
-            f"3 or "
-            f"4, the last three of 4 or 5; not the last {count} of {x.ndim}"
+            f"3 or 4, the last three of 4 or 5; not the last {count} of {x.ndim}"
         )
 
 

@@ -20,8 +20,8 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
     """Go through a data set of Ray Data, or a worker's shard of one: columns by name, as tensors.
 
     Where Ray gives an array over the object store, the tensor lies there too and copies nothing. Each batch
-    is in a scope of its own, which ends before the next is made: then its memory is let go, whoever still
-    refers to it.
+    is in a scope of its own, which ends before the next is made: its memory is then released, even if
+    something still refers to the batch.
 
     Parameters
     ----------

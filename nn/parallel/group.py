@@ -53,7 +53,7 @@ class Group:
     link
         For the first worker of a machine what connects it with those of the other machines.
     board
-        Where figures go, for whoever has started the job.
+        Where figures go, for the process that has started the job.
     is_connected
         False where another library exchanges gradients, and workers only tell their figures.
     """
