@@ -52,8 +52,9 @@ def get(reference: Any, timeout: float | None = None) -> Any:
     """Return what is in the object store, its arrays as tensors that lie over the store and copy nothing.
 
     They belong to the current scope, which releases the store's memory when it ends, even if something
-    still refers to them: a view of ten elements pins its object no longer than that. What is to stay is cloned by its
-    first write, or by ``tensor.tensor(x.numpy())``. `store_pins` names the lines that hold something.
+    still refers to them: a view of ten elements pins its object no longer than that. What is to stay is
+    cloned by its first write, or by ``tensor.tensor(x.numpy())``. `store_pins` names the lines that hold
+    something.
 
     Parameters
     ----------
