@@ -298,8 +298,8 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:
         return None
-    # The clock is what has ended, which tells a loop from the building of what it works on; where little ends,
-    # what was made.
+    # The clock is what has ended, which tells a loop from the building of what it works on. Where little
+    # ends, it is what was made.
     is_by_deaths = looks[-1].deaths * 4 >= looks[-1].births
     clock = [look.deaths if is_by_deaths else look.births for look in looks]
     begin, end = clock[first], clock[-1]
