@@ -150,8 +150,9 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         raise InvalidArgumentError(f"softshrink: lambd is at least 0, not {shown(lambd)}")
 
     def kernel(x: Array) -> Array:
-        nearer = x - np.copysign(x.dtype.type(lambd), x)
-        return np.where(np.abs(x) <= lambd, x.dtype.type(0), nearer)
+        nearer: Array = x - np.copysign(x.dtype.type(lambd), x)
+        found: Array = np.where(np.abs(x) <= lambd, x.dtype.type(0), nearer)
+        return found
 
     return apply(_SHRUNK, kernel, (input,))
 

@@ -105,3 +105,15 @@ def test_no_bit_of_a_norm_depends_on_the_number_of_threads(make: Any, shape: tup
         several = step()
         tensor.set_num_threads(1)
         assert several == step()
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_gradients_of_an_empty_batch_are_zeros_and_nothing_else_is_written(norm: Any, size: int) -> None:
+    # Beyond the sums of no piece: where memory is written that is not theirs, this ends the process.
+    x = tensor.zeros((0, size), requires_grad=True)
+    weight = tensor.ones((size,), requires_grad=True)
+    norm(x, (size,), weight).sum().backward()
+    assert x.grad.shape == (0, size)
+    assert not weight.grad.any()
+    assert weight.grad.shape == (size,)
