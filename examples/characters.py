@@ -4,8 +4,8 @@
     python examples/characters.py --below 1000 --epochs 20 --seed 7 --quiet
 
 The text is made here: the numbers from 0 to 9,999 in words, from "six" to those of 40 characters, so that
-batches are packed sequences, without padding. In the end the model spells numbers of its own, and the share
-of them that are numbers is told.
+batches are packed sequences, without padding. In the end the model spells numbers of its own, and the program
+prints which share of them are numbers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python examples/small_gpt.py --steps 2000 --seed 7 --quiet
 
 The text is made here: "7+5=12." and so on, in any order. Attention is computed in blocks, so memory is
-linear in the length of what is read. In the end the model writes sums, and the share of them that are right
-is told.
+linear in the length of what is read. In the end the model writes sums, and the program prints which share of
+them are right.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     return _wrap_function(function, name)
 
 
-# Each wrapper is of its function's kind, so that `inspect` and who relies on it (pytest, frameworks) find
-# what they would without it. Each lets go of its arguments: an error's traceback holds its frame.
+# Each wrapper is of its function's kind, so that `inspect` and what relies on it (pytest, frameworks) find
+# what they would find without it. Each clears its arguments: an error's traceback holds its frame.
 
 
 def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any]:

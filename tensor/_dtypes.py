@@ -229,7 +229,7 @@ KINDS = {
 
 
 def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
-    """Tell whether `dtype` is of a kind: a dtype, or a name such as ``"integral"``, or one of several.
+    """Tell whether `dtype` is of a kind: a dtype, a name such as ``"integral"``, or a tuple of these.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The process's own memory, for tests that compare it with what is told."""
+"""The process's own memory, for tests that compare it with what is reported."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is told against what the process takes: a training, many small tensors, views, clones, exports, files.
+"""Reported memory against the process's: a training, many small tensors, views, clones, exports, files.
 
 A program, for tests: ``python -m tests.process_memory small_tensors 1000000``. It prints the bytes that the
-process took, those told, and both again when all is gone and trimmed: of the process, what it has then more
-than after the same work before. Last, what that left: Python and NumPy keep some memory of their first time.
+process took, those reported, and both again when all is gone and trimmed, the process's relative to what it
+had after the same work before. Last, what that first work left: Python and NumPy keep some memory.
 """
 
 from __future__ import annotations

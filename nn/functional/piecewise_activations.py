@@ -150,8 +150,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         raise InvalidArgumentError(f"softshrink: lambd is at least 0, not {shown(lambd)}")
 
     def kernel(x: Array) -> Array:
-        found: Array = x - np.copysign(x.dtype.type(lambd), x)
-        found[np.abs(x) <= lambd] = 0
+        nearer: Array = x - np.copysign(x.dtype.type(lambd), x)
+        found: Array = np.where(np.abs(x) <= lambd, x.dtype.type(0), nearer)
         return found
 
     return apply(_SHRUNK, kernel, (input,))
@@ -179,8 +179,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise InvalidArgumentError(
             f"prelu: weight has shape (1,) or one element for each of {channels} channels, not {w.shape}"
         )
-    if w.size > 1:
-        weight = weight.reshape((-1, *(1 for _ in x.shape[2:])))
+    weight = weight.reshape((-1, *(1 for _ in x.shape[2:])) if w.size > 1 else ())
     return tn.where(input > 0, input, weight * input)
 
 

@@ -99,7 +99,7 @@ class Exchange:
     def advance(self) -> None:
         """Sum this worker's part of each bucket that all workers of the machine have published."""
         flags, count = self.region.flags, self.region.count
-        # Each part is summed once: when it is told to be there, others may write into their slots again.
+        # Each part is summed once: when it is announced, the others may write into their slots again.
         for bucket in tuple(self._waiting):
             if flags.wait(bucket.come, count, bucket.rounds, 0) < 0:
                 self._sum(bucket)

@@ -9,7 +9,7 @@ from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
-from tensor.lowlevel import InvalidArgumentError, TensorCore
+from tensor.lowlevel import InvalidArgumentError, TensorCore, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -117,6 +117,8 @@ def register_parametrization(
     ------
     ValueError
         If the module has no such tensor, or shape or dtype would change.
+    TypeError
+        If ``right_inverse`` returns something else than tensors.
 
     Examples
     --------
@@ -143,27 +145,42 @@ def register_parametrization(
         inverse = getattr(parametrization, "right_inverse", None)
         values: Any = original if inverse is None else inverse(original)
         listed.is_tensor = isinstance(values, TensorCore)
-        each = [values] if listed.is_tensor else list(values)
+        each = [values] if listed.is_tensor else _tensors_of(parametrization, values)
         computed = parametrization(*each)
     _require_alike(tensor_name, original, computed, unsafe)
     kind = module._kinds[tensor_name]
-    delattr(module, tensor_name)
     if listed.is_tensor:
+        if values.dtype != original.dtype:
+            raise InvalidArgumentError(
+                f"register_parametrization: {tensor_name!r} is of {original.dtype}, and "
+                f"{type(parametrization).__name__}.right_inverse gives {values.dtype}: return its dtype"
+            )
         # The object itself, which an optimizer may have already.
-        if values is not original and values.shape == original.shape:
+        is_same = values.shape == original.shape
+        _register(listed, "original", kind, original if is_same else values, original.requires_grad)
+        if is_same and values is not original:
             copy_values([original], [values])
-            values = original
-        _register(listed, "original", kind, values, original.requires_grad)
     else:
         for i, value in enumerate(each):
-            given = original if value is original else value
-            _register(listed, f"original{i}", kind, given, original.requires_grad)
+            _register(listed, f"original{i}", kind, value, original.requires_grad)
+    # From here on nothing fails: an error leaves the module as it was.
     listed.register_module("0", parametrization)
+    delattr(module, tensor_name)
     if "parametrizations" not in module._kinds:
         module.register_module("parametrizations", Parametrizations())
     vars(module)["parametrizations"].register_module(tensor_name, listed)
     set_computations(module, (*computations_of(module), _Parametrized(tensor_name)))
     return module
+
+
+def _tensors_of(parametrization: Module, values: Any) -> list[Tensor]:
+    """Return what ``right_inverse`` gave, several tensors."""
+    if not isinstance(values, (tuple, list)) or not all(isinstance(value, TensorCore) for value in values):
+        raise TypeError(
+            f"{type(parametrization).__name__}.right_inverse returns a tensor or a tuple of tensors, not "
+            f"{shown(values)}"
+        )
+    return list(values)
 
 
 class Parametrizations(Module):

@@ -58,12 +58,12 @@ cdef extern from *:
 step_lock = object()
 cdef object _step_lock = step_lock
 
-# Each thread and each task sees its own. It may name a scope that has ended in another context: who reads it
-# looks outward then.
+# Each thread and each task sees its own. It may name a scope that has ended in another context: readers look
+# outward then.
 current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
 cdef object _current = current
 
-# Who is told of births, ends and scopes; None: nobody.
+# It hears of births, ends and scopes; None while nobody listens.
 cdef object _observer = None
 
 

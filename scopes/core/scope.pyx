@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
 """The scope: it owns what is created while it is current, and disposes what is left at its end.
 
-How members are linked, and what makes each change one step, is told in ``disposable.pyx``.
+``disposable.pyx`` says how members are linked, and what makes each change one step.
 """
 
 cimport cython

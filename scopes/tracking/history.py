@@ -139,7 +139,7 @@ class History:
         stride = max(births // _PART, 1)
         # Uneven strides: even ones could be those of the program's own steps, and see the same of each.
         self._next_births = births + stride + int(stride * (len(self.looks) * _UNEVEN % 1))
-        # Of the processor's time: on a busy machine a look takes long, and is none the dearer.
+        # Processor time: on a busy machine a look lasts long without costing more.
         began = time.process_time_ns()
         if self._is_looking or self._spent > _FREE + (began - self._began_working) * _SHARE:
             return
@@ -298,8 +298,8 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:
         return None
-    # By what has ended, for a loop is told by that from the building of what it works on; where little ends,
-    # by what was made.
+    # The clock is what has ended, which tells a loop from the building of what it works on. Where little
+    # ends, it is what was made.
     is_by_deaths = looks[-1].deaths * 4 >= looks[-1].births
     clock = [look.deaths if is_by_deaths else look.births for look in looks]
     begin, end = clock[first], clock[-1]

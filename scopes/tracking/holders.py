@@ -57,7 +57,7 @@ class _Step(NamedTuple):
 
 
 class _Root(NamedTuple):
-    """Where paths begin: what holds, and how a path from there is told."""
+    """Where paths begin: what holds, and how to write a path from there."""
 
     holder: Any
     # "{}, a local of main()"

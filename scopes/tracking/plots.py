@@ -145,7 +145,7 @@ def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[
 
 def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
     scale = 1024 ** _unit(samples)[0]
-    # The lines are told below the picture, where no texts meet.
+    # The lines are listed below the picture, where no texts overlap.
     told = []
     found = [peak for peak in peaks(samples) if peak.site is not None]
     for number, peak in enumerate(sorted(found, key=lambda peak: peak.at), 1):

@@ -231,7 +231,8 @@ class Timeline:
     def _note(self, event: tuple[Any, ...], most: int) -> None:
         news = self._news
         if len(news) >= self._enough:
-            # Whoever begins something waits for another thread that enters; ends are found inside anything.
+            # A beginning may wait for another thread that enters; an end may not, for the collector may find
+            # it inside of anything.
             is_full = len(news) >= most == self._most_beginnings
             if self._entering.run_if_free(self._enter, _PATIENCE if is_full else 0):
                 most += len(news)  # what the collector has found meanwhile displaces no other event

@@ -78,8 +78,8 @@ class Call:
         if node is None:
             why = "its graph is gone" if self.node is not None else "it is not recorded"
             raise RuntimeError(
-                f"{self.name}: this ctx belongs to a call that has no history: {why}. Saved tensors are for "
-                "backward; whoever reads them elsewhere keeps an output, which keeps the graph"
+                f"{self.name}: this ctx belongs to a call that has no history: {why}. Saved tensors are read "
+                "in backward; to read them elsewhere, keep an output of the call: it keeps the graph alive"
             )
         return node
 

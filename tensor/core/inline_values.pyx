@@ -93,7 +93,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
 
 
 cdef int64_t _less_overhead() noexcept nogil:
-    # The room for them is part of the tensor, whose size is told as overhead; they are told as live.
+    # They lie in the tensor, whose size is counted as overhead; they themselves are counted as live.
     return -_bytes_inline
 
 

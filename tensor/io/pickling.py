@@ -2,9 +2,9 @@
 
 A pickle holds values, dtype and ``requires_grad``, as PyTorch's does: no gradients, no history. Tensors on
 one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors
-register with the current scope, and have memory of their own: it is counted, and limits hold. What a pickle
-says is checked before memory is laid out by it: a broken one raises ``pickle.UnpicklingError``. But like any
-pickle it may call any function: load only what you trust, or use `save_file`.
+register with the current scope, and have memory of their own: it is counted, and limits hold. Shapes, strides
+and sizes of a pickle are checked before memory is taken: a broken one raises ``pickle.UnpicklingError``. But
+like any pickle it may call any function: load only what you trust, or use `save_file`.
 """
 
 from __future__ import annotations

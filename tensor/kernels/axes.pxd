@@ -27,7 +27,7 @@ cdef cnp.ndarray new_like(cnp.ndarray a)
 cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int typenum)
 
 # Lets `kernel` do the units from 0 to `units`, in pieces of `grain`, on several threads if there are some.
-# `nbytes` are those of the array; the caller holds it.
+# `nbytes` are those of the array; the caller holds it. Without units the kernel is not called.
 cdef int run_units(
     Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes
 ) except -1

@@ -96,7 +96,8 @@ cdef int run_units(
     Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes
 ) except -1:
     if nbytes < _LONG and units <= grain:
-        kernel(work, 0, units)
+        if units > 0:
+            kernel(work, 0, units)
         return 0
     with nogil:  # the caller holds the arrays
         parallel_for(units, grain, kernel, work)

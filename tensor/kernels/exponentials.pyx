@@ -20,7 +20,7 @@ cdef const Exponentials* _loops = exponentials_kernels_of(simd_level)
 exp = unary_kernel(_loops.exp, DEAR, np.exp)
 log = unary_kernel(_loops.log, DEAR, np.log)
 tanh = unary_kernel(_loops.tanh, DEAR, np.tanh)
-# Whoever calls these makes the array fit first: NumPy has no such functions.
+# NumPy has no such functions to fall back on: callers make the array fit first.
 sigmoid = unary_kernel(_loops.sigmoid, DEAR, None)
 silu = unary_kernel(_loops.silu, DEAR, None)
 softplus = unary_kernel(_loops.softplus, DEAR, None)

@@ -14,7 +14,7 @@ cdef extern from "tensor/kernels/gaussian.h" namespace "disposescope::kernels" n
 
 cdef const Gaussian* _loops = gaussian_kernels_of(simd_level)
 
-# Whoever calls these makes the array fit first: NumPy has no such functions.
+# NumPy has no such functions to fall back on: callers make the array fit first.
 erf = unary_kernel(_loops.erf, DEAR, None)
 erfc = unary_kernel(_loops.erfc, DEAR, None)
 gelu = unary_kernel(_loops.gelu, DEAR, None)

@@ -1,7 +1,8 @@
-"""The largest element of each window of some planes, and reading and adding up at places of planes.
+"""Kernels of max pooling: the largest element of each window, gather and scatter-add at places of planes.
 
 Arrays are float32 or float64, in C order: ``(planes, depth, height, width)``, and their places int64, counted
-through a plane. No bit depends on threads: a plane is one thread's. To be called where kernels run.
+through a plane. One thread computes a whole plane, so results do not depend on the number of threads. Call
+them inside a kernel context (`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
@@ -75,9 +76,9 @@ cdef void _find_even_ones(WindowAxis* axis) noexcept:
 def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
     """Return the largest element of each window of `x`, and where it lies, None without `with_places`.
 
-    `windows` has for each of the three dimensions of a plane ``(starts, counts, step)``: window i is the
-    ``counts[i]`` elements from ``starts[i]`` on that lie `step` apart; none is empty, and none leaves the
-    plane: whoever makes them has seen to it.
+    `windows` has ``(starts, counts, step)`` for each of the three dimensions of a plane: window i is the
+    ``counts[i]`` elements from ``starts[i]`` on that lie `step` apart. The caller guarantees that no window
+    is empty or leaves the plane; nothing checks it here.
     """
     cdef LargestWork work
     cdef cnp.npy_intp shape[4]

@@ -1,7 +1,7 @@
 """A sparse matrix times an array along one of its axes, on the pool.
 
-``AxisMap`` (`tensor.kernels.axis_maps`) makes the matrices. Sums are in the order of a row's entries: no bit
-of them depends on threads. To be called where kernels run.
+``AxisMap`` (`tensor.kernels.axis_maps`) makes the matrices. A sum is in the order of its row's entries, so
+results do not depend on the number of threads. Call it inside a kernel context (`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
@@ -37,10 +37,11 @@ def sparse_product(
     cnp.ndarray x not None, int axis, cnp.ndarray starts not None, cnp.ndarray columns not None,
     cnp.ndarray weights not None,
 ):
-    """Return the sums of elements of `x` along `axis` that the rows of a sparse matrix name, weighed.
+    """Return the product of a sparse matrix and `x` along `axis`, whose size becomes the number of rows.
 
-    `x` and `weights` are of one dtype, float32 or float64, all are in C order, and each of `columns` is a
-    place of the axis: whoever makes the matrix has seen to it.
+    The matrix is in compressed rows: row i has the ``weights[j]`` in ``columns[j]``, for j from ``starts[i]``
+    to ``starts[i + 1] - 1``. `x` and `weights` are of one dtype, float32 or float64; all arrays are in C
+    order. The caller guarantees that each of `columns` is an index into the axis; nothing checks it here.
     """
     cdef Axis seen = one_axis(x, axis)
     cdef cnp.npy_intp shape[64]  # as many dimensions as arrays may have
@@ -64,7 +65,7 @@ def sparse_product(
     work.weights = cnp.PyArray_DATA(weights)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
-    # Of a row of the output, in products.
+    # Products in a row of the output.
     each = max(entries // count, 1) * seen.behind
     if seen.behind == 1:
         run_units(

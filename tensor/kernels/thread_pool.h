@@ -1,4 +1,4 @@
-// One pool of threads for all kernels: work is cut into pieces, and whoever is awake takes the next.
+// One pool of threads for all kernels: work is cut into pieces, and each thread that is awake takes the next.
 //
 // Included by threads.pyx alone, so that there is one pool in the process.
 

@@ -26,7 +26,7 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 
-# --- Arrays from the allocator; what it refuses is told in full ---------------------------------------------
+# --- Arrays from the allocator, and the error where it refuses ----------------------------------------------
 
 
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):

@@ -37,10 +37,10 @@ _listings: list[Callable[[], Iterable[Held]]] = []
 
 
 def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
-    """Let `function` tell the buffers that it knows when a report or an error asks who holds memory.
+    """Register `function`, which lists the buffers it knows when a report or an error asks who holds memory.
 
-    Each buffer is told once, those of others not at all. It is called where memory may be short, so it should
-    go through buffers that are listed already.
+    It lists each of its buffers once, and none of anybody else's. It is called where memory may be short, so
+    it should go through buffers that are listed already.
     """
     _listings.append(function)
 
@@ -48,7 +48,7 @@ def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
 def holdings() -> tuple[list[Holding], int, int]:
     """Return the buffers that have a name, largest first; of the others their number and their bytes.
 
-    Of memory that is borrowed nothing is told. The result keeps nothing alive.
+    Borrowed memory is left out. The result keeps nothing alive.
     """
     groups: dict[str, list[int]] = {}
     holders: dict[str, set[str]] = {}

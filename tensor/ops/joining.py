@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -241,6 +241,8 @@ class Joining(TensorCore):
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` parts of one size along `dim`, the last one smaller where need be; views.
 
+        Of an empty dimension there are `chunks` empty parts.
+
         Examples
         --------
         >>> import tensor
@@ -251,4 +253,7 @@ class Joining(TensorCore):
             raise InvalidArgumentError(f"chunk: there is at least 1 chunk, not {chunks}")
         x = as_tensor(self)
         place = dim_of("chunk", dim, len(x.shape))
-        return _split(x, place, -(-x.shape[place] // chunks) or 1)
+        size = x.shape[place]
+        if size == 0:
+            return _parts(x, place, repeat(slice(0, 0), chunks))
+        return _split(x, place, -(-size // chunks))

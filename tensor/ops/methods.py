@@ -203,7 +203,8 @@ class ElementwiseMethods(Elementwise):
         [0.0]
         """
         x = as_tensor(self) if eps is None else self.clamp(eps, 1 - eps)
-        return f.log(f.divide(x, f.subtract(1, x)))
+        # 1.0 and not 1: small integers would wrap around.
+        return f.log(f.divide(x, f.subtract(1.0, x)))
 
     def xlogy(self, other: Operand) -> Tensor:
         """Return the tensor times the logarithm of `other`; 0 where the tensor is 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -98,20 +99,22 @@ class OrderStatistics(TensorCore):
         x = as_tensor(self)
         if x.dtype.kind != "f":
             raise TypeError(f"quantile takes floating tensors, not {x.dtype}: convert it with x.float()")
-        wanted = np.atleast_1d(as_data(q, None).astype(np.float64))
-        if wanted.ndim > 1 or not ((wanted >= 0) & (wanted <= 1)).all():
+        wanted = np.atleast_1d(as_data(q, x.dtype))
+        if wanted.ndim > 1 or wanted.size == 0 or not ((wanted >= 0) & (wanted <= 1)).all():
             raise InvalidArgumentError("quantile: q is a number between 0 and 1, or several in one dimension")
         rank = x.ndim
-        ordered = (x.reshape(-1) if dim is None else x).sort(0 if dim is None else dim).values
         place = 0 if dim is None else dim_of("quantile", dim, max(rank, 1))
-        ordered = ordered.movedim(place, 0) if ordered.ndim > 1 else ordered
+        is_flat = dim is None or rank == 0
+        ordered = (x.reshape(-1) if is_flat else x.movedim(place, 0)).sort(0).values
         count = ordered.shape[0]
         if count == 0:
             raise InvalidArgumentError("quantile: an empty tensor has no quantiles")
-        found = [_between(ordered, float(share) * (count - 1), interpolation) for share in wanted]
+        # In the tensor's own precision, as PyTorch: 0.1 of 5 is a half in float32, too.
+        ranks = wanted * x.dtype.type(count - 1)
+        found = [_between(ordered, float(rank), interpolation) for rank in ranks]
         if keepdim:
-            found = [y.unsqueeze(place) if dim is not None else y.reshape((1,) * rank) for y in found]
-        return found[0] if np.ndim(as_data(q, None)) == 0 else stack(found)
+            found = [y.reshape((1,) * rank) if is_flat else y.unsqueeze(place) for y in found]
+        return found[0] if as_data(q, x.dtype).ndim == 0 else stack(found)
 
     def msort(self) -> Tensor:
         """Return the elements in order along the first dimension.
@@ -138,17 +141,18 @@ def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
 
 def _between(ordered: Tensor, place: float, interpolation: str) -> Tensor:
     """Return what lies at `place`, whole or not, of the first dimension."""
-    low = int(place)
-    high = min(low + 1, ordered.shape[0] - 1) if place > low else low
+    low, high = math.floor(place), math.ceil(place)
+    weight = 0.0
+    # One element alone is read where one alone counts: the other may be infinite.
     match interpolation:
         case "linear":
             weight = place - low
         case "lower":
-            weight = 0.0
+            high = low
         case "higher":
-            weight = 1.0
+            low = high
         case "nearest":
-            weight = round(place) - low
+            low = high = round(place)
         case "midpoint":
             weight = 0.5
         case _:

@@ -127,7 +127,7 @@ class Selecting(TensorCore):
         return take(as_tensor(self).ravel(), index)
 
     def index_select(self, dim: int, index: Tensor) -> Tensor:
-        """Return the parts along `dim` that `index` names, in their order; a copy.
+        """Return the parts along `dim` that `index`, ``(n,)`` or one integer, names, in their order; a copy.
 
         Examples
         --------
@@ -135,7 +135,7 @@ class Selecting(TensorCore):
         >>> tensor.tensor([[1, 2], [3, 4]]).index_select(0, tensor.tensor([1, 1])).tolist()
         [[3, 4], [3, 4]]
         """
-        return take(as_tensor(self), index, axis=dim)
+        return take(as_tensor(self), index.reshape(1) if index.ndim == 0 else index, axis=dim)
 
     def take_along_dim(self, indices: Tensor, dim: int = -1) -> Tensor:
         """Return for each place of `indices` the element that it names along `dim`.

@@ -1,4 +1,4 @@
-"""What an entry of the table of elementwise functions makes: a function with ``out=``, its form in place."""
+"""What an entry of the table of elementwise functions makes: a function with ``out=``, an in-place method."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ T = TypeVar("T", bound=TensorCore)
 
 # All elementwise ops with one kernel, by name.
 OPS: dict[str, UnaryOp | BinaryOp] = {}
-# What the documentation tells of each: the result, and an example's operands and result.
-_TOLD: dict[str, tuple[str, str, str, str]] = {}
+# For the docstrings: what each returns, and the operands and the result of an example.
+_EXAMPLES: dict[str, tuple[str, str, str, str]] = {}
 
 
 # --- What type checkers see ---------------------------------------------------------------------------------
 #
-# `Callable` can't say that a function takes `out` by keyword, so its type is told by an example.
+# `Callable` can't say that a function takes `out` by keyword, so an example gives the type.
 
 
 def _unary(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
@@ -58,13 +58,13 @@ def _makes(_example: R) -> Callable[[Callable[P, Any]], Callable[P, R]]:
 def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) -> Any:
     """Return the function `name` of one operand.
 
-    `result` completes "Return ..." in the documentation; the example is that for the data `x` the function
-    gives `y`. `kernel` may be a ufunc, which then writes to `out` itself. What is compiled of it
-    (`tensor.kernels.ufuncs`) is asked first.
+    `result` completes "Return ..." in the docstring, and `x` and `y` are the data and the result of its
+    example. `kernel` may be a ufunc, which then writes to `out` itself. A compiled version of it
+    (`tensor.kernels.ufuncs`) is tried first.
     """
     compiled = COMPILED.get(kernel)
     run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
-    _TOLD[name] = result, x, "", y
+    _EXAMPLES[name] = result, x, "", y
 
     def function(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x) if out is None else run_into(name, kernel, (x,), out)
@@ -76,10 +76,10 @@ def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) 
 
 @_makes(_binary)
 def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x2: str, y: str) -> Any:
-    """Return the function `name` of two operands, as ``unary`` does of one."""
+    """Return the function `name` of two operands; the arguments are those of ``unary``."""
     compiled = COMPILED.get(kernel)
     run = OPS[name] = BinaryOp(RULES[name], kernel, compiled if isinstance(compiled, BinaryKernel) else None)
-    _TOLD[name] = result, x1, x2, y
+    _EXAMPLES[name] = result, x1, x2, y
 
     def function(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
         return run(x1, x2) if out is None else run_into(name, kernel, (x1, x2), out)
@@ -96,8 +96,8 @@ def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x
 
 
 def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> Callable[[T], T]:
-    """Return the form in place of the entry `name`, with a `kernel` of its own if there is one."""
-    result, x, _, y = _TOLD[name]
+    """Return the in-place method of the entry `name`; `kernel` replaces the entry's own."""
+    result, x, _, y = _EXAMPLES[name]
     text = f"Set each element `x` to {result}"
     return _documented(
         _write_unary(name, kernel or OPS[name].kernel), f"{name}_", text, f"tensor.tensor({x}).{name}_()", y
@@ -107,8 +107,8 @@ def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> C
 def binary_in_place(
     name: str, kernel: Callable[[Array, Any], Any] | None = None
 ) -> Callable[[T, Operand], T]:
-    """Return the form in place of the entry `name`, with a `kernel` of its own if there is one."""
-    result, x1, x2, y = _TOLD[name]
+    """Return the in-place method of the entry `name`; `kernel` replaces the entry's own."""
+    result, x1, x2, y = _EXAMPLES[name]
     return _documented(
         _write_binary(name, kernel or OPS[name].kernel),
         f"{name}_",

@@ -1,6 +1,6 @@
 """The warning of graphs that grow: forward passes that pile up without a backward.
 
-Whoever records an op counts it in `ticks`; now and then ``look_closer`` asks whether the graph has grown
+Each recorded op counts in `ticks`; now and then ``look_closer`` asks whether the graph has grown
 since, and only then walks through it. What tells growth from depth is one parameter that the same graph has
 used again and again, and memory that nothing but the graph holds. A line of the user's is looked at again
 when so many more nodes are alive that its graph may have got there, and warns once.

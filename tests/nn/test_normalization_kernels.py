@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +108,28 @@ def test_no_bit_of_a_norm_depends_on_the_number_of_threads(make: Any, shape: tup
         several = step()
         tensor.set_num_threads(1)
         assert several == step()
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_gradients_of_an_empty_batch_are_zeros(norm: Any) -> None:
+    x = tensor.zeros((0, 3), requires_grad=True)
+    weight = tensor.ones((3,), requires_grad=True)
+    norm(x, (3,), weight).sum().backward()
+    assert x.grad.shape == (0, 3)
+    assert weight.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+EMPTY_BATCHES = """
+import tensor
+from nn import functional as F
+for size in range(1, 400):
+    x = tensor.zeros((0, size), requires_grad=True)
+    weight = tensor.ones((size,), requires_grad=True)
+    F.layer_norm(x, (size,), weight).sum().backward()
+"""
+
+
+def test_an_empty_batch_writes_to_no_memory_of_others() -> None:
+    # Python's objects lie among NumPy's arrays then: what is written beyond an array ends the process.
+    environment = {**os.environ, "PYTHONMALLOC": "malloc"}
+    subprocess.run([sys.executable, "-c", EMPTY_BATCHES], env=environment, check=True)

@@ -167,6 +167,41 @@ def test_rows_of_a_transposed_convolution_are_those_of_its_outputs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("inverse", "error", "says"),
+    [
+        (
+            np.ones((2, 2)),
+            TypeError,
+            "Inverse.right_inverse returns a tensor or a tuple of tensors, not array",
+        ),
+        ((tensor.ones((2, 2)), np.ones(2)), TypeError, "a tuple of tensors"),
+        (None, TypeError, "not None"),
+        (tensor.ones((2, 2), dtype=tensor.float64), ValueError, "'weight' is of float32, .* gives float64"),
+        (tensor.ones((3,), dtype=tensor.int64), ValueError, "gives int64"),
+        ((tensor.ones((2, 2), dtype=tensor.int64),), TypeError, "a Parameter of int64 can't require"),
+    ],
+    ids=["array", "tuple", "none", "dtype", "shape", "integers"],
+)
+def test_an_inverse_that_does_not_fit_leaves_the_module_as_it_was(
+    inverse: Any, error: type[Exception], says: str
+) -> None:
+    class Inverse(nn.Module):
+        def forward(self, *originals: Any) -> Any:
+            return tensor.ones((2, 2))
+
+        def right_inverse(self, x: Any) -> Any:
+            return inverse
+
+    layer = nn.Linear(2, 2)
+    weight, values = layer.weight, layer.weight.tolist()
+    with pytest.raises(error, match=says):
+        parametrize.register_parametrization(layer, "weight", Inverse())
+    assert layer.weight is weight
+    assert weight.tolist() == values
+    assert list(layer.state_dict()) == ["weight", "bias"]
+
+
+@pytest.mark.parametrize(
     ("call", "says"),
     [
         (lambda: parametrize.register_parametrization(nn.Linear(1, 1), "wait", Doubled()), "no parameter or"),

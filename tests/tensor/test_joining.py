@@ -53,7 +53,7 @@ def test_split_takes_one_size_or_all_of_them():
 
 def test_chunk_gives_no_more_parts_than_there_is():
     assert [len(part) for part in tensor.arange(5).chunk(4)] == [2, 2, 1]
-    assert [len(part) for part in tensor.zeros((0,)).chunk(3)] == [0]
+    assert [len(part) for part in tensor.zeros((0,)).chunk(3)] == [0, 0, 0]
 
 
 def test_meshgrid_in_both_orders():
