@@ -73,7 +73,8 @@ SUITE ?=
 conformance: $(VENV)/.has-test $(VENV)/.built
 	@test -d "$(SUITE)/array_api_tests" || { echo "make conformance SUITE=folder: a checkout of array-api-tests, with its submodule"; exit 1; }
 	$(PIP) install -r $(SUITE)/requirements.txt
-	cd $(SUITE) && ARRAY_API_TESTS_MODULE=tensor ARRAY_API_TESTS_VERSION=$(VERSION) \
+	cd $(SUITE) && ARRAY_API_TESTS_VERSION=$(VERSION) \
+		ARRAY_API_TESTS_MODULE="exec('import tensor; xp = tensor.ones(()).__array_namespace__(api_version=\"$(VERSION)\")')" \
 		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
 
 # A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
