@@ -63,9 +63,10 @@ test-foreign: $(VENV)/.has-test $(VENV)/.built
 		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
 	fi
 
-# SciPy looks at its switch when it is first imported.
+# SciPy looks at its switch when it is first imported. The second line is scikit-learn's own tests, on tensors.
 test-interop: $(VENV)/.has-test $(VENV)/.has-interop $(VENV)/.built
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
+	SCIPY_ARRAY_API=1 $(BIN)/python -m tests.interop.sklearn_suite -n auto --maxprocesses 4 --dist loadfile
 
 # No package carries the suite: docs/array_api.md says where it is.
 VERSION ?= 2024.12
