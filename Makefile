@@ -63,9 +63,10 @@ test-foreign: $(VENV)/.has-test $(VENV)/.built
 		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
 	fi
 
-# SciPy looks at its switch when it is first imported.
+# SciPy looks at its switch when it is first imported. The second line is scikit-learn's own tests, on tensors.
 test-interop: $(VENV)/.has-test $(VENV)/.has-interop $(VENV)/.built
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
+	SCIPY_ARRAY_API=1 $(BIN)/python -m tests.interop.sklearn_suite -n auto --maxprocesses 4 --dist loadfile
 
 # No package carries the suite: docs/array_api.md says where it is.
 VERSION ?= 2024.12
@@ -73,7 +74,8 @@ SUITE ?=
 conformance: $(VENV)/.has-test $(VENV)/.built
 	@test -d "$(SUITE)/array_api_tests" || { echo "make conformance SUITE=folder: a checkout of array-api-tests, with its submodule"; exit 1; }
 	$(PIP) install -r $(SUITE)/requirements.txt
-	cd $(SUITE) && ARRAY_API_TESTS_MODULE=tensor ARRAY_API_TESTS_VERSION=$(VERSION) \
+	cd $(SUITE) && ARRAY_API_TESTS_VERSION=$(VERSION) \
+		ARRAY_API_TESTS_MODULE="exec('import tensor; xp = tensor.ones(()).__array_namespace__(api_version=\"$(VERSION)\")')" \
 		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
 
 # A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come

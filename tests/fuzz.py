@@ -65,6 +65,13 @@ def _norm(x: Any) -> Any:
     return np.sqrt(np.sum(x * x))
 
 
+def _inner_products(library: Any, x: Any, *stack: int) -> Any:
+    """Return what x has with itself, often enough for the kernels of large products, of strides 0."""
+    size = x.size if library is np else x.numel()
+    spread = np.broadcast_to if library is np else lambda y, shape: y.expand(shape)
+    return spread(x.reshape(1, size), (*stack, 9, size)) @ spread(x.reshape(size, 1), (*stack, size, 9))
+
+
 OPS: dict[str, Op] = {
     "clamp": _method("clamp", lambda x: np.clip(x, 0, None), 0),
     "clamp to 1": _method("clamp", lambda x: np.clip(x, -1, 1), -1, 1),
@@ -117,6 +124,10 @@ OPS: dict[str, Op] = {
     "empty product": Op(2, lambda x, y: x.flatten()[:, None].expand(-1, 0) @ y.flatten()[None].expand(0, -1),
                         lambda x, y: np.zeros((x.size, y.size)),
                         lambda _, x, y: x.flatten()[:, None].expand(-1, 0) @ y.flatten()[None].expand(0, -1)),
+    "inner products": Op(1, lambda x: _inner_products(tn, x), lambda x: _inner_products(np, x),
+                         _inner_products),
+    "stacked products": Op(1, lambda x: _inner_products(tn, x, 2), lambda x: _inner_products(np, x, 2),
+                           lambda torch, x: _inner_products(torch, x, 2)),
     "add_": _in_place("add_", 1, lambda x: x + 1, 1),
     "mul_": _in_place("mul_", 1, lambda x: x * 2, 2),
     "relu_": _in_place("relu_", 1, lambda x: np.maximum(x, 0)),
@@ -130,7 +141,7 @@ _TELL_ZEROS = {"sqrt", "rsqrt", "log", "reciprocal", "divide", "root", "sqrt_", 
 _MIX_ZEROS = {
     "clamp", "clamp to 1", "clamp_", "relu", "relu_", "maximum", "minimum", "amax", "max along", "sort",
     "where", "zero_", "multiply", "neg", "abs", "sum", "add", "subtract", "mean", "norm", "floor",
-    "matmul", "masked_fill", "cumsum",
+    "matmul", "masked_fill", "cumsum", "inner products", "stacked products",
 }  # fmt: skip
 
 
@@ -183,7 +194,10 @@ def _flushed(program: Program, ours: Any, theirs: Any) -> bool:
 
 def _cancelled(program: Program, ours: Any, theirs: Any) -> bool:
     # A gradient of what was broadcast is a sum too.
-    sums = {"sum", "mean", "cumsum", "matmul", "norm", "softmax", "add", "multiply", "divide"}
+    sums = {
+        "sum", "mean", "cumsum", "matmul", "norm", "softmax", "add", "multiply", "divide", "inner products",
+        "stacked products",
+    }  # fmt: skip
     if not _names(program) & sums or ours.shape != theirs.shape:
         return False
     if any(_has_opposites(x) for x in program.leaves):

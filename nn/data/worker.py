@@ -132,7 +132,7 @@ class _Worker:
         self._is_exhausted = False
 
     def run(self) -> None:
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._listen_to_the_end, daemon=True).start()
         try:
             failed = self._prepare()
             begun = -1
@@ -152,13 +152,25 @@ class _Worker:
                 self._blocks.unlink()
             self._ended.set()
 
-    def _listen(self) -> None:
+    def _listen_to_the_end(self) -> None:
         """Take in tasks at once, so that who sends them need never wait; and end with the parent."""
+        try:
+            self._listen()
+        finally:  # after an error of its own too: without a listener nobody would ever end this process
+            self._is_stopping = True
+            self._tasks.put(None)
+        if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):
+            if self._is_orphan:
+                self._blocks.unlink()
+            os._exit(1)
+
+    def _listen(self) -> None:
         from multiprocessing import parent_process
         from multiprocessing.connection import wait
 
         parent = parent_process()
-        sentinel = [] if parent is None else [parent.sentinel]
+        # A process of another library's start method, loky's, has a parent without a sentinel.
+        sentinel = [] if parent is None or parent.sentinel is None else [parent.sentinel]
         first_parent = os.getppid()
         task: Task | None = None
         self._is_orphan = True
@@ -177,12 +189,6 @@ class _Worker:
                 break
             self._asked = task.round
             self._tasks.put(task)
-        self._is_stopping = True
-        self._tasks.put(None)
-        if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):
-            if self._is_orphan:
-                self._blocks.unlink()
-            os._exit(1)
 
     def _prepare(self) -> Failure | None:
         global _info

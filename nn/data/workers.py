@@ -171,7 +171,8 @@ class Workers:
         for member in members:
             member.blocks.end()
             if not member.process.is_alive():
-                member.process.close()
+                with suppress(AttributeError):  # loky's have nothing to close
+                    member.process.close()
 
     def __del__(self) -> None:
         self.stop()

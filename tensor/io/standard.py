@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import sys
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
+from tensor.ops.expanding import broadcast_arrays
+from tensor.ops.joining import meshgrid
+
+if TYPE_CHECKING:
+    from tensor._tensor import Tensor
 
 __array_api_version__ = "2024.12"
 # Those whose functions and behaviour are all here.
@@ -23,15 +28,8 @@ nan: float = math.nan
 newaxis: None = None
 
 
-class NamespaceInfo:
-    """What the namespace `tensor` can do, in the words of the array API standard.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.__array_namespace_info__().default_device()
-    device(type='cpu')
-    """
+class _Inspection:
+    """What all versions of the standard ask alike."""
 
     def capabilities(self) -> dict[str, Any]:
         """Return what may be asked of arrays: masks as indices, shapes that depend on values, dimensions.
@@ -72,17 +70,6 @@ class NamespaceInfo:
             "indexing": int64,
         }
 
-    def devices(self) -> list[Device]:
-        """Return all devices: the CPU.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.__array_namespace_info__().devices()
-        [device(type='cpu')]
-        """
-        return [CPU]
-
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Dtype]:
@@ -113,6 +100,28 @@ class NamespaceInfo:
         return {dtype.name: dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16}
 
 
+class NamespaceInfo(_Inspection):
+    """What the namespace `tensor` can do, in the words of the array API standard.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.__array_namespace_info__().default_device()
+    device(type='cpu')
+    """
+
+    def devices(self) -> list[Device]:
+        """Return all devices: the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().devices()
+        [device(type='cpu')]
+        """
+        return [CPU]
+
+
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
     """Return what the namespace `tensor` can do: devices, dtypes, capabilities.
 
@@ -125,13 +134,49 @@ def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's 
     return NamespaceInfo()
 
 
+class _NamespaceInfo2025(_Inspection):
+    def devices(self) -> tuple[Device, ...]:
+        return (CPU,)
+
+
+class _Namespace2025(ModuleType):
+    """The namespace `tensor` by version 2025.12: tuples where the versions before it have lists."""
+
+    __array_api_version__ = "2025.12"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules["tensor"], name)
+
+    def __dir__(self) -> list[str]:
+        return dir(sys.modules["tensor"])
+
+    @staticmethod
+    def __array_namespace_info__() -> _NamespaceInfo2025:
+        return _NamespaceInfo2025()
+
+    @staticmethod
+    def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+        return tuple(broadcast_arrays(*arrays))
+
+    @staticmethod
+    def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+        return tuple(meshgrid(*arrays, indexing=indexing))
+
+
+# One object, as a module is: libraries compare the namespaces of their arguments.
+_NAMESPACE_2025 = _Namespace2025("tensor")
+
+
 class Standard(TensorCore):
     """What libraries that compute on any array ask of a tensor."""
 
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """Return the namespace whose functions take this tensor: the module `tensor`.
+        """Return the namespace whose functions take this tensor: the module `tensor`, which follows 2024.12.
+
+        By version 2025.12 `meshgrid`, `broadcast_arrays` and `devices` of `__array_namespace_info__()` return
+        tuples instead of lists: then it is a namespace that differs from `tensor` in these.
 
         Raises
         ------
@@ -141,8 +186,11 @@ class Standard(TensorCore):
         Examples
         --------
         >>> import tensor
-        >>> tensor.ones((2,)).__array_namespace__() is tensor
+        >>> x = tensor.ones((2,))
+        >>> x.__array_namespace__() is tensor
         True
+        >>> type(tensor.meshgrid(x)), type(x.__array_namespace__(api_version="2025.12").meshgrid(x))
+        (<class 'list'>, <class 'tuple'>)
         """
         if api_version is not None and api_version not in _VERSIONS:
             raise InvalidArgumentError(
@@ -150,6 +198,8 @@ class Standard(TensorCore):
                 f"follow: {', '.join(_VERSIONS)}"
             )
         self._raise_if_disposed()  # a library that is given a disposed tensor learns it here
+        if api_version == _NAMESPACE_2025.__array_api_version__:
+            return _NAMESPACE_2025
         return sys.modules["tensor"]
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:

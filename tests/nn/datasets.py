@@ -113,6 +113,13 @@ def say_hello(worker: int) -> None:
     info.dataset.count += 100 * worker
 
 
+class Unreadable:
+    """A number of a sample that goes to a worker, and can't be read there."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
 def refuse(worker: int) -> None:
     raise PermissionError(f"worker {worker} may not")
 

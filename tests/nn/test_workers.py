@@ -35,6 +35,7 @@ from tests.nn.datasets import (
     FailingOddly,
     Images,
     Slow,
+    Unreadable,
     children,
     identity,
     names_of_blocks,
@@ -44,7 +45,8 @@ from tests.nn.datasets import (
 )
 from tests.process import needs_process_memory
 
-METHODS = multiprocessing.get_all_start_methods()
+# Python's own: from 3.14 on the list has those too that libraries have added.
+METHODS = [m for m in ("fork", "spawn", "forkserver") if m in multiprocessing.get_all_start_methods()]
 pytestmark = [
     pytest.mark.skipif(not Path("/dev/shm").is_dir() or "fork" not in METHODS, reason="looks into /proc"),
     # From 3.12 on, of the threads of our own pool, which a fork leaves in order, and of other tests'.
@@ -84,6 +86,15 @@ def test_batches_come_in_order_whoever_makes_them(method: str, workers: int) -> 
     assert len(loader) == len(here) == 6
     assert numbers(loader) == here
     assert numbers(loader) == here
+
+
+def test_the_start_method_of_joblib_is_as_good_as_pythons() -> None:
+    pytest.importorskip("joblib.externals.loky.backend.context")  # it is a method once this is imported
+    loader = forked(Images(23), 4, num_workers=2, multiprocessing_context="loky")
+    assert numbers(loader) == numbers(loader) == numbers(DataLoader(Images(23), 4))
+    with pytest.raises(RuntimeError, match="SIGKILL"):
+        for _ in (batches := iter(forked(Slow(10_000), 2, multiprocessing_context="loky"))):
+            os.kill(batches._workers.members[1].process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("options", [{"prefetch_factor": 1}, {"prefetch_factor": 50}, {"timeout": 60}])
@@ -401,6 +412,14 @@ def test_the_death_of_a_worker_is_an_error_that_says_how(code: int, says: str) -
         for x, _ in forked(EndingItself(40, code), 2):
             kept.append(x)
     assert [x[0, 0].item() for x in kept] == [0, 2, 4][: len(kept)]
+    assert not children()
+
+
+def test_a_worker_that_cannot_read_what_it_is_asked_for_ends_and_is_no_hang() -> None:
+    loader = forked(Images(8), None, sampler=[0, 1, Unreadable()])
+    with pytest.raises(RuntimeError, match=r"worker 0 \(process \d+\) .* ended with exit code"):
+        for _ in loader:
+            pass
     assert not children()
 
 

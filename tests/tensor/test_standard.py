@@ -18,6 +18,25 @@ def test_a_tensor_names_its_namespace_and_refuses_versions_to_come():
         x.__array_namespace__(api_version="2031.12")
 
 
+def test_the_namespace_of_version_2025_has_tuples_where_those_before_it_have_lists():
+    x, y = tensor.ones((2,)), tensor.zeros((2,))
+    later = x.__array_namespace__(api_version="2025.12")
+    assert later is y.__array_namespace__(api_version=later.__array_api_version__)
+    for xp, kind in ((tensor, list), (later, tuple)):
+        assert [type(xp.meshgrid(x, y, indexing="ij")), type(xp.broadcast_arrays(x, y))] == [kind, kind]
+        assert xp.__array_namespace_info__().devices() == kind(["cpu"])
+    assert [a.tolist() for a in later.meshgrid(x, y)] == [a.tolist() for a in tensor.meshgrid(x, y)]
+
+
+def test_the_namespace_of_version_2025_has_all_else_that_tensor_has():
+    later = tensor.ones((1,)).__array_namespace__(api_version="2025.12")
+    differ = {"__array_api_version__", "__array_namespace_info__", "broadcast_arrays", "meshgrid"}
+    assert {name for name in tensor.__all__ if getattr(later, name) is not getattr(tensor, name)} == differ
+    assert set(dir(later)) == set(dir(tensor))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        later.no_such_name  # noqa: B018
+
+
 def test_the_namespace_tells_of_itself():
     info = tensor.__array_namespace_info__()
     assert info.devices() == [info.default_device()] == ["cpu"]
