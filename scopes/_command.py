@@ -24,8 +24,8 @@ from scopes.tracking.files import require_ours
 from scopes.tracking.history import History
 from scopes.tracking.pages import page, write_page
 from scopes.tracking.reports import Report
-from scopes.tracking.runs import Outcome
-from scopes.tracking.sizes import parse_size
+from scopes.tracking.runs import LEAST_GROWTH, Outcome
+from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, tell
 from scopes.tracking.tree import scope_tree
@@ -68,9 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--leak-threshold",
         type=_size,
-        default="64 KiB",
+        default=format_bytes(LEAST_GROWTH),
         metavar="SIZE",
-        help="by how much memory a line grows at least to be a leak: 64 KiB, if nothing is said",
+        help="by how much memory a line grows at least to be a leak: %(default)s, if nothing is said",
     )
     run.add_argument(
         "--every", type=_seconds, metavar="SECONDS", help="print the report while it runs, so often"
@@ -230,7 +230,7 @@ class _Ending:
         ):  # Python itself says so of a broken or closed stream
             sys.stdout.flush()
         gc.collect()  # what it frees is no leak
-        outcome = Outcome(self._history, self._options.program)
+        outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
         parts = _parts(outcome)
         for title, part in parts:
             _say(f"\n{title}\n{part}")
@@ -238,14 +238,10 @@ class _Ending:
             _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
-        is_leaking = self._options.fail_on_leak and self._judge(outcome)
+        if self._options.fail_on_leak:
+            _say(f"\n--fail-on-leak: {outcome.verdict} --leak-threshold sets another size.")
+        is_leaking = self._options.fail_on_leak and outcome.is_leaking
         return 1 if is_leaking or not is_written else 0
-
-    def _judge(self, outcome: Outcome) -> bool:
-        """Say whether lines leak, and what was judged."""
-        is_leaking, verdict = outcome.judge(self._options.leak_threshold)
-        _say(f"\n--fail-on-leak: {verdict} (--leak-threshold).")
-        return is_leaking
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline

@@ -11,6 +11,7 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from scopes.tracking.history import History
     from scopes.tracking.leaks import LeakReport
+    from scopes.tracking.sites import Site
 
 # By so much a line grows at least to be a leak, if nothing is said.
 LEAST_GROWTH = 64 * 1024
@@ -27,9 +28,11 @@ class Outcome:
         What has watched the run. Tracking is still on.
     name
         What has run.
+    threshold
+        By so many bytes a line grows at least to be a leak.
     """
 
-    def __init__(self, history: History, name: str) -> None:
+    def __init__(self, history: History, name: str, threshold: int = LEAST_GROWTH) -> None:
         highest = history.high_water_mark()
         at_the_end = history.look(with_all_holders=True)
         #: The reports, each with its title; first what tells of most memory.
@@ -39,33 +42,31 @@ class Outcome:
             report, seconds = highest
             title = f"{name} has ended. It held most after {seconds:.3g} s:"
             self.parts = [(title, report), ("At the end:", at_the_end)]
-        self._look_count = len(history.looks)
+        lines = {site: weight for _, report in self.parts for site, weight in leaking(report, threshold)}
+        #: Whether lines keep more and more; which, and what was judged.
+        self.is_leaking: bool = bool(lines)
+        self.verdict: str = _verdict(list(lines.items()), len(history.looks), threshold)
 
     def __str__(self) -> str:
-        return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self._verdict()])
+        return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         tables = [f"<h4>{escape(title)}</h4>\n{report._repr_html_()}" for title, report in self.parts]
-        return "\n".join([*tables, f"<p>{escape(self._verdict())}</p>"])
+        return "\n".join([*tables, f"<p>{escape(self.verdict)}</p>"])
 
-    def _verdict(self) -> str:
-        _, verdict = self.judge()
-        return f"{verdict[0].upper()}{verdict[1:]}."
 
-    def judge(self, threshold: int = LEAST_GROWTH) -> tuple[bool, str]:
-        """Tell whether lines keep more and more, by `threshold` bytes or more; which, and what was judged."""
-        lines = {site: weight for _, report in self.parts for site, weight in leaking(report, threshold)}
-        judged = (
-            f"Judged was what each line kept, with graphs, at {self._look_count:,} moments of the run, at "
-            "the high-water mark and at the end. A leak is what has risen all along, "
-            f"by {format_bytes(threshold)} or more"
-        )
-        if not lines:
-            return False, f"no line keeps more and more. {judged}"
+def _verdict(lines: list[tuple[Site, int]], look_count: int, threshold: int) -> str:
+    found = "No line keeps more and more."
+    if lines:
         count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
-        return True, f"{count} more and more: {told_lines(list(lines.items()))}. {judged}"
+        found = f"{count} more and more: {told_lines(lines)}."
+    return (
+        f"{found} Judged was what each line kept, with graphs, at {look_count:,} moments of the run, at the "
+        "high-water mark and at the end. A leak is what has risen all along, by "
+        f"{format_bytes(threshold)} or more."
+    )
 
 
 def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
