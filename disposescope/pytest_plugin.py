@@ -1,8 +1,9 @@
 """The pytest plugin: markers and options that fail tests which leave tensors alive, or hold too many.
 
 Installed with the package and silent until used: a test asks by the fixture `dispose_statistics` or by one
-of the markers ``no_tensor_leaks``, ``limit_live_tensors(n)``, ``limit_tensor_memory("10 MB")``; the option
-``--tensor-leaks``, or ``tensor_leaks = true`` in the settings, is ``no_tensor_leaks`` for all tests.
+of the markers ``no_tensor_leaks``, ``no_tensor_growth``, ``limit_live_tensors(n)``,
+``limit_tensor_memory("10 MB")``. The options ``--tensor-leaks`` and ``--tensor-growth``, or the settings
+``tensor_leaks = true`` and ``tensor_growth = true``, are the first two of them for all tests.
 ``-p no:disposescope`` switches the plugin off.
 
 Until something is asked for, nothing of the library is loaded: a project may have a module ``scopes`` of its
@@ -25,6 +26,7 @@ __all__ = ["dispose_statistics"]
 
 MARKERS = (
     "no_tensor_leaks(threshold=0): fail when tensors that the test creates, or scopes, outlive its teardown.",
+    'no_tensor_growth(threshold="64 KiB"): fail when what a line keeps rises all along the test, by so much.',
     "limit_live_tensors(n): fail when more than n tensors that the test creates are alive at once.",
     'limit_tensor_memory(size): fail when more than that, "10 MB" for example, is live above the start.',
 )
@@ -59,6 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help='how much memory a test may leave, "10 kB" for example; without it, none and no tensor',
     )
     group.addoption(
+        "--tensor-growth",
+        action="store_true",
+        help="fail each test in which a line keeps more and more while it runs: no_tensor_growth for all",
+    )
+    group.addoption(
         "--tensor-memory",
         action="store_true",
         help="end with a line for each test: how many tensors it created, the most memory, what it left",
@@ -70,6 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="see PyTorch's tensors too, with these and with markers: scopes.torch.enable()",
     )
     parser.addini("tensor_leaks", "no_tensor_leaks for all tests", type="bool", default=False)
+    parser.addini("tensor_growth", "no_tensor_growth for all tests", type="bool", default=False)
     parser.addini("tensor_leak_threshold", "how much memory a test may leave", default="")
 
 
@@ -77,8 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and, where all tests are to be watched, what looks after them."""
     for line in MARKERS:
         config.addinivalue_line("markers", line)
-    names = ("--tensor-leaks", "--tensor-memory", "disposescope_torch")
-    if any(map(config.getoption, names)) or config.getini("tensor_leaks"):
+    options = ("--tensor-leaks", "--tensor-growth", "--tensor-memory", "disposescope_torch")
+    settings = ("tensor_leaks", "tensor_growth")
+    if any(map(config.getoption, options)) or any(map(config.getini, settings)):
         try:
             _require_ours()
         except pytest.fail.Exception as error:

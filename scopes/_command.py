@@ -21,10 +21,10 @@ from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
 from scopes.tracking.files import require_ours
-from scopes.tracking.history import History, leaking, told_lines
-from scopes.tracking.leaks import LeakReport
+from scopes.tracking.history import History
 from scopes.tracking.pages import page, write_page
 from scopes.tracking.reports import Report
+from scopes.tracking.runs import LEAST_GROWTH, Outcome
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, tell
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 _program = "python -m scopes"
 _arguments: list[str] = []
-HIGHEST = "It held most after {:.3g} s:"
-# The end is as good as the high-water mark when it holds nearly as much.
-_NEARLY = 0.9
 
 
 def main(program: str = "python -m scopes") -> None:
@@ -71,9 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--leak-threshold",
         type=_size,
-        default="64 KiB",
+        default=format_bytes(LEAST_GROWTH),
         metavar="SIZE",
-        help="by how much memory a line grows at least to be a leak: 64 KiB, if nothing is said",
+        help="by how much memory a line grows at least to be a leak: %(default)s, if nothing is said",
     )
     run.add_argument(
         "--every", type=_seconds, metavar="SECONDS", help="print the report while it runs, so often"
@@ -205,7 +202,6 @@ class _Ending:
         self._timeline = timeline
         self._process = os.getpid()
         self._has_come = False
-        self._judged: list[LeakReport] = []
 
     def come_when_terminated(self) -> None:
         """Report before SIGTERM ends the program, unless it handles the signal itself."""
@@ -234,51 +230,18 @@ class _Ending:
         ):  # Python itself says so of a broken or closed stream
             sys.stdout.flush()
         gc.collect()  # what it frees is no leak
-        parts = self._parts()
+        outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
+        parts = _parts(outcome)
         for title, part in parts:
             _say(f"\n{title}\n{part}")
         for text in _children.reports():
             _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
-        is_leaking = self._options.fail_on_leak and self._judge()
+        if self._options.fail_on_leak:
+            _say(f"\n--fail-on-leak: {outcome.verdict} --leak-threshold sets another size.")
+        is_leaking = self._options.fail_on_leak and outcome.is_leaking
         return 1 if is_leaking or not is_written else 0
-
-    def _parts(self) -> list[tuple[str, Report]]:
-        """Return what the report says, with titles: first what tells of most memory."""
-        history, program = self._history, self._options.program
-        highest = history.high_water_mark()
-        at_the_end = history.look(with_all_holders=True)
-        parts: list[tuple[str, Report]] = [(f"{program} has ended.", at_the_end)]
-        if highest is not None and not _tells_all_of(at_the_end, highest[0]):
-            # Most often what the locals of its main() held.
-            report, seconds = highest
-            parts = [
-                (f"{program} has ended. {HIGHEST.format(seconds)}", report),
-                ("At the end:", at_the_end),
-            ]
-        self._judged = [report for _, report in parts if isinstance(report, LeakReport)]
-        tree = scope_tree()
-        if tree.root.inner:
-            parts.append(("The scopes that were open, with those inside:", tree))
-        return parts
-
-    def _judge(self) -> bool:
-        """Say whether lines leak, and what was judged."""
-        threshold = self._options.leak_threshold
-        lines = {site: weight for report in self._judged for site, weight in leaking(report, threshold)}
-        looks = len(self._history.looks)
-        judged = (
-            f"Judged was what each line kept, with graphs, at {looks:,} moments of the run, at the "
-            "high-water mark and at the end. A leak is what has risen all along, "
-            f"by {format_bytes(threshold)} or more (--leak-threshold)."
-        )
-        if not lines:
-            _say(f"\n--fail-on-leak: no line keeps more and more. {judged}")
-            return False
-        count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
-        _say(f"\n--fail-on-leak: {count} more and more: {told_lines(list(lines.items()))}. {judged}")
-        return True
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline
@@ -294,19 +257,20 @@ class _Ending:
         return True
 
 
+def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
+    """Return what the report says, with titles: first what tells of most memory."""
+    parts: list[tuple[str, Report]] = [*outcome.parts]
+    tree = scope_tree()
+    if tree.root.inner:
+        parts.append(("The scopes that were open, with those inside:", tree))
+    return parts
+
+
 def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
     command = " ".join([_program, *map(shlex.quote, _arguments)])
     facts = (command, f"Python {sys.version.split()[0]}")
     return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
-
-
-def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
-    """Tell whether the end holds nearly as much as there ever was, and the same lines grow."""
-    growing = {row.site for row in highest.rows if row.is_growing}
-    return end.weight >= _NEARLY * highest.weight and growing <= {
-        row.site for row in end.rows if row.is_growing
-    }
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Cells of a notebook in scopes: ``%load_ext disposescope``, then ``%%scope`` at the top of a cell.
+"""Magics for notebooks: ``%load_ext disposescope``, then ``%%scope`` or ``%%leaks`` at the top of a cell.
 
 The guide is docs/notebooks.md.
 """
@@ -6,12 +6,18 @@ The guide is docs/notebooks.md.
 from __future__ import annotations
 
 import ast
+import gc
 from contextlib import ExitStack
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.libraries import loaded, owning
+from scopes.tracking.history import History
+from scopes.tracking.leaks import snapshot
+from scopes.tracking.runs import Outcome
+from scopes.tracking.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,13 +27,16 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Let cells of the IPython `shell` begin with ``%%scope``: what ``%load_ext disposescope`` calls."""
-    shell.register_magic_function(_Cells(shell).scope, "cell", "scope")
+    """Let cells of `shell` begin with ``%%scope`` or ``%%leaks``: what ``%load_ext disposescope`` calls."""
+    cells = _Cells(shell)
+    shell.register_magic_function(cells.scope, "cell", "scope")
+    shell.register_magic_function(cells.leaks, "cell", "leaks")
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take ``%%scope`` away again: what ``%unload_ext disposescope`` calls."""
-    shell.magics_manager.magics["cell"].pop("scope", None)
+    """Take the magics away again: what ``%unload_ext disposescope`` calls."""
+    for name in ("scope", "leaks"):
+        shell.magics_manager.magics["cell"].pop(name, None)
 
 
 class _Cells:
@@ -58,10 +67,37 @@ class _Cells:
                 if len(scope):
                     scope.move_to_outer(*self._named())
 
+    def leaks(self, line: str, cell: str) -> None:
+        """Run the cell with tracking on, and show what its lines kept: the report of ``disposescope run``.
+
+        It shows what was alive at the high-water mark, where the end does not tell all of it, and what is
+        alive at the end, by the line that created it, with who holds it; and whether lines keep more and
+        more. ``%%leaks 3`` notes three lines for each: who called it, and who called that.
+        """
+        __tracebackhide__ = True
+        depth = line.strip() or "1"
+        if not depth.isdecimal() or int(depth) < 1:
+            raise ValueError(
+                f"%%leaks {depth}: it takes the number of lines that are noted for each tensor, 1 or more: "
+                "write %%leaks 3, or %%leaks alone"
+            )
+        name = f"In[{self._shell.displayhook.prompt_count}]"
+        with track(int(depth)):
+            history = History(since=snapshot())
+            history.begin()
+            try:
+                for code in self._compiled(cell):
+                    exec(code, self._shell.user_ns)
+            finally:
+                history.end()
+                gc.collect()  # what it frees is no leak
+                import_module("IPython.display").display(Outcome(history, name))
+
     def _compiled(self, cell: str) -> Iterator[CodeType]:
         """Yield what to run, as IPython does: the value of a last expression is shown, and is in ``Out``."""
         shell = self._shell
-        source = shell.transform_cell(cell)
+        # Below the magic: its lines have the numbers that they have in the cell.
+        source = f"\n{shell.transform_cell(cell)}"
         file = shell.compile.cache(source, shell.displayhook.prompt_count, raw_code=cell)
         tree = shell.transform_ast(shell.compile.ast_parse(source, filename=file))
         is_shown = tree.body and isinstance(tree.body[-1], ast.Expr)

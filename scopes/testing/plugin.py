@@ -1,11 +1,13 @@
-"""What looks after the tests of one pytest run, when ``disposescope.pytest_plugin`` is asked to.
+"""The part of the pytest plugin that watches tests: loaded when a test or an option first asks for it.
 
-Tracking is on for watched tests, from their setup to their teardown, after which what is left counts. What a
-fixture of wider scope created is put to the fixture, once that has ended, in a report of its own.
+For a test that is watched, tracking is on from its setup to the end of its teardown; then it is judged by
+what is still alive. What a fixture of wider scope has created is judged when that fixture has ended, and has
+a report of its own. The markers and the options are in ``disposescope.pytest_plugin``.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from bisect import bisect_left
 from functools import partial
@@ -20,8 +22,10 @@ from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, others_than
 from scopes.testing.limits import Limits
 from scopes.tracking import tracking
-from scopes.tracking.leaks import kept_by_each
+from scopes.tracking.history import History
+from scopes.tracking.leaks import kept_by_each, snapshot
 from scopes.tracking.meters import Meter
+from scopes.tracking.runs import LEAST_GROWTH, Outcome
 from scopes.tracking.sizes import format_bytes, parse_size
 
 if TYPE_CHECKING:
@@ -68,13 +72,14 @@ class _Wishes:
         mark = item.get_closest_marker("no_tensor_leaks")
         if mark is not None:
             self.no_leaks = True
-            if mark.args or not set(mark.kwargs) <= {"threshold"}:
-                self._refuse(mark, 'it takes a threshold alone: write no_tensor_leaks(threshold="10 kB")')
-            elif mark.kwargs:
-                try:
-                    self.threshold = parse_size(mark.kwargs["threshold"], "threshold")
-                except ValueError as error:
-                    self._refuse(mark, str(error))
+            self.threshold = self._threshold_of(mark, self.threshold)
+        # By how much what a line keeps may rise while the test runs.
+        self.growth: int | None = None
+        mark = item.get_closest_marker("no_tensor_growth")
+        if mark is not None:
+            self.growth = self._threshold_of(mark, LEAST_GROWTH)
+        elif config.getoption("--tensor-growth") or config.getini("tensor_growth"):
+            self.growth = LEAST_GROWTH
         mark = item.get_closest_marker("limit_live_tensors")
         if mark is not None:
             count: Any = mark.args[0] if len(mark.args) == 1 and not mark.kwargs else None
@@ -93,12 +98,23 @@ class _Wishes:
                 why = str(error) if size is not None else "it takes one size"
                 self._refuse(mark, f'{why}: write @pytest.mark.limit_tensor_memory("10 MB")')
 
+    def _threshold_of(self, mark: pytest.Mark, default: int) -> int:
+        if mark.args or not set(mark.kwargs) <= {"threshold"}:
+            self._refuse(mark, f'it takes a threshold alone: write {mark.name}(threshold="10 kB")')
+        elif mark.kwargs:
+            try:
+                return parse_size(mark.kwargs["threshold"], "threshold")
+            except ValueError as error:
+                self._refuse(mark, str(error))
+        return default
+
     def _refuse(self, mark: pytest.Mark, why: str) -> None:
         given = [*map(repr, mark.args), *(f"{name}={value!r}" for name, value in mark.kwargs.items())]
         self.error = f"@pytest.mark.{mark.name}({', '.join(given)}): {why}"
 
     def __bool__(self) -> bool:
-        return self.no_leaks or self.is_told or self.live_count is not None or self.nbytes is not None
+        limits = (self.growth, self.live_count, self.nbytes)
+        return self.no_leaks or self.is_told or any(limit is not None for limit in limits)
 
 
 class _Definition(Protocol):
@@ -168,9 +184,30 @@ class _Watch:
         if wishes.live_count is not None or wishes.nbytes is not None:
             self.limits = Limits(wishes.live_count, wishes.nbytes)
             self.limits.__enter__()
+        self.history: History | None = None
+
+    def begin_history(self) -> None:
+        """Look, from now on, at what lines keep, if growth is to be judged."""
+        if self.wishes.growth is not None:
+            self.history = History(since=snapshot())
+            self.history.begin()
+
+    def verdict(self, name: str) -> str | None:
+        """Return what limits the test `name` has passed, and what lines keep more and more; None if none."""
+        texts = []
+        text = None if self.limits is None else self.limits.verdict()
+        if text is not None:
+            texts.append(text)
+        if self.history is not None and self.wishes.growth is not None:
+            if gc.isenabled():
+                gc.collect()  # what it frees is no leak
+            outcome = Outcome(self.history, name, self.wishes.growth)
+            if outcome.is_leaking:
+                texts.append(str(outcome))
+        return "\n\n".join(texts) or None
 
     def close(self) -> None:
-        self.stop_limits()
+        self.stop()
         if self.meter is not None:
             self.meter.pause()
         tracking.end()
@@ -195,7 +232,11 @@ class _Watch:
             f"{len(left):,} left ({format_bytes(kept)})"
         )
 
-    def stop_limits(self) -> None:
+    def stop(self) -> None:
+        """Listen no more."""
+        history, self.history = self.history, None
+        if history is not None:
+            history.end()
         limits, self.limits = self.limits, None
         if limits is not None:
             limits.__exit__()
@@ -281,9 +322,10 @@ class _Guard:
             return (yield)
         watch.turn_to(None)
         watch.is_calling = True
+        watch.begin_history()
         try:
             result = yield
-            verdict = None if watch.limits is None else watch.limits.verdict()
+            verdict = watch.verdict(item.name)
             if verdict is not None:
                 pytest.fail(verdict, pytrace=False)
         except BaseException:
@@ -291,7 +333,7 @@ class _Guard:
             raise
         finally:
             watch.is_calling = False
-            watch.stop_limits()
+            watch.stop()
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

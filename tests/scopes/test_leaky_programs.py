@@ -1,4 +1,4 @@
-"""Twelve programs with a leak: one command names the line first, and who holds it, and judges."""
+"""Twelve programs with a leak: one command names the line first, and who holds it, and judges; pytest too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -40,5 +41,46 @@ def test_the_cured_one_passes_and_says_what_was_judged(leaky: Leaky, tmp_path: P
     done = run(leaky.cured, tmp_path, "--fail-on-leak")
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"--fail-on-leak: no line keeps more and more. Judged was .* at \d+ moments", done.stderr
+        r"--fail-on-leak: No line keeps more and more\. Judged was .* at \d+ moments", done.stderr
     )
+
+
+TESTS = """
+import importlib
+import pytest
+
+@pytest.mark.no_tensor_growth
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("kind", ["leaking", "cured"])
+def test_program(kind, number):
+    importlib.import_module(f"{kind}_{number}")
+"""
+
+
+def test_pytest_fails_the_twelve_and_passes_the_cured_ones(tmp_path: Path) -> None:
+    for number, leaky in enumerate(PROGRAMS.values()):
+        (tmp_path / f"leaking_{number}.py").write_text(leaky.leaking)
+        (tmp_path / f"cured_{number}.py").write_text(leaky.cured)
+    (tmp_path / "test_programs.py").write_text(TESTS)
+    plugin = (
+        [] if entry_points(group="pytest11", name="disposescope") else ["-p", "disposescope.pytest_plugin"]
+    )
+    command = [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-p", "no:randomly", "-rA"]
+    done = subprocess.run(
+        [*command, "test_programs.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    told = done.stdout
+    assert re.search(r"^=+ 12 failed, 12 passed", told, re.MULTILINE), told
+    for number, leaky in enumerate(PROGRAMS.values()):
+        assert f"PASSED test_programs.py::test_program[cured-{number}]" in told, told
+        _, _, report = told.partition(f"test_program[leaking-{number}] has ended")
+        first, *_ = re.findall(rf"leaking_{number}\.py:(\d+)", report)
+        assert int(first) == leaky.line, report
+    # Of five lines of each report the holders are searched for, the leaking one among them.
+    named = re.findall(r"# leaks\n(?:E *)? *held by ", told)
+    assert len(named) >= 10, told

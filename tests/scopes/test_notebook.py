@@ -140,9 +140,10 @@ def test_an_empty_cell_and_one_that_does_not_parse_are_as_without_it(run: Notebo
         run("%%scope\nx = = 1")
 
 
-def test_after_unloading_there_is_no_such_cell(run: Notebook) -> None:
+def test_after_unloading_there_are_no_such_cells(run: Notebook) -> None:
     run("%unload_ext disposescope")
     assert run.shell.find_cell_magic("scope") is None
+    assert run.shell.find_cell_magic("leaks") is None
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
@@ -185,11 +186,13 @@ def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> No
         "tensor.zeros((5000,))",
         "def fail():\n    inner = tensor.ones((50_000,))\n    raise ValueError\nfail()",
         "scopes.leaks()",
+        "%load_ext disposescope",
+        "%%leaks\nlosses = [tensor.ones((1000,)) * step for step in range(200)]",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True).execute()
-    data = book.cells[-1].outputs[0]["data"]
-    shown = data["text/html"]
+    *_, listed, _, magic = book.cells
+    shown = listed.outputs[0]["data"]["text/html"]
     assert shown.index("In[2]:2 in &lt;module&gt;") < shown.index("In[3]:1 in &lt;module&gt;")
     assert "held by history[...], a global" in shown
     assert "held by Out[3], a global" in shown
@@ -197,6 +200,9 @@ def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> No
     assert (
         "held by sys.last_value.__traceback__ (local &#x27;inner&#x27; of fail() in the traceback)" in shown
     )
+    of_cell = magic.outputs[0]["data"]["text/html"]
+    assert "<h4>In[7] has ended.</h4>" in of_cell
+    assert "<p>1 line keeps more and more: In[7]:2 in" in of_cell
 
 
 def test_a_notebook_runs_with_it() -> None:

@@ -411,6 +411,87 @@ class TestIt:
     )
 
 
+# no_tensor_growth
+
+GROWING = """
+def mean_loss(count):
+    weight, total = tensor.ones((1000,), requires_grad=True), tensor.zeros(())
+    for step in range(count):
+        total = total + (weight * step).tanh().sum()  # grows
+    return total.item()
+
+{mark}
+def test_it():
+    mean_loss(100)
+"""
+MARK = "@pytest.mark.no_tensor_growth"
+
+
+def test_a_test_in_which_a_line_keeps_more_and_more_fails_though_all_has_gone_at_its_end(run):
+    source = GROWING.format(mark=MARK)
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "test_it has ended. It held most after * s:",
+            f"* {line_of(source, 'grows')}mean_loss",
+            "*total = total + (weight * step).tanh().sum()  # grows",
+            "*held by total, a local of mean_loss()",
+            "At the end:",
+            "nothing is alive that was created while tracking was on",
+            f"1 line keeps more and more: {line_of(source, 'grows')}mean_loss (*",
+        ]
+    )
+
+
+def test_without_the_marker_growth_is_not_judged(run):
+    run(GROWING.format(mark="@pytest.mark.no_tensor_leaks")).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "failed"), [("", 1), ("(threshold='100 MB')", 0), ("(threshold=1000)", 1)]
+)
+def test_growth_may_have_a_threshold(run, threshold, failed):
+    result = run(GROWING.format(mark=MARK + threshold))
+    result.assert_outcomes(failed=failed, passed=1 - failed)
+
+
+def test_an_option_and_a_setting_judge_the_growth_of_all_tests(run, pytester):
+    run(GROWING.format(mark=""), "--tensor-growth").assert_outcomes(failed=1)
+    pytester.makeini("[pytest]\ntensor_growth = true\n")
+    run(GROWING.format(mark=""), apart=True).assert_outcomes(failed=1)
+
+
+def test_what_fixtures_made_before_is_no_growth_and_a_test_that_fails_is_not_judged(run):
+    source = """
+@pytest.fixture
+def data():
+    return [tensor.ones((1000,)) * n for n in range(200)]
+
+def test_it(data):
+    for x in data:
+        x.sum().item()
+
+def test_fails():
+    kept = [tensor.ones((1000,)) * n for n in range(200)]
+    assert len(kept) == 3
+"""
+    result = run(source, "--tensor-growth")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "more and more" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("arguments", ["3", "bytes=3", "threshold='many'"])
+def test_a_marker_of_growth_that_says_nothing_fails_its_test(run, arguments):
+    result = run(GROWING.format(mark=f"{MARK}({arguments})"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*@pytest.mark.no_tensor_growth({arguments}): *"])
+
+
+def test_known_growth_is_expected_to_fail(run):
+    run(GROWING.format(mark=f"@pytest.mark.xfail(strict=True)\n{MARK}")).assert_outcomes(xfailed=1)
+
+
 # limit_live_tensors
 
 MANY = """
