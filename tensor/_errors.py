@@ -6,14 +6,23 @@ from reprlib import Repr
 from scopes import TensorDisposedError as TensorDisposedError
 
 
-def _shortening() -> Repr:
-    short = Repr()
-    short.maxlevel, short.maxstring, short.maxother = 3, 200, 200
-    return short
+class _Short(Repr):
+    """``reprlib``'s, with the limits of an error message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 3, 200, 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to write integers of thousands of digits.
+        bits = x.bit_length()
+        return super().repr_int(x, level) if bits <= _MOST_BITS else f"<an integer of {bits:,} bits>"
 
 
+# Some 300 digits.
+_MOST_BITS = 1000
 # What a user gave, for an error: however long or deep it is, and whether or not it contains itself.
-shown: Callable[[object], str] = _shortening().repr
+shown: Callable[[object], str] = _Short().repr
 
 
 class InvalidArgumentError(ValueError, RuntimeError):

@@ -69,7 +69,7 @@ class Site:
 
 _lines: dict[tuple[str, int, str], Line] = {}
 _sites: dict[tuple[Line, ...], Site] = {}
-NOWHERE = _sites.setdefault((), Site(()))
+_sites[()] = Site(())
 
 # What is known of a code object, by its id: a code's own hash looks at each of its instructions. None for
 # code of ours, else the site of each instruction that led here. A code that goes takes its entry along.

@@ -78,8 +78,10 @@ _CONSTANTS = {
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
 }
-# What may be a key, or in a set: the hash of tuples in tuples can take forever.
+# What may be a key, or in a set: the hash of tuples in tuples can take forever, and that of a long tuple or
+# integer is computed again each time the pickle uses it.
 _HASHED = (str, bytes, int, float, complex, bool, type(None))
+_MOST_PARTS, _MOST_BITS = 256, 16_384
 
 
 class _Machine:
@@ -206,6 +208,14 @@ def keys_of(values: Iterable[object]) -> list[Any]:
     """Return `values`, which are to be keys or members of a set: plain constants, or tuples of them."""
     found = list(values)
     for x in found:
-        if any(type(part) not in _HASHED for part in (x if type(x) is tuple else (x,))):
-            _fail(f"a key in it is {shown(x)}: numbers, texts, and tuples of them may be keys")
+        parts = x if type(x) is tuple else (x,)
+        if len(parts) > _MOST_PARTS or not all(_is_hashed_quickly(part) for part in parts):
+            _fail(
+                f"a key in it is {shown(x)}: numbers, texts, and tuples of at most {_MOST_PARTS} of them may "
+                "be keys"
+            )
     return found
+
+
+def _is_hashed_quickly(x: object) -> bool:
+    return type(x) in _HASHED and (type(x) is not int or x.bit_length() <= _MOST_BITS)

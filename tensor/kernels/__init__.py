@@ -2,7 +2,8 @@
 
 Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing
 of overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as
-derivatives see it.
+derivatives see it. The other names are what `nn` is made of: most of these compiled functions trust their
+arguments, and shapes or dtypes other than they say may end the process.
 """
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight

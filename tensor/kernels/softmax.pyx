@@ -158,12 +158,17 @@ def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
     """
     cdef cnp.ndarray losses, tops, sums
     cdef CrossEntropyWork work
-    cdef cnp.npy_intp count = cnp.PyArray_DIM(x, 0)
-    cdef int typenum = cnp.PyArray_TYPE(x), kind
+    cdef cnp.npy_intp count
+    cdef int typenum, kind
     cdef Py_ssize_t i
+    if x.ndim != 2 or classes.ndim != 1 or cnp.PyArray_DIM(x, 0) != cnp.PyArray_DIM(classes, 0):
+        raise ValueError(
+            f"mean_cross_entropy: x has shape (batch, classes), and classes (batch,), not "
+            f"{(<object>x).shape} and {(<object>classes).shape}"
+        )
     if kind_of(x) < 0:
         x = _copied(x)
-    kind = kind_of(x)
+    kind, typenum, count = kind_of(x), cnp.PyArray_TYPE(x), cnp.PyArray_DIM(x, 0)
     classes = _int64_of(classes)
     for i in range(count):
         if not 0 <= (<const int64_t*>cnp.PyArray_DATA(classes))[i] < cnp.PyArray_DIM(x, 1):
@@ -190,7 +195,9 @@ cdef CrossEntropyWork _cross_entropy_of(
 
 
 cdef cnp.ndarray _int64_of(cnp.ndarray a):
-    return a if cnp.PyArray_ISCARRAY_RO(a) else a.astype(np.int64, order="C")
+    if cnp.PyArray_TYPE(a) == cnp.NPY_INT64 and cnp.PyArray_ISCARRAY_RO(a):
+        return a
+    return a.astype(np.int64, order="C")
 
 
 def cross_entropy_backward(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from operator import index
 from types import EllipsisType
@@ -300,7 +301,7 @@ def _picked(array: Array, where: tuple[Any, ...]) -> Any:
 
 
 def _explained(error: IndexError, shape: tuple[int, ...]) -> IndexError:
-    text = str(error).replace("axis", "dimension")
+    text = re.sub(r"\baxis\b", "dimension", str(error)).replace("numpy.newaxis (`None`)", "None")
     if "out of bounds" in text:
         cure = "Indices run from 0 to size - 1, or from -size to -1"
     elif "too many indices" in text:

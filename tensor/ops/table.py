@@ -89,7 +89,7 @@ def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x
     return _documented(
         function,
         name,
-        f"Return {result}\n\nShapes broadcast; the dtype is NumPy's for the two operands. {_INTO}",
+        f"Return {result}\n\nShapes broadcast; `tensor.result_type` names the dtype. {_INTO}",
         f"tensor.{name}(tensor.tensor({x1}), {x2})",
         y,
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tensor
 from tensor import memory
+from tensor.kernels import mean_cross_entropy
 from tests.tensor.cutting import three_threads
 
 # Rows as short as a vector and as long as several blocks, columns fewer and more than are worked on at once.
@@ -148,3 +149,17 @@ def test_beside_the_result_there_is_at_most_one_array_of_its_operands_size(funct
     with memory.measure() as measured:
         out = function(x, axis=1)
     assert measured.peak_bytes_change <= out.nbytes + others * x.nbytes
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_the_cross_entropy_of_a_kernel_takes_classes_of_any_integer_dtype(dtype: str) -> None:
+    logits = np.random.default_rng(0).standard_normal((50, 7))
+    found = mean_cross_entropy(logits, np.full(50, 3, dtype))
+    expected = np.mean(np.log(np.exp(logits).sum(1)) - logits[:, 3])
+    assert found is not None
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+
+
+def test_logits_and_classes_of_a_kernel_are_as_many() -> None:
+    with pytest.raises(ValueError, match=r"not \(50, 7\) and \(40,\)"):
+        mean_cross_entropy(np.zeros((50, 7)), np.zeros(40, np.int64))

@@ -177,6 +177,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "half an item": (archive(pickled(Raw(b"}(K\x01u"))), "pickle in it is broken"),
     "a list as a key": (archive(pickled(Raw(b"}]K\x01s"))), r"a key in it is \[\]"),
     "a tuple of tuples as a key": (archive(pickled({((1,),): 1})), r"a key in it is \(\(1,\),\)"),
+    "a long tuple as a key": (archive(pickled({(1,) * 257: 1})), "tuples of at most 256 of them"),
+    "a large integer as a key": (
+        archive(pickled(Raw(b"}\x8b\x02\x08\0\0" + b"\1" * 2050 + b"K\x01s"))),
+        "a key in it is",
+    ),
     "an unknown memo": (archive(pickled(Raw(b"h\x05"))), "KeyError"),
     "no storage": (refused_tensor(key="7"), "no 'data/7'"),
     "a storage outside the archive": (refused_tensor(key="../../x"), r"no 'data/\.\./\.\./x'"),
