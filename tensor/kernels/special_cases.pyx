@@ -9,6 +9,10 @@ from tensor.kernels import exponentials
 
 cnp.import_array()
 
+cdef object _divide_down = np.floor_divide
+# Elements from which on the interpreter is given to other threads while they are looked at.
+cdef Py_ssize_t _MANY = 1 << 14
+
 ctypedef fused real:
     float
     double
@@ -32,10 +36,10 @@ def floor_divide(x1, x2, out=None):
     NumPy gives nan for the first, and -1 for the second where the signs differ.
     """
     if not _has_infinity(x1) and not _has_infinity(x2):
-        return np.floor_divide(x1, x2) if out is None else np.floor_divide(x1, x2, out)
+        return _divide_down(x1, x2) if out is None else _divide_down(x1, x2, out)
     # Of one infinity and a finite number the plain quotient is whole.
     is_one_infinite = np.logical_xor(_are_infinite(x1), _are_infinite(x2))
-    found = np.where(is_one_infinite, np.divide(x1, x2), np.floor_divide(x1, x2))
+    found = np.where(is_one_infinite, np.divide(x1, x2), _divide_down(x1, x2))
     if out is None:
         return found
     np.copyto(out, found, casting="same_kind")
@@ -59,12 +63,18 @@ cdef bint _has_infinity(object x) except -1:
 
 
 cdef bint _is_one_infinite(const real* x, Py_ssize_t count) noexcept:
+    if count < _MANY:
+        return _find_infinity(x, count)
+    with nogil:  # the caller's array holds what `x` points to
+        return _find_infinity(x, count)
+
+
+cdef bint _find_infinity(const real* x, Py_ssize_t count) noexcept nogil:
     cdef Py_ssize_t i
     cdef real infinity = INFINITY
     cdef int found = 0
-    with nogil:  # the caller's array holds what `x` points to
-        for i in range(count):  # to the end: so the compiler vectorises it
-            found |= (x[i] == infinity) | (x[i] == -infinity)
+    for i in range(count):  # to the end: so the compiler vectorises it
+        found |= (x[i] == infinity) | (x[i] == -infinity)
     return found
 
 

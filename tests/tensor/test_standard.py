@@ -181,6 +181,12 @@ def test_infinite_numbers_divide_as_infinite_tensors_do():
     assert math.isnan((tensor.tensor([math.inf]) // math.inf).item())
 
 
+def test_the_last_of_many_elements_may_be_the_one_that_is_infinite():
+    x = tensor.zeros((20_000,))
+    x[-1] = math.inf
+    assert (x // 2)[-2:].tolist() == [0.0, math.inf]
+
+
 def test_complex_infinities_keep_what_is_known_of_them():
     x = tensor.tensor([complex(math.inf, 0.0), complex(-math.inf, math.inf), 0j])
     assert tensor.expm1(x).tolist()[::2] == [complex(math.inf, 0.0), 0j]
