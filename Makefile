@@ -20,12 +20,13 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign test-interop test-ray conformance build check docs dist bench performance soak matrix \
-	clean FORCE
+.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance build check docs dist bench \
+	performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
 	@echo "make test    the tests, doctests and documentation blocks, but for the long ones; TEST_FLAGS='-n 2 tests/nn'"
+	@echo "make test-repeatedly  the tests TIMES=10 times over, until one fails or hangs"
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make test-interop  the tests with SciPy, scikit-learn, xarray, einops and opt_einsum on tensors"
 	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
@@ -49,6 +50,15 @@ test: $(VENV)/.has-test $(VENV)/.built
 	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
 	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
 	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
+
+# A run that waits for something for ever prints the stacks of all threads after five minutes, and is ended after LIMIT.
+TIMES ?= 10
+LIMIT ?= 2400
+test-repeatedly: $(VENV)/.has-test $(VENV)/.built
+	@for run in $$(seq $(TIMES)); do \
+		echo "== Run $$run of $(TIMES)"; \
+		timeout -s KILL $(LIMIT) $(BIN)/python -m pytest $(TEST_FLAGS) -o faulthandler_timeout=300 || exit 1; \
+	done
 
 # Where the libraries can't be installed, one line says so, and nothing fails.
 FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \

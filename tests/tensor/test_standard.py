@@ -159,12 +159,32 @@ def test_differences_of_several_orders_with_what_is_joined_to_both_ends():
         tensor.diff(y, n=-1)
 
 
-def test_infinities_divide_as_the_standard_says():
-    x, y = tensor.tensor([math.inf, -math.inf, 3.0, -3.0]), tensor.tensor([2.0, 2.0, -math.inf, math.inf])
+@pytest.mark.parametrize("dtype", FLOATING)
+@pytest.mark.parametrize("step", [1, 2])
+def test_infinities_divide_as_the_standard_says(dtype, step):
+    def every(values):
+        return tensor.tensor(np.repeat(np.array(values, dtype), step))[::step]
+
+    x, y = every([math.inf, -math.inf, 3.0, -3.0]), every([2.0, 2.0, -math.inf, math.inf])
     assert (x // y).tolist() == [math.inf, -math.inf, 0.0, 0.0]
     assert tensor.signbit(x // y).tolist() == [False, True, True, True]
     x //= y
     assert x.tolist() == [math.inf, -math.inf, 0.0, 0.0]
+
+
+def test_infinite_numbers_divide_as_infinite_tensors_do():
+    x = tensor.tensor([-3.0, 0.0, 3.0])
+    for infinity in (math.inf, np.float32(math.inf), np.float64(math.inf)):
+        assert (x // infinity).tolist() == [0.0, 0.0, 0.0]
+        assert (infinity // x[2:]).tolist() == [math.inf]
+    assert (tensor.tensor([7, -7]) // 2).tolist() == [3, -4]
+    assert math.isnan((tensor.tensor([math.inf]) // math.inf).item())
+
+
+def test_the_last_of_many_elements_may_be_the_one_that_is_infinite():
+    x = tensor.zeros((20_000,))
+    x[-1] = math.inf
+    assert (x // 2)[-2:].tolist() == [0.0, math.inf]
 
 
 def test_complex_infinities_keep_what_is_known_of_them():
