@@ -3,7 +3,7 @@
 A child that is forked goes on with the tracking of its parent, and one that is started anew begins its own
 when it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends
 or is terminated, and the parent tells of it. Children that are made by ``os.fork`` or ``subprocess`` are not
-followed, nor those that are killed.
+followed, which the report says, nor those that are killed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from multiprocessing import current_process, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scopes.tracking import tracking
 from scopes.tracking.history import History
@@ -45,8 +46,36 @@ _pending: int | None = None
 
 def follow_children(depth: int) -> None:
     """Let children of this process write their reports, for ``reports()``."""
+    sys.addaudithook(_hear)
     os.environ[tracking.CHILDREN] = f"{depth}:{tempfile.mkdtemp(prefix='disposescope-')}"
     follow()
+
+
+# How many children of this process are not followed, by what has started them.
+_unfollowed: Counter[str] = Counter()
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Count the children that nobody follows: copies of this process, and other runs of Python."""
+    if event == "os.fork":
+        # Those of multiprocessing are followed.
+        if not _is_called_by("multiprocessing.popen_fork"):
+            _unfollowed[event] += 1
+    elif event == "subprocess.Popen":
+        command = arguments[1]
+        program = command if isinstance(command, str | bytes | os.PathLike) else command[0]
+        name = Path(os.fsdecode(program).partition(" ")[0]).name
+        if name.startswith("python"):
+            _unfollowed["subprocess"] += 1
+
+
+def _is_called_by(module: str) -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == module:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def follow() -> None:
@@ -128,4 +157,7 @@ def reports() -> list[str]:
         more = "more " if large else ""
         texts.append(f"{left} {more}children of multiprocessing held less than {format_bytes(_LEAST)} each")
     shutil.rmtree(folder, ignore_errors=True)
+    if _unfollowed:
+        counts = ", ".join([f"{count} of {by}" for by, count in sorted(_unfollowed.items())])
+        texts.append(f"child processes that are not followed, as those of multiprocessing are: {counts}")
     return texts

@@ -10,9 +10,11 @@ from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
+from scopes.tracking.here import site_here
+from scopes.tracking.listeners import Listener
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
-from scopes.tracking.records import Listener, Record
-from scopes.tracking.sites import callers, site_here
+from scopes.tracking.records import Record
+from scopes.tracking.sites import callers
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.tracking import note_created, note_ended, note_made_for, note_written, record_of
 

@@ -146,19 +146,22 @@ table.disposescope td { vertical-align: top; }
 table.disposescope .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.disposescope td.words { font-family: ui-monospace, monospace; white-space: pre-wrap; }
 table.disposescope td.words:last-child { overflow-wrap: anywhere; }
-table.disposescope code { color: var(--soft); padding-left: 2em; }
+table.disposescope br { display: none; }
+table.disposescope code { display: block; color: var(--soft); padding-left: 2em; }
 table.disposescope tbody tr:hover { background: var(--hover); }
 @media (max-width: 640px) {
   body { margin: 1rem; }
   table.disposescope, table.disposescope tbody, table.disposescope caption { display: block; }
   table.disposescope thead { display: none; }
-  table.disposescope tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--rule); }
+  table.disposescope tr { display: flex; flex-direction: column; padding: .5rem 0;
+    border-bottom: 1px solid var(--rule); }
   table.disposescope tr[hidden] { display: none; }
   table.disposescope td { display: block; border: 0; padding: .05rem 0; }
   table.disposescope td { text-align: left !important; overflow-wrap: anywhere; }
   table.disposescope td::before { content: attr(data-label) " "; color: var(--soft);
     font-family: system-ui, sans-serif; }
   table.disposescope td:empty, table.disposescope td[data-empty] { display: none; }
+  table.disposescope td[data-label="created by"] { order: -1; }
   table.disposescope code { padding-left: 1em; }
 }
 """

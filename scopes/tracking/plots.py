@@ -88,15 +88,17 @@ def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
     both = [(sample.live + sample.cached) / scale for sample in samples]
     axes.step(seconds, both, where="post", color="grey", linewidth=0.8, linestyle=":", label="live + cached")
     axes.set(xlabel="seconds", ylabel=f"memory ({unit})", ylim=(0, None))
-    axes.margins(x=0)
+    axes.margins(x=0.01)  # a peak at the very end is seen
 
 
 def _draw_growths(axes: Axes, samples: list[Sample], growths: list[Growth]) -> None:
     """Draw what each line left, of those that left more and more: leaks."""
     scale = 1024 ** _unit(samples)[0]
     for place, growth in enumerate(growths):
-        seconds = [(at - samples[0].at) / 1e9 for at, _ in growth.steps]
-        left = [nbytes / scale for _, nbytes in growth.steps]
+        # To the end, where all of it is alive.
+        steps = [*growth.steps, (samples[-1].at, growth.steps[-1][1])]
+        seconds = [(at - samples[0].at) / 1e9 for at, _ in steps]
+        left = [nbytes / scale for _, nbytes in steps]
         name = f"leak: {_line_of(growth.site)}"
         style = ("-", "--", ":")[place % 3]
         axes.step(seconds, left, where="post", color="crimson", linewidth=1.8, linestyle=style, label=name)
@@ -157,5 +159,4 @@ def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
         if peak.site is not None:
             told.append(f"{number}  {_line_of(peak.site)}  {peak.site.text[:90]}")
     if told:
-        label = "seconds\n\n" + "\n".join(told)
-        axes.set_xlabel(label, fontsize=9, loc="left", family="monospace", multialignment="left")
+        axes.figure.supxlabel("\n".join(told), fontsize=9, x=0.06, ha="left", family="monospace")

@@ -174,12 +174,13 @@ def as_rich(table: Table) -> Any:
 def as_html(table: Table) -> str:
     """Return the table as HTML, to be put into a page or shown by a notebook, which has styles of its own."""
     head = "".join(
-        f'<th class="{_class(is_figure)}" style="{_align(is_figure)}">{escape(heading)}</th>'
+        f'<th class="{_class(is_figure)}" style="{_style(is_figure, True)}">{escape(heading)}</th>'
         for heading, is_figure in table.headings
     )
     body = "\n".join(f"<tr>{''.join(map(_entry, row, table.headings))}</tr>" for row in table.rows)
+    caption = f'<caption style="text-align: left">{escape(table.title)}</caption>'
     return (
-        f'<div class="scroll"><table class="disposescope"><caption>{escape(table.title)}</caption>\n'
+        f'<div class="scroll"><table class="disposescope">{caption}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 
@@ -188,8 +189,9 @@ def _class(is_figure: bool) -> str:
     return "figure" if is_figure else "words"
 
 
-def _align(is_figure: bool) -> str:
-    return f"text-align: {'right' if is_figure else 'left'}"
+def _style(is_figure: bool, is_on_one_line: bool) -> str:
+    style = f"text-align: {'right' if is_figure else 'left'}; vertical-align: top"
+    return f"{style}; white-space: nowrap" if is_on_one_line else style
 
 
 def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
@@ -197,6 +199,6 @@ def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
     more = "".join([f"<br><code>{escape(text)}</code>" for text in cell.more.splitlines()])
     empty = "" if cell.text or more else " data-empty"
     return (
-        f'<td class="{_class(is_figure)}" style="{_align(is_figure)}" data-label="{escape(label)}"'
+        f'<td class="{_class(is_figure)}" style="{_style(is_figure, is_figure)}" data-label="{escape(label)}"'
         f' data-order="{escape(str(cell.order))}"{empty}>{escape(cell.text)}{more}</td>'
     )

@@ -73,7 +73,7 @@ _sites[()] = Site(())
 
 # What is known of a code object, by its id: a code's own hash looks at each of its instructions. None for
 # code of ours, else the site of each instruction that led here. A code that goes takes its entry along.
-_known: dict[int, dict[int, Site] | None] = {}
+known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
@@ -84,7 +84,7 @@ _passed_over: set[str] = set()
 def pass_over(package: str) -> None:
     """Count the lines of `package` (a top-level package) as none of the user's."""
     _passed_over.add(package)
-    _known.clear()
+    known.clear()
     _codes.clear()
 
 
@@ -99,46 +99,36 @@ def callers(most: int) -> list[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     found: list[FrameType] = []
     while frame is not None and len(found) < most:
-        if _places_in(frame) is not None:
+        if places_in(frame) is not None:
             found.append(frame)
         frame = frame.f_back
     return found
 
 
-def site_here(depth: int = 1, above: int = 1) -> Site:
-    """Return where the user's code is now, `depth` lines of it; look from `above` calls up."""
-    frame: FrameType | None = sys._getframe(above)
-    found: list[Site] = []
-    while frame is not None:
-        code = id(frame.f_code)
-        places = _known[code] if code in _known else _places_in(frame)
-        if places is not None:
-            at = frame.f_lasti
-            site = places.get(at)
-            if site is None:
-                site = places[at] = _site_of((_line_of(frame),))
-            if depth == 1:
-                return site
-            found.append(site)
-            if len(found) == depth:
-                break
-        frame = frame.f_back
-    return _site_of(tuple([site.lines[0] for site in found]))
+def site_at(frame: FrameType) -> Site:
+    """Return where the frame is now, one line."""
+    return _site_of((_line_of(frame),))
 
 
-def _places_in(frame: FrameType) -> dict[int, Site] | None:
+def site_of_several(sites: list[Site]) -> Site:
+    """Return the site of the lines of `sites`, the innermost first."""
+    return _site_of(tuple([site.lines[0] for site in sites]))
+
+
+def places_in(frame: FrameType) -> dict[int, Site] | None:
+    """Return what is known of the frame's code: None for code of ours, else its sites by instruction."""
     code = frame.f_code
     key = id(code)
-    if key in _known:
-        return _known[key]
+    if key in known:
+        return known[key]
     places: dict[int, Site] | None = None if is_ours(frame) or is_passed_over(frame) else {}
 
     def forget(_: ref[CodeType]) -> None:
-        _known.pop(key, None)
+        known.pop(key, None)
         _codes.pop(key, None)
 
     _codes[key] = ref(code, forget)
-    _known[key] = places
+    known[key] = places
     return places
 
 

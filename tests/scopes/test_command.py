@@ -323,6 +323,25 @@ def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -
     assert lines_named(told, "program.py")[0] == 7
 
 
+def test_the_report_says_what_children_were_not_followed(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import os, subprocess, sys\n"
+        "for _ in range(2):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "subprocess.run([sys.executable, '-c', ''])\n"
+        "subprocess.run(['true'])\n",
+    )
+    told = "child processes that are not followed, as those of multiprocessing are: "
+    counts = "2 of os.fork, 1 of subprocess"
+    assert f"\n{told}{counts}\n" in scopes_run(program).stderr
+    followed = scopes_run(write(tmp_path / "followed.py", CHILDREN), "fork", "process").stderr
+    assert "not followed" not in followed
+
+
 def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", CHILDREN)
     tracked = scopes_run(program, "fork", "pool")

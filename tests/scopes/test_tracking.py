@@ -182,12 +182,12 @@ def test_code_that_goes_is_forgotten() -> None:
     with track():
         space = {"Made": Made, "__name__": "of_the_user"}
         exec(compile("x = Made()", "<cell 3>", "exec"), space)
-        before = len(sites._known)
+        before = len(sites.known)
         for _ in range(20):
             exec(compile("x = Made()", "<cell 3>", "exec"), space)
         gc.collect()
-        assert len(sites._known) <= before + 1
-        assert len(sites._codes) == len(sites._known)
+        assert len(sites.known) <= before + 1
+        assert len(sites._codes) == len(sites.known)
 
 
 def test_where_no_line_is_the_users_the_site_is_unknown() -> None:

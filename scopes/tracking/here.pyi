@@ -1,0 +1,3 @@
+from scopes.tracking.sites import Site
+
+def site_here(depth: int = 1) -> Site: ...

@@ -1,0 +1,68 @@
+"""Where in the user's code this thread is.
+
+Compiled, for this is asked for each operation while tracking is on.
+"""
+
+from cpython.object cimport PyObject
+
+from scopes.tracking.sites import known, places_in, site_at, site_of_several
+
+cdef extern from *:
+    """
+    #include <frameobject.h>
+
+    // As objects: the frame of the innermost Python function, or None; the one that called it, or None.
+    static PyObject* innermost_frame() {
+        PyObject* frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());  // borrowed
+        return Py_NewRef(frame == nullptr ? Py_None : frame);
+    }
+
+    static PyObject* frame_around(PyObject* frame) {
+        PyFrameObject* back = PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame));
+        return back == nullptr ? Py_NewRef(Py_None) : reinterpret_cast<PyObject*>(back);
+    }
+
+    static PyObject* code_of(PyObject* frame) {
+        return reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame)));
+    }
+
+    static int instruction_of(PyObject* frame) {
+        return PyFrame_GetLasti(reinterpret_cast<PyFrameObject*>(frame));
+    }
+    """
+    object innermost_frame()
+    object frame_around(object frame)
+    object code_of(object frame)
+    int instruction_of(object frame)
+
+# What is known of each code object, by its id; see `scopes.tracking.sites`.
+cdef dict _known = known
+
+
+cdef object here(long depth):
+    cdef list found = None
+    frame = innermost_frame()
+    while frame is not None:
+        code = code_of(frame)
+        key = <size_t><PyObject*>code
+        places = _known[key] if key in _known else places_in(frame)
+        if places is not None:
+            at = instruction_of(frame)
+            site = (<dict>places).get(at)
+            if site is None:
+                site = site_at(frame)
+                (<dict>places)[at] = site
+            if depth == 1:
+                return site
+            if found is None:
+                found = []
+            found.append(site)
+            if len(found) == depth:
+                break
+        frame = frame_around(frame)
+    return site_of_several(found or [])
+
+
+def site_here(long depth=1):
+    """Return where the user's code is now, `depth` lines of it."""
+    return here(depth)

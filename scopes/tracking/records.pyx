@@ -1,0 +1,255 @@
+"""The records of tracking: what is known of each disposable, and by whom it is counted.
+
+Compiled, for this is done for each operation while tracking is on.
+"""
+
+import time
+
+from cpython.object cimport Py_EQ, Py_NE, PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
+
+from scopes.core.disposable cimport Disposable, MemberList
+from scopes.tracking.here cimport here
+from scopes.tracking.paths cimport Place, place_of
+
+from scopes.core.foreign import footprint_of, library_of, revived
+
+LAST_REFERENCE = "its last reference went"
+
+cdef object _now = time.perf_counter_ns
+cdef object _referent = ref.__call__
+
+
+cdef class Record(ref):
+    """What is known of one disposable that is alive, or at least referred to."""
+
+    def __hash__(self):
+        return <Py_hash_t><size_t><PyObject*>self >> 4
+
+    def __richcmp__(self, other, int op):
+        if op == Py_EQ:
+            return self is other
+        return self is not other if op == Py_NE else NotImplemented
+
+    def __call__(self):
+        """Return the disposable, or None when it has gone."""
+        x = _referent(self)
+        return x if x is None or self.foreign is None else revived(x)
+
+    @property
+    def scope(self):
+        """The names of the scopes that were open around it, the outermost first."""
+        return self.place.path
+
+
+cdef class Tracker:
+    """All records, from when tracking begins until it ends."""
+
+    def __init__(self, long depth):
+        self.depth = depth
+        self.records = {}
+        self.listeners = ()
+        self.root = Place((), None)
+        self.foreign = Place((), None)
+        self.began_at = _now()
+        self._place_by_scope = {}
+        self._opened_at = {}
+        self._buffers = {}
+        self._when_gone = self._gone
+
+    @property
+    def rounds(self):
+        """How often a scope of each path has ended."""
+        found = {}
+        for place in self.places():
+            if place.rounds:
+                found[place.path] = place.rounds
+        return found
+
+    def places(self):
+        """Return all places, each after the one around it."""
+        found = [self.root]
+        for place in found:
+            found += list(place.inner.values())
+        return found
+
+    def elapsed(self):
+        """Return how long tracking has been on, in nanoseconds."""
+        return _now() - self.began_at
+
+    def created(self, x not None, MemberList scope):
+        """Begin a record of `x`."""
+        buffer, nbytes = footprint_of(x)
+        cdef Record record = Record.__new__(Record, x, self._when_gone)
+        record.key = id(x)
+        self.serial += 1
+        record.serial = self.serial
+        library = None if isinstance(x, Disposable) else library_of(x)
+        name = type(x).__name__
+        record.kind = name if library is None else f"{library}.{name}"
+        record.foreign = None if library is None else self.foreign
+        record.site = here(self.depth)
+        record.place = self.root if scope is None else self._place_of(scope)
+        record.closings = self.closings
+        record.buffer = buffer
+        record.nbytes = nbytes
+        record.shares = 1
+        _hold_memory(record, self._buffers)
+        record.created_at = _now()
+        record.thread = PyThread_get_thread_ident()
+        try:
+            for listener in self.listeners:
+                listener.created(record)
+        finally:
+            # Last: another thread that disposes `x` meanwhile finds nothing to end, so no listener hears of
+            # an end before the creation. Who calls this looks afterwards whether that was so.
+            self.records[record.key] = record
+        return record
+
+    cdef Place _place_of(self, MemberList scope):
+        key = id(scope)
+        cdef Place place = self._place_by_scope.get(key)
+        if place is None:
+            place = place_of(scope, self.root)
+            self._place_by_scope[key] = place
+            if not scope.members.is_open:  # ended by another thread, which may have forgotten it before
+                self._place_by_scope.pop(key, None)
+        return place
+
+    def ended(self, x, how):
+        """Note that `x`, to which somebody still refers, is empty from now on."""
+        cdef Record record = self.records.get(id(x))
+        if record is None or record.ended is not None:
+            return
+        where = here(self.depth)
+        # One step: not a second time, where another thread was quicker.
+        if record.ended is not None:
+            return
+        record.ended = how
+        record.ended_at = where
+        _let_go_of_memory(record, self._buffers)
+        for listener in self.listeners:
+            listener.ended(record, how)
+
+    def given_memory(self, x, buffer, nbytes):
+        """Note the memory of `x`, which had none when it was created."""
+        cdef Record record = self.records.get(id(x))
+        if record is not None and record() is x:
+            _give_memory(record, buffer, nbytes, self._buffers)
+
+    def written(self, x):
+        """Note that a line has given `x` a graph in place."""
+        cdef Record record = self.records.get(id(x))
+        if record is not None:
+            record.graph_site = here(self.depth)
+
+    def _gone(self, Record record not None):
+        if self.records.get(record.key) is record:
+            del self.records[record.key]
+        if record.ended is None:
+            _let_go_of_memory(record, self._buffers)
+            for listener in self.listeners:
+                listener.ended(record, LAST_REFERENCE)
+
+    def opened(self, MemberList scope not None):
+        """Note that a scope was opened."""
+        cdef MemberList outer = scope.outer
+        cdef Place around = self.root
+        if outer is not None:
+            around = self._place_by_scope.get(id(outer))
+            if around is None:
+                around = place_of(outer, self.root)
+        key = id(scope)
+        cdef Place place = around.inside(scope.name)
+        self._place_by_scope[key] = place
+        self._opened_at[key] = _now()
+        for listener in self.listeners:
+            listener.opened(scope, place.path)
+
+    def closed(self, MemberList scope not None):
+        """Note that a scope has ended."""
+        key = id(scope)
+        cdef Place place = self._place_by_scope.pop(key, None)
+        if place is None:
+            place = place_of(scope, self.root)
+        opened_at = self._opened_at.pop(key, self.began_at)
+        place.count_round(_now() - opened_at)
+        self.closings += 1
+        for listener in self.listeners:
+            listener.closed(scope, place.path)
+
+    def close(self):
+        """Let go of everything."""
+        self.listeners = ()
+        self._when_gone = None  # a cycle
+        self.records.clear()
+        self._buffers.clear()
+
+    def alive(self):
+        """Return the records of what is alive and not empty, oldest first, with what they are of."""
+        found = []
+        for record in list(self.records.values()):
+            x = record()
+            if x is not None and (<Record>record).ended is None and not _is_empty(x):
+                found.append((record, x))
+        found.sort(key=serial_of)
+        return found
+
+
+def serial_of(item):
+    """Return when it was created, as a number."""
+    return (<Record?>item[0]).serial
+
+
+cdef bint _is_empty(x) except -1:
+    return getattr(x, "is_invalid", False) is True
+
+
+# Each of these is one step: it calls no Python code. `records` has each buffer's first record, by what tells
+# the buffer from others.
+
+
+cdef int _hold_memory(Record record, dict records) except -1:
+    """Count the new `record` as alive, and its memory, by the first record of it."""
+    record.place.count_created()
+    cdef Record first = records.setdefault(record.buffer, record)
+    if first is not record:
+        if first.nbytes == record.nbytes:
+            record.first = first
+            first.shares += 1
+            return 0
+        # Other memory at the same address: a write has parted the first one from what it shared.
+        records[record.buffer] = record
+    record.place.charge(record.nbytes)
+    if record.foreign is not None:
+        record.foreign.charge(record.nbytes)
+    return 0
+
+
+cdef int _give_memory(Record record, buffer, long long nbytes, dict records) except -1:
+    """Count memory that nobody has had before as that of `record`, which had none."""
+    if record.ended is not None or record.nbytes:
+        return 0
+    if records.get(record.buffer) is record:
+        del records[record.buffer]
+    record.buffer = buffer
+    record.nbytes = nbytes
+    records[buffer] = record
+    record.place.charge(nbytes)
+    if record.foreign is not None:
+        record.foreign.charge(nbytes)
+    return 0
+
+
+cdef int _let_go_of_memory(Record record, dict records) except -1:
+    """Count `record` as alive no more, and its memory unless others share it."""
+    cdef Record first = record if record.first is None else record.first
+    record.place.count_ended()
+    first.shares -= 1
+    if first.shares == 0:
+        if records.get(first.buffer) is first:
+            del records[first.buffer]
+        first.place.discharge(first.nbytes)
+        if first.foreign is not None:
+            first.foreign.discharge(first.nbytes)
+    return 0
