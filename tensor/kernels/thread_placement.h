@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(__ANDROID__)
 #include <pthread.h>
 #include <sched.h>
 #endif
@@ -17,7 +17,7 @@ namespace disposescope::kernels {
 
 using ThreadHandle = std::thread::native_handle_type;
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(__ANDROID__)
 
 // Negative where it is unknown.
 inline int current_core() noexcept { return sched_getcpu(); }
