@@ -14,6 +14,8 @@
 #include <system_error>
 #include <thread>
 
+#include "tensor/kernels/thread_placement.h"
+
 #if !defined(_WIN32)
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +29,10 @@ namespace disposescope::kernels {
 using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
 
 constexpr int most_threads = 256;
+
+// So long a worker may take to come before it is moved to another core. One that comes at once takes less than a
+// microsecond, one whose core must be woken first 20 to 100.
+constexpr std::chrono::microseconds patience{20};
 
 // Outlive a fork, which the rest does not.
 inline std::atomic<int> thread_count{1};
@@ -71,7 +77,7 @@ class ThreadPool {
         const int wanted = thread_count.load(std::memory_order_relaxed);
         const int most = pieces < wanted ? static_cast<int>(pieces) : wanted;
         if (started < wanted - 1) start_workers(wanted - 1);
-        job = {body, context, size, grain, most < started + 1 ? most : started + 1};
+        job = {body, context, size, grain, most < started + 1 ? most : started + 1, current_core()};
         // Each has a stretch of its own, the same one at each call, whose memory its core may have cached.
         for (int i = 0; i < job.threads; ++i) {
             stretches[i].next.store(pieces * i / job.threads, std::memory_order_relaxed);
@@ -80,6 +86,7 @@ class ThreadPool {
         entrants.fetch_sub(closed);  // open
         epoch.fetch_add(1);
         for (int i = 1; i < job.threads; ++i) workers[i].wake();
+        next_to_come = 1;
         work(0);
         // Nobody enters from here on; who is in ends its piece.
         if (entrants.fetch_add(closed) != 0) wait_for_entrants();
@@ -93,7 +100,7 @@ class ThreadPool {
         void* context;
         std::ptrdiff_t size;
         std::ptrdiff_t grain;
-        int threads;
+        int threads, core;  // the core of who asks
     };
 
     struct alignas(128) Stretch {
@@ -102,9 +109,15 @@ class ThreadPool {
     };
 
     struct alignas(128) Worker {
+        using Time = std::chrono::steady_clock::time_point;
+
         std::mutex mutex;
         std::condition_variable called;
         std::atomic<bool> is_asleep{false};
+        std::atomic<std::uint64_t> seen{0};  // of `epoch`
+        // Of who uses the pool.
+        ThreadHandle thread{};
+        Time late_since{};  // the beginning of time if it is not late
 
         // After a change of `epoch`: the worker has seen it, or has said before that it sleeps.
         void wake() noexcept {
@@ -122,6 +135,8 @@ class ThreadPool {
     // Of who uses the pool, and of who has entered.
     Job job{};
     int started = 0;
+    // Of who uses the pool: all workers before this one have come.
+    int next_to_come = 1;
     alignas(128) std::atomic<std::uint64_t> epoch{0};
     alignas(128) std::atomic<std::int64_t> entrants{closed};
     std::atomic<bool> is_waiting{false};
@@ -140,6 +155,27 @@ class ThreadPool {
                 const std::ptrdiff_t start = piece * job.grain;
                 const std::ptrdiff_t left_over = job.size - start;
                 job.body(job.context, start, start + (left_over < job.grain ? left_over : job.grain));
+                if (self == 0 && next_to_come < job.threads) move_late_workers();
+            }
+        }
+    }
+
+    // A worker that was called and does not come may be waiting for the very core that we use.
+    void move_late_workers() noexcept {
+        const std::uint64_t now = epoch.load(std::memory_order_relaxed);
+        for (int i = next_to_come; i < job.threads; ++i) {
+            Worker& worker = workers[i];
+            if (worker.seen.load(std::memory_order_relaxed) == now) {
+                worker.late_since = {};
+                next_to_come += i == next_to_come;
+                continue;
+            }
+            const Worker::Time time = std::chrono::steady_clock::now();
+            if (worker.late_since == Worker::Time{}) {
+                worker.late_since = time;
+            } else if (time - worker.late_since > patience) {
+                move_from(current_core(), worker.thread);
+                worker.late_since = {};
             }
         }
     }
@@ -154,7 +190,10 @@ class ThreadPool {
     }
 
     void enter(int self) noexcept {
-        if (entrants.fetch_add(1) < closed && self < job.threads) work(self);
+        if (entrants.fetch_add(1) < closed && self < job.threads) {
+            if (current_core() == job.core) move_from(job.core, workers[self].thread);
+            work(self);
+        }
         if (entrants.fetch_sub(1) == closed + 1 && is_waiting.load()) {
             const std::lock_guard<std::mutex> guard(mutex);
             left.notify_one();
@@ -173,6 +212,7 @@ class ThreadPool {
                 worker.is_asleep.store(false);
             }
             seen = epoch.load();
+            worker.seen.store(seen, std::memory_order_relaxed);
             enter(self);
         }
     }
@@ -188,8 +228,9 @@ class ThreadPool {
 #endif
         try {
             while (started < wanted) {
-                std::thread([this, self = started + 1] { live(self); }).detach();
-                ++started;
+                std::thread worker([this, self = started + 1] { live(self); });
+                workers[++started].thread = worker.native_handle();
+                worker.detach();
             }
         } catch (const std::system_error&) {
         }

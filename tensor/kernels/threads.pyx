@@ -235,3 +235,27 @@ def record_pieces(Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0):
     for i in range(count):
         found.append((pieces[i].start, pieces[i].end, pieces[i].thread))
     return found
+
+
+# --- Where a thread runs, for tests of its placement --------------------------------------------------------
+
+cdef extern from *:
+    """
+    #if defined(__linux__)
+    static int core_after_leaving(int core) {
+        disposescope::kernels::move_from(core, pthread_self());
+        return disposescope::kernels::current_core();
+    }
+    #else
+    static int core_after_leaving(int) { return disposescope::kernels::current_core(); }
+    #endif
+    """
+    int core_after_leaving(int core) noexcept
+
+
+def leave_core(int core):
+    """Move the calling thread from this core, if it is there and may use others; return on which one it is.
+
+    Negative where that is unknown, as it is on all systems but Linux.
+    """
+    return core_after_leaving(core)

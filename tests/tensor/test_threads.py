@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tensor.kernels.threads import record_pieces
+from tensor.kernels.threads import leave_core, record_pieces
 from tensor.lowlevel import configure_threads
 
 SIZE = 300_000
@@ -69,6 +71,75 @@ def test_workers_take_pieces_too() -> None:
 def test_no_more_than_the_set_number_of_threads_work(count: int) -> None:
     assert len(threads_at_work(5)) <= 5  # workers that are there, and shall not be used
     assert len(threads_at_work(count)) <= count
+
+
+@pytest.fixture
+def cores() -> Iterator[set[int]]:
+    """The cores that this thread may use, two at least, and all of them again at the end."""
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("no choice of cores")
+    before = os.sched_getaffinity(0)
+    yield before
+    os.sched_setaffinity(0, before)
+
+
+def test_a_thread_leaves_its_core_and_may_use_it_again(cores: set[int]) -> None:
+    for core in sorted(cores) * 10:
+        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)  # it stays where it is, as a rule
+        assert leave_core(core) in cores
+        assert os.sched_getaffinity(0) == cores
+
+
+def test_a_thread_that_leaves_a_core_is_on_another_one_at_once(cores: set[int]) -> None:
+    core = min(cores)
+    left = []
+    for _ in range(50):
+        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)
+        left.append(leave_core(core) != core)
+    # The system is free to bring it back in the moment between.
+    assert sum(left) > 40
+
+
+def test_a_thread_with_one_core_stays_there(cores: set[int]) -> None:
+    core = min(cores)
+    os.sched_setaffinity(0, {core})
+    assert leave_core(core) == core
+    assert os.sched_getaffinity(0) == {core}
+
+
+def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) -> None:
+    def usable() -> dict[int, set[int]]:
+        threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+        return {thread: os.sched_getaffinity(thread) for thread in threads}
+
+    threads_at_work(3)
+    before = usable()
+    # On one core with the workers, which have to be moved from there; and where they may not be.
+    for core in sorted(cores)[:2]:
+        os.sched_setaffinity(0, {core})
+        for thread in usable().keys() - {threading.get_native_id()}:
+            os.sched_setaffinity(thread, {core})
+        pinned = usable()
+        threads_at_work(3)
+        assert usable() == pinned
+        for thread, its in before.items():
+            os.sched_setaffinity(thread, its)
+        threads_at_work(3)
+        assert usable() == before
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("cores")
+def test_woken_workers_are_not_left_on_the_core_of_the_thread_that_asks() -> None:
+    tensor.set_num_threads(2)
+    alone = 0
+    for _ in range(400):
+        time.sleep(0.002)  # the worker sleeps by then
+        alone += len({thread for _, _, thread in record_pieces(40, 1, microseconds=20)}) == 1
+    # Half of them on a busy machine. 395 where the system leaves a woken thread on the core that wakes it.
+    assert alone < 320
 
 
 def test_one_thread_does_all_itself() -> None:
@@ -142,7 +213,7 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     program = """
 import os, threading
 import tensor
-from tensor.kernels.threads import record_pieces
+from tensor.kernels.threads import leave_core, record_pieces
 tensor.set_num_threads(3)
 
 def work():
@@ -186,7 +257,7 @@ def test_processes_compute_however_they_were_started(method: str) -> None:
 END = """
 import tensor
 from tensor.lowlevel import configure_threads
-from tensor.kernels.threads import record_pieces
+from tensor.kernels.threads import leave_core, record_pieces
 tensor.set_num_threads(4)
 configure_threads(awake_microseconds={awake})
 record_pieces(64, 1)
