@@ -127,7 +127,8 @@ class Sequential(Row):
     """Modules in a row: the output of each is the input of the next.
 
     A `Linear` and a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` behind it are computed in one pass: the
-    tensor in between is never made. With a hook on either, in a subclass, or with a ``forward`` of your own, they are called one by one.
+    tensor in between is never made. With a hook on either, in a subclass, or with a ``forward`` of your own,
+    they are called one by one.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ cdef bint _is_ours(object module, object kind, object forward) except -1:
 
 
 cdef object _mapped(dict own, activation, input):
-    """Return what `activation`, or None, makes of `input` behind the linear layer whose ``__dict__`` is `own`.
+    """Return what `activation`, or None, makes of `input` behind a linear layer with the ``__dict__`` `own`.
 
     The tensor in between is never made: that takes half the memory and one pass less. Returns None where
     something is disposed or missing, which the modules say in their own words, or not to be joined.

@@ -79,7 +79,8 @@ cdef enum:
     MOST_DIMENSIONS = 16
     # Rows and columns of results from which on it pays to lay the second factor out.
     LEAST = 8
-    # Units of a large product, if they have more than so many rows: each lays out its part of the second factor.
+    # Units of a large product, if they have more than so many rows: each lays out its part of the second
+    # factor.
     UNITS = 16
     LEAST_ROWS = 64
 

@@ -1,4 +1,4 @@
-"""A linear map and the activation behind it, which a Sequential computes in one go: nobody sees a difference."""
+"""A linear map and the activation behind it, which a Sequential computes in one go: nobody sees it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,6 @@ import nn
 import tensor
 from scopes import new_dispose_scope, statistics
 from tensor import Tensor, TensorDisposedError, autograd
-
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
