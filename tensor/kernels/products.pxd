@@ -12,8 +12,8 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
 
 # The same, and in the same pass: `bias`, None or one value for each column, is added, then what is negative
-# raised to 0, then `function`, NULL or a loop of tensor/kernels/elementwise.h, is called. What it returns goes to
-# `mapped`, an array in C order, or takes the place of the product. None where a BLAS is quicker.
+# raised to 0, then `function`, NULL or a loop of tensor/kernels/elementwise.h, is called. What that returns
+# goes to `mapped`, an array in C order, or takes the place of the product. None where a BLAS is quicker.
 cdef cnp.ndarray finished_product(
     cnp.ndarray a, cnp.ndarray b, cnp.ndarray bias, bint is_rectified, Kernel function, cnp.ndarray mapped
 )
