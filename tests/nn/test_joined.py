@@ -187,3 +187,25 @@ def test_parts_that_are_computed_again_are_joined_too() -> None:
     x = random(5, 3)
     for a, b in zip(outcome(nn.Sequential.__call__, again, x), outcome(one_by_one, model, x), strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(10_000, 1), (10_000, 10)])
+@pytest.mark.parametrize("records", [True, False])
+def test_a_result_over_the_limit_is_an_error_and_nothing_is_left(
+    shape: tuple[int, int], records: bool
+) -> None:
+    model, x = nn.Sequential(nn.Linear(shape[1], 1000), nn.GELU()), tensor.ones(shape)
+    before = tensor.memory.statistics().bytes_live
+    with (
+        tensor.memory.limit("16 MiB"),
+        tensor.set_grad_enabled(records),
+        pytest.raises(tensor.OutOfMemoryError),
+    ):
+        model(x)
+    assert tensor.memory.statistics().bytes_live == before
+
+
+def test_a_forward_of_another_class_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.GELU())
+    monkeypatch.setattr(nn.GELU, "forward", lambda self, input: input * 0 + 7)
+    assert model(tensor.ones((1, 1))).item() == 7.0
