@@ -23,7 +23,7 @@ from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
-from tensor.ops.affine import apply_affine, apply_affine_then_relu
+from tensor.ops.affine import apply_affine, apply_affine_then
 from tensor.ops.casts import dtype_asked
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
@@ -50,7 +50,7 @@ __all__ = [
     "TensorCore",
     "apply",
     "apply_affine",
-    "apply_affine_then_relu",
+    "apply_affine_then",
     "as_dtype",
     "become_leaf",
     "call_advice",

@@ -13,7 +13,6 @@ from tensor.lowlevel import (
     InvalidArgumentError,
     apply,
     apply_affine,
-    apply_affine_then_relu,
     wrap,
     writing,
 )
@@ -53,11 +52,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     (4, 2)
     """
     return apply_affine(_LINEAR, input, weight, bias)
-
-
-def linear_then_relu(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``relu(linear(input, weight, bias))``, made in one block of memory, with the nodes of both."""
-    return apply_affine_then_relu(_LINEAR, input, weight, bias)
 
 
 def embedding(

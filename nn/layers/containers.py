@@ -126,8 +126,9 @@ class Row(Module):
 class Sequential(Row):
     """Modules in a row: the output of each is the input of the next.
 
-    A `Linear` and a `ReLU` behind it are computed in one block of memory: the tensor in between is never
-    made. With a hook on either, in a subclass, or with a ``forward`` of your own, they are called one by one.
+    A `Linear` and a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` behind it are computed in one pass: the
+    tensor in between is never made. With a hook on either, in a subclass, or with a ``forward`` of your own,
+    they are called one by one.
 
     Parameters
     ----------

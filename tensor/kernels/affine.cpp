@@ -29,11 +29,6 @@ void finish(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-template <typename T>
-inline Pack<T> rectified(Pack<T> a) {
-    return map(a, [](auto x) { return x <= splat<decltype(x)>(0) ? splat<decltype(x)>(0) : x; });
-}
-
 // So many rows of a unit, from where `x` and `out` point to; `turned` has a row of the weight's values for each input.
 template <typename T, int count>
 void few_inputs_rows(const ThinMap& own, const T* x, const T* turned, const T* bias, T* out, std::ptrdiff_t columns) {

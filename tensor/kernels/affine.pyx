@@ -3,7 +3,8 @@
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
-from tensor.kernels.products cimport product, product_of_stacks
+from tensor.kernels.elementwise cimport Loop, UnaryKernel
+from tensor.kernels.products cimport finished_product, product, product_of_stacks
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -64,23 +65,12 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
     ValueError
         If the shapes do not fit.
     """
-    cdef int ndim = cnp.PyArray_NDIM(x)
     cdef cnp.ndarray out
-    if (
-        cnp.PyArray_NDIM(weight) != 2
-        or ndim == 0
-        or cnp.PyArray_DIM(x, ndim - 1) != cnp.PyArray_DIM(weight, 1)
-    ):
-        raise ValueError(
-            "the weight has shape (out_features, in_features) = "
-            f"{(<object>weight).shape}, and the input's last dimension must be in_features; reshape the "
-            "input, or build the layer with other sizes"
-        )
-    if bias is not None and not _is_one_each(<cnp.ndarray?>bias, cnp.PyArray_DIM(weight, 0)):
-        raise ValueError(
-            f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
-        )
+    _require_fitting(x, weight, bias)
     out = _thin(x, weight, bias, is_rectified)
+    if out is not None:
+        return out
+    out = _in_one_pass(x, weight, bias, is_rectified, NULL, None)
     if out is not None:
         return out
     out = _product(x, weight)
@@ -97,6 +87,78 @@ cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is
     if is_rectified:
         relu_of(out, out)
     return out
+
+
+cdef tuple affine_then(cnp.ndarray x, cnp.ndarray weight, object bias, UnaryKernel function, bint keeps):
+    cdef cnp.ndarray before, out = None
+    cdef Loop loop = function.loop_for(cnp.PyArray_TYPE(x))
+    _require_fitting(x, weight, bias)
+    if loop == NULL or not _is_alike(weight, x) or not (bias is None or _is_alike(<cnp.ndarray>bias, x)):
+        return None
+    before = _thin(x, weight, bias, False)
+    if before is None:
+        if keeps:
+            out = _new_result(x, weight)
+        before = _in_one_pass(x, weight, bias, False, loop, out)
+        if before is not None:
+            return (before, out) if keeps else (None, before)
+        before = affine(x, weight, bias, False)
+    out = function.run(before, None if keeps else before)
+    if out is None:
+        return None
+    return before if keeps else None, out
+
+
+cdef int _require_fitting(cnp.ndarray x, cnp.ndarray weight, object bias) except -1:
+    cdef int ndim = cnp.PyArray_NDIM(x)
+    if (
+        cnp.PyArray_NDIM(weight) != 2
+        or ndim == 0
+        or cnp.PyArray_DIM(x, ndim - 1) != cnp.PyArray_DIM(weight, 1)
+    ):
+        raise ValueError(
+            "the weight has shape (out_features, in_features) = "
+            f"{(<object>weight).shape}, and the input's last dimension must be in_features; reshape the "
+            "input, or build the layer with other sizes"
+        )
+    if bias is not None and not _is_one_each(<cnp.ndarray?>bias, cnp.PyArray_DIM(weight, 0)):
+        raise ValueError(
+            f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
+        )
+    return 0
+
+
+cdef cnp.ndarray _new_result(cnp.ndarray x, cnp.ndarray weight):
+    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef int i, ndim = cnp.PyArray_NDIM(x)
+    if ndim > MOST_DIMENSIONS:
+        return None
+    for i in range(ndim - 1):
+        shape[i] = cnp.PyArray_DIM(x, i)
+    shape[ndim - 1] = cnp.PyArray_DIM(weight, 0)
+    return new_array(ndim, shape, cnp.PyArray_TYPE(x))
+
+
+cdef cnp.ndarray _in_one_pass(
+    cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified, Loop function, cnp.ndarray mapped
+):
+    """Return what `finished_product` says of the map, `bias` fitting it; None where a BLAS is quicker."""
+    cdef int ndim = cnp.PyArray_NDIM(x)
+    cdef cnp.ndarray out
+    if (
+        ndim < 2
+        or ndim > MOST_DIMENSIONS
+        or (ndim > 2 and (not _is_plain(x) or cnp.PyArray_SIZE(x) == 0))
+        or not (bias is None or _is_alike(<cnp.ndarray>bias, weight))
+    ):
+        return None
+    by = cnp.PyArray_SwapAxes(weight, 0, 1)
+    if ndim == 2:
+        return finished_product(x, by, bias, is_rectified, function, mapped)
+    # One product: NumPy would make several.
+    *sizes, inner = (<object>x).shape
+    out = finished_product((<object>x).reshape(-1, inner), by, bias, is_rectified, function, mapped)
+    return None if out is None else out.reshape(*sizes, cnp.PyArray_DIM(weight, 0))
 
 
 cdef cnp.ndarray _thin(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):

@@ -33,13 +33,22 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
     if (own.b_inner == 1) {
         whole_rows = own.inner - own.inner % 4;
         whole_columns = columns - columns % 4;
-        for (ptrdiff_t j = 0; j < whole_columns; j += 4)
-            for (ptrdiff_t k = 0; k < whole_rows; k += 4)
-                transpose_block(b + j * own.b_column + k, to + k * width<T> + j, own.b_column, width<T>);
+        // So many rows of the panel stay in the first cache until all their columns are written.
+        constexpr ptrdiff_t at_once = 64;
+        for (ptrdiff_t first = 0; first < whole_rows; first += at_once) {
+            const ptrdiff_t end = whole_rows - first < at_once ? whole_rows : first + at_once;
+            for (ptrdiff_t j = 0; j < whole_columns; j += 4)
+                for (ptrdiff_t k = first; k < end; k += 4)
+                    transpose_block(b + j * own.b_column + k, to + k * width<T> + j, own.b_column, width<T>);
+        }
     }
-    for (ptrdiff_t k = 0; k < own.inner; ++k)
-        for (ptrdiff_t j = k < whole_rows ? whole_columns : 0; j < width<T>; ++j)
-            to[k * width<T> + j] = j < columns ? b[k * own.b_inner + j * own.b_column] : T(0);
+    // Behind the last column only as much as is read.
+    const ptrdiff_t filled = columns <= Pack<T>::size ? ptrdiff_t{Pack<T>::size} : width<T>;
+    for (ptrdiff_t k = 0; k < own.inner; ++k) {
+        ptrdiff_t j = k < whole_rows ? whole_columns : 0;
+        for (; j < columns; ++j) to[k * width<T> + j] = b[k * own.b_inner + j * own.b_column];
+        for (; j < filled; ++j) to[k * width<T> + j] = T(0);
+    }
 }
 
 // Where some rows of the first factor are, and how far apart its elements and those of the result are.
@@ -52,9 +61,19 @@ struct Rows {
     Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
 };
 
-// The product of `rows` rows and of some packs of columns of a panel; `is_more`: added to the result.
+// What a part of the products does with the results: `is_more` adds to those that are there, the last one adds the
+// bias of these columns (or null) too, and raises what is negative to 0.
+template <typename T>
+struct Ending {
+    bool is_more;
+    const T* bias;
+    bool is_rectified;
+    Ending behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
+};
+
+// The product of `rows` rows and of some packs of columns of a panel.
 template <typename T, int rows, int packs>
-inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
+inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     using P = Pack<T>;
     P sums[rows][packs];
     for (auto& some : sums)
@@ -68,40 +87,44 @@ inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns
             for (int j = 0; j < packs; ++j) sums[i][j] = fma(x, by[j], sums[i][j]);
         }
     }
-    for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < packs; ++j) {
-            const ptrdiff_t left = columns - j * P::size;
+    for (int j = 0; j < packs; ++j) {
+        const ptrdiff_t left = columns - j * P::size;
+        if (left <= 0) continue;
+        const P shift = ending.bias == nullptr ? P::of(0) : P::load_up_to(ending.bias + j * P::size, left);
+        for (int i = 0; i < rows; ++i) {
             T* const to = own.out + i * own.out_row + j * P::size;
-            if (left <= 0) continue;
-            const P found = is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
+            P found = ending.is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
+            if (ending.bias != nullptr) found = found + shift;
+            if (ending.is_rectified) found = rectified(found);
             if (left >= P::size)
                 found.store(to);
             else
                 found.store_first(to, left);
         }
+    }
 }
 
 template <typename T, int packs>
-void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
+void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     constexpr int together = tile_rows<T>;
     ptrdiff_t i = 0;
-    for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, is_more);
+    for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, ending);
     if (i + together / 2 <= rows) {
-        tile<T, together / 2, packs>(own.from(i), panel, inner, columns, is_more);
+        tile<T, together / 2, packs>(own.from(i), panel, inner, columns, ending);
         i += together / 2;
     }
-    for (; i < rows; ++i) tile<T, 1, packs>(own.from(i), panel, inner, columns, is_more);
+    for (; i < rows; ++i) tile<T, 1, packs>(own.from(i), panel, inner, columns, ending);
 }
 
 // Some rows times the columns of a panel.
 template <typename T>
-void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, bool is_more) {
+void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     constexpr ptrdiff_t at_once = tile_packs<T>* Pack<T>::size;
     for (ptrdiff_t j = 0; j < columns; j += at_once, panel += at_once, own.out += at_once) {
         if (columns - j <= Pack<T>::size)
-            some_rows<T, 1>(own, rows, panel, inner, columns - j, is_more);
+            some_rows<T, 1>(own, rows, panel, inner, columns - j, ending.behind(j));
         else
-            some_rows<T, tile_packs<T>>(own, rows, panel, inner, columns - j, is_more);
+            some_rows<T, tile_packs<T>>(own, rows, panel, inner, columns - j, ending.behind(j));
     }
 }
 
@@ -123,8 +146,7 @@ void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
         for (ptrdiff_t column = 0; column < own.columns; column += width<T>) {
             const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
             lay_out_panel(layout, b + column * own.b_column, columns, panel);
-            rows_by_panel<T>({a, own.a_row, own.a_inner, out + column, own.columns}, own.rows, panel, own.inner, columns,
-                             false);
+            rows_by_panel<T>({a, own.a_row, own.a_inner, out + column, own.columns}, own.rows, panel, own.inner, columns, {});
         }
     }
 }
@@ -141,31 +163,67 @@ void lay_out(void* context, ptrdiff_t start, ptrdiff_t end) {
 
 template <typename T>
 void by_panels(void* context, ptrdiff_t start, ptrdiff_t end) {
-    // So much of a panel and of the rows stays in the second cache.
-    constexpr ptrdiff_t at_once = 512;
     const PanelProduct& own = *static_cast<const PanelProduct*>(context);
-    const T* const first = static_cast<const T*>(own.a);
     const ptrdiff_t units = (own.rows + rows_of_unit - 1) / rows_of_unit;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
         const ptrdiff_t column = unit / units * width<T>, row = unit % units * rows_of_unit;
         const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
+        const T* const a = static_cast<const T*>(own.a) + row * own.a_row;
         const T* const panel = static_cast<const T*>(own.panels) + column * own.inner;
         T* const out = static_cast<T*>(own.out) + row * own.out_row + column;
         const ptrdiff_t rows_left = own.rows - row, rows = rows_left < rows_of_unit ? rows_left : rows_of_unit;
+        // So much of a panel and of the rows stays in the second cache.
+        for (ptrdiff_t k = 0; k < own.inner; k += most_inner) {
+            const ptrdiff_t inner = own.inner - k < most_inner ? own.inner - k : most_inner;
+            rows_by_panel<T>({a + k, own.a_row, 1, out, own.out_row}, rows, panel + k * width<T>, inner, columns,
+                             {k > 0, nullptr, false});
+        }
+    }
+}
+
+// What an elementwise function makes of some rows of no more than a panel's columns, each `row` elements behind the
+// one before it; `to` may be `from`.
+template <typename T>
+void map_rows(Loop function, const T* from, T* to, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t row) {
+    constexpr ptrdiff_t at_once = 32;
+    alignas(64) T values[at_once * width<T>];
+    Operands operands{values, nullptr, values, 0, 1};
+    for (ptrdiff_t i = 0; i < rows; i += at_once) {
+        const ptrdiff_t some = rows - i < at_once ? rows - i : at_once;
+        for (ptrdiff_t k = 0; k < some; ++k)
+            std::memcpy(values + k * columns, from + (i + k) * row, sizeof(T) * columns);
+        function(&operands, 0, some * columns);
+        for (ptrdiff_t k = 0; k < some; ++k)
+            std::memcpy(to + (i + k) * row, values + k * columns, sizeof(T) * columns);
+    }
+}
+
+template <typename T>
+void whole(void* context, ptrdiff_t start, ptrdiff_t end) {
+    const MatrixProduct& own = *static_cast<const MatrixProduct*>(context);
+    const ptrdiff_t units = (own.rows + own.rows_of_unit - 1) / own.rows_of_unit;
+    // Rows are read as they lie, also where neighbours in a row do not lie side by side: those of the next rows, which
+    // do, are in the cache then, if there are not too many of them.
+    const ptrdiff_t at_once = own.a_inner == 1 ? most_inner : most_inner / 2;
+    alignas(64) T panel[most_inner * width<T>];
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t column = unit / units * width<T>, row = unit % units * own.rows_of_unit;
+        const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
+        const ptrdiff_t rows_left = own.rows - row, rows = rows_left < own.rows_of_unit ? rows_left : own.rows_of_unit;
+        const T* const bias = own.bias == nullptr ? nullptr : static_cast<const T*>(own.bias) + column;
+        const ptrdiff_t place = row * own.columns + column;
+        T* const out = static_cast<T*>(own.out) + place;
         for (ptrdiff_t k = 0; k < own.inner; k += at_once) {
             const ptrdiff_t inner = own.inner - k < at_once ? own.inner - k : at_once;
-            const T* const some = panel + k * width<T>;
-            if (!own.is_a_in_panels) {
-                rows_by_panel<T>({first + row * own.a_row + k, own.a_row, 1, out, own.out_row}, rows, some, inner,
-                                 columns, k > 0);
-                continue;
-            }
-            for (ptrdiff_t i = 0; i < rows; i += width<T>) {
-                const ptrdiff_t in_panel = rows - i < width<T> ? rows - i : width<T>;
-                rows_by_panel<T>({first + (row + i) * own.inner + k * width<T>, 1, width<T>, out + i * own.out_row,
-                                  own.out_row}, in_panel, some, inner, columns, k > 0);
-            }
+            const T* const a = static_cast<const T*>(own.a) + row * own.a_row + k * own.a_inner;
+            const T* const b = static_cast<const T*>(own.b) + k * own.b_inner + column * own.b_column;
+            const bool is_last = k + inner == own.inner;
+            lay_out_panel({inner, columns, own.b_inner, own.b_column, nullptr, nullptr}, b, columns, panel);
+            rows_by_panel<T>({a, own.a_row, own.a_inner, out, own.columns}, rows, panel, inner, columns,
+                             {k > 0, is_last ? bias : nullptr, is_last && own.is_rectified});
         }
+        if (own.function != nullptr)
+            map_rows<T>(own.function, out, static_cast<T*>(own.mapped) + place, rows, columns, own.columns);
     }
 }
 
@@ -175,6 +233,7 @@ extern const Products products_kernels = {
     {stacked<float>, stacked<double>},
     {lay_out<float>, lay_out<double>},
     {by_panels<float>, by_panels<double>},
+    {whole<float>, whole<double>},
 };
 
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

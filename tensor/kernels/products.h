@@ -1,8 +1,10 @@
-// Products of matrices on the pool of threads: of stacks of small ones, of which a BLAS makes one after the other, and of
-// matrices by one that many are multiplied by, laid out once. See simd.h.
+// Products of matrices on the pool of threads: of two, with what is done with the results in the same pass; of stacks of
+// small ones, of which a BLAS makes one after the other; and by one matrix that many are multiplied by, laid out once.
+// See simd.h.
 
 #pragma once
 
+#include "tensor/kernels/elementwise.h"
 #include "tensor/kernels/simd.h"
 
 namespace disposescope::kernels {
@@ -21,7 +23,7 @@ struct StackedProducts {
     const std::ptrdiff_t* b_steps;
 };
 
-// Of longer rows a panel of the second factor would not fit on a thread's stack.
+// Of longer rows a panel of the second factor would not fit on a thread's stack, nor stay in the second cache.
 constexpr std::ptrdiff_t most_inner = 512;
 
 // A matrix of `inner` rows as products read it: panels of some columns, in each row after row, zeros behind the last
@@ -38,8 +40,7 @@ constexpr std::ptrdiff_t panel_bytes = 128;
 // A matrix times one that lies in panels.
 struct PanelProduct {
     std::ptrdiff_t rows, inner, columns, a_row, out_row;
-    const void* a;  // rows whose elements lie side by side, or panels of the transposed matrix
-    bool is_a_in_panels;
+    const void* a;  // rows whose elements lie side by side
     const void* panels;
     void* out;  // rows whose elements lie side by side
 };
@@ -47,11 +48,27 @@ struct PanelProduct {
 // Rows of a unit of work, which is as wide as a panel.
 constexpr std::ptrdiff_t rows_of_unit = 64;
 
+// The product of two matrices, and what becomes of each result: `bias` (or null), one value for each column, is added,
+// then what is negative raised to 0 if so wished; then `function` (or null), an elementwise one, is called.
+// A unit is as wide as a panel, and lays out what it needs of the second factor itself.
+struct MatrixProduct {
+    std::ptrdiff_t rows, inner, columns, rows_of_unit;
+    std::ptrdiff_t a_row, a_inner, b_inner, b_column;
+    const void* a;
+    const void* b;
+    void* out;  // in C order
+    const void* bias;
+    bool is_rectified;
+    Loop function;
+    void* mapped;  // for what `function` returns; may be `out`
+};
+
 // By units from `start` to `end`, of floats and of doubles.
 struct Products {
     void (*stacked[2])(void* products, std::ptrdiff_t start, std::ptrdiff_t end);  // a unit is a product
     void (*lay_out[2])(void* panels, std::ptrdiff_t start, std::ptrdiff_t end);    // a panel
     void (*by_panels[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);
+    void (*whole[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);
 };
 
 DISPOSESCOPE_KERNELS(Products, products)

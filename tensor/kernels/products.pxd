@@ -2,12 +2,21 @@
 
 cimport numpy as cnp
 
+from tensor.kernels.axes cimport Kernel
+
 # ``np.matmul(a, b)`` of stacks of small matrices, in a new array; None where NumPy is as quick.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
 # ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array. Where it can be without threads of a
 # BLAS: these go on spinning when they have done their work, on the cores of ours.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
+
+# The same, and in the same pass: `bias`, None or one value for each column, is added, then what is negative
+# raised to 0, then `function`, NULL or a loop of tensor/kernels/elementwise.h, is called. What that returns
+# goes to `mapped`, an array in C order, or takes the place of the product. None where a BLAS is quicker.
+cdef cnp.ndarray finished_product(
+    cnp.ndarray a, cnp.ndarray b, cnp.ndarray bias, bint is_rectified, Kernel function, cnp.ndarray mapped
+)
 
 
 # A matrix that several are multiplied by, laid out once for all of them.

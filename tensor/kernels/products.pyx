@@ -1,8 +1,7 @@
-"""Products of stacks of small matrices, shared out among threads: a BLAS makes one after the other."""
+"""Products of matrices, and what is done with their results in the same pass, shared out among threads."""
 
 cimport cython
 cimport numpy as cnp
-from libc.stdlib cimport free, malloc
 
 from tensor.kernels.axes cimport Kernel, new_array, run_units
 from tensor.kernels.simd cimport simd_level
@@ -41,9 +40,24 @@ cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" n
         Py_ssize_t a_row
         Py_ssize_t out_row
         const void* a
-        bint is_a_in_panels
         const void* panels
         void* out
+    struct MatrixProduct:
+        Py_ssize_t rows
+        Py_ssize_t inner
+        Py_ssize_t columns
+        Py_ssize_t rows_of_unit
+        Py_ssize_t a_row
+        Py_ssize_t a_inner
+        Py_ssize_t b_inner
+        Py_ssize_t b_column
+        const void* a
+        const void* b
+        void* out
+        const void* bias
+        bint is_rectified
+        Kernel function
+        void* mapped
     const Py_ssize_t most_inner
     const Py_ssize_t panel_bytes
     const Py_ssize_t rows_of_unit
@@ -51,6 +65,7 @@ cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" n
         Kernel stacked[2]
         Kernel lay_out[2]
         Kernel by_panels[2]
+        Kernel whole[2]
     const Products* products_kernels_of(int level)
     const int level_avx2
 
@@ -64,10 +79,10 @@ cdef enum:
     MOST_DIMENSIONS = 16
     # Rows and columns of results from which on it pays to lay the second factor out.
     LEAST = 8
-    # Of each factor so much is laid out at a time.
-    BLOCK_BYTES = 1 << 20
-    # Vectors that begin where a line of the cache does are read at once.
-    LINE = 64
+    # Units of a large product, if they have more than so many rows: each lays out its part of the second
+    # factor.
+    UNITS = 16
+    LEAST_ROWS = 64
 
 # Multiplications of one product up to which ours is the quicker, and of all of a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
@@ -140,8 +155,17 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
 
 
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
+    cdef cnp.ndarray out = finished_product(a, b, None, False, NULL, None)
+    return _matmul(a, b) if out is None else out
+
+
+cdef cnp.ndarray finished_product(
+    cnp.ndarray a, cnp.ndarray b, cnp.ndarray bias, bint is_rectified, Kernel function, cnp.ndarray mapped
+):
+    cdef MatrixProduct work
     cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 1)]
     cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), panels, units
     cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
     cdef cnp.ndarray out
     if (
@@ -149,80 +173,30 @@ cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
         or not _is_ours(a, cnp.PyArray_TYPE(b))
         or not cnp.PyArray_ISBEHAVED_RO(b)
         or shape[1] == 0
-        or inner * panel_bytes > BLOCK_BYTES
     ):
-        return _matmul(a, b)
+        return None
     out = new_array(2, shape, cnp.PyArray_TYPE(a))
-    if inner <= most_inner and products <= _SMALL:
-        _multiply_at_once(a, b, out)
-    else:
-        _multiply_in_blocks(a, b, out)
+    work.rows, work.inner, work.columns = shape[0], inner, shape[1]
+    work.a_row, work.a_inner = cnp.PyArray_STRIDE(a, 0) // itemsize, cnp.PyArray_STRIDE(a, 1) // itemsize
+    work.b_inner, work.b_column = cnp.PyArray_STRIDE(b, 0) // itemsize, cnp.PyArray_STRIDE(b, 1) // itemsize
+    work.a = cnp.PyArray_DATA(a)
+    work.b = cnp.PyArray_DATA(b)
+    work.out = cnp.PyArray_DATA(out)
+    work.bias = NULL if bias is None else cnp.PyArray_DATA(bias)
+    work.is_rectified = is_rectified
+    work.function = function
+    work.mapped = work.out if mapped is None else cnp.PyArray_DATA(mapped)
+    panels = ceil_of(shape[1] * itemsize, panel_bytes)
+    work.rows_of_unit = shape[0]
+    while work.rows_of_unit > LEAST_ROWS and panels * ceil_of(shape[0], work.rows_of_unit) < UNITS:
+        work.rows_of_unit = ceil_of(work.rows_of_unit, 2 * LEAST) * LEAST
+    units = panels * ceil_of(shape[0], work.rows_of_unit)
+    run_units(
+        _kernels.whole[cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT], &work, units,
+        units if products <= _SMALL else max(1, _AT_ONCE * units // products),
+        cnp.PyArray_NBYTES(out),
+    )
     return out
-
-
-# Where blocks of both factors are laid out: outside of the pool, as a BLAS has it, and kept for the next
-# product. Null while one is at work with it, which owns it then: another one at the same time makes its own.
-cdef char* _spare = NULL
-
-
-cdef int _multiply_in_blocks(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) except -1:
-    global _spare
-    cdef char* space = _spare
-    _spare = NULL
-    if space == NULL:
-        space = <char*>malloc(2 * BLOCK_BYTES + LINE)
-        if space == NULL:
-            raise MemoryError
-    try:
-        _multiply_blocks(a, b, out, space + LINE - <size_t>space % LINE)
-    finally:
-        if _spare == NULL:
-            _spare = space
-        else:
-            free(space)
-    return 0
-
-
-cdef int _multiply_blocks(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out, char* a_space) except -1:
-    cdef PanelProduct work
-    cdef bint is_double = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
-    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), width = panel_bytes // itemsize
-    cdef Py_ssize_t rows = cnp.PyArray_DIM(a, 0), columns = cnp.PyArray_DIM(b, 1)
-    cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1)
-    # Whole panels, as many as there is space for.
-    cdef Py_ssize_t at_once = BLOCK_BYTES // (panel_bytes * inner) * width
-    cdef Py_ssize_t row, column, some_rows = rows
-    cdef const char* first = <const char*>cnp.PyArray_DATA(a)
-    cdef char* b_space = a_space + BLOCK_BYTES
-    work.inner = inner
-    work.is_a_in_panels = cnp.PyArray_STRIDE(a, 1) != itemsize
-    work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
-    work.out_row = columns
-    work.panels = b_space
-    if work.is_a_in_panels:
-        some_rows = at_once
-    column = 0
-    while column < columns:
-        work.columns = min(at_once, columns - column)
-        _lay_out(
-            is_double, <const char*>cnp.PyArray_DATA(b) + column * cnp.PyArray_STRIDE(b, 1), inner,
-            work.columns, cnp.PyArray_STRIDE(b, 0), cnp.PyArray_STRIDE(b, 1), b_space,
-        )
-        row = 0
-        while row < rows:
-            work.rows = min(some_rows, rows - row)
-            work.a = first
-            if work.is_a_in_panels:
-                _lay_out(
-                    is_double, first + row * cnp.PyArray_STRIDE(a, 0), inner, work.rows,
-                    cnp.PyArray_STRIDE(a, 1), cnp.PyArray_STRIDE(a, 0), a_space,
-                )
-                work.a = a_space
-            work.out = <char*>cnp.PyArray_DATA(out) + (row * columns + column) * itemsize
-            _multiply_by_panels(is_double, &work)
-            row += work.rows
-        column += work.columns
-    return 0
 
 
 cdef int _lay_out(
@@ -249,20 +223,6 @@ cdef int _multiply_by_panels(bint is_double, PanelProduct* work) except -1:
         max(1, _AT_ONCE // (min(work.rows, rows_of_unit) * width * work.inner)),
         work.rows * work.columns * itemsize,
     )
-
-
-cdef void _multiply_at_once(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
-    cdef StackedProducts work
-    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(a)
-    work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
-    work.columns = cnp.PyArray_DIM(b, 1)
-    work.a_row, work.a_inner = cnp.PyArray_STRIDE(a, 0) // itemsize, cnp.PyArray_STRIDE(a, 1) // itemsize
-    work.b_inner, work.b_column = cnp.PyArray_STRIDE(b, 0) // itemsize, cnp.PyArray_STRIDE(b, 1) // itemsize
-    work.a = cnp.PyArray_DATA(a)
-    work.b = cnp.PyArray_DATA(b)
-    work.out = cnp.PyArray_DATA(out)
-    work.ndim = 0
-    _kernels.stacked[cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT](&work, 0, 1)
 
 
 cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
@@ -308,7 +268,6 @@ cdef class PackedMatrix:
             self.panels = _panels_of(b)
         work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
         work.columns = cnp.PyArray_DIM(b, 1)
-        work.is_a_in_panels = False
         work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
         work.a = cnp.PyArray_DATA(a)
         work.panels = cnp.PyArray_DATA(self.panels)

@@ -226,6 +226,12 @@ inline Pack<T> fma(Pack<T> a, Pack<T> b, Pack<T> c) {
     return c;
 }
 
+// What is negative becomes 0. nan is no less than 0: it stays.
+template <typename T>
+inline Pack<T> rectified(Pack<T> a) {
+    return map(a, [](auto x) { return x <= splat<decltype(x)>(0) ? splat<decltype(x)>(0) : x; });
+}
+
 // Lanes in which a number was none.
 template <typename R>
 struct LanesWithNan {

@@ -7,6 +7,6 @@ if TYPE_CHECKING:  # Checkers then read the operations before the class that the
     from tensor._tensor import Tensor
 
 def apply_affine(rule: Rule, x: TensorCore, weight: TensorCore, bias: TensorCore | None) -> Tensor: ...
-def apply_affine_then_relu(
-    rule: Rule, x: TensorCore, weight: TensorCore, bias: TensorCore | None
-) -> Tensor: ...
+def apply_affine_then(
+    rule: Rule, activation: str, x: TensorCore, weight: TensorCore, bias: TensorCore | None
+) -> Tensor | None: ...

@@ -4,11 +4,12 @@ cimport numpy as cnp
 
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor
-from tensor.kernels.affine cimport affine
+from tensor.kernels.affine cimport affine, affine_then
 from tensor.kernels.context cimport enter, leave
 from tensor.tape.nodes cimport Rule
-from tensor.tape.recording cimport record, record_after, wrap_recorded
+from tensor.tape.recording cimport record, record_after, recorder, wrap_recorded
 
+from tensor.kernels import exponentials, gaussian
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.messages import explain
 from tensor.tape.rules import RULES
@@ -16,25 +17,46 @@ from tensor.tape.rules import RULES
 cnp.import_array()
 
 cdef Rule _RELU = RULES["relu"]
+# By the names of their rules: activations that a map computes in its own pass.
+cdef dict _KERNELS = {
+    "gelu": gaussian.gelu,
+    "gelu_by_tanh": gaussian.gelu_by_tanh,
+    "sigmoid": exponentials.sigmoid,
+    "silu": exponentials.silu,
+    "tanh": exponentials.tanh,
+}
 
 
 def apply_affine(Rule rule not None, x, weight, bias) -> TensorCore:
     """Return ``x @ weight.T + bias`` of tensors, `bias` perhaps None; `rule` derives it by all of them."""
-    return _run(rule, x, weight, bias, False)
+    return _run(rule, x, weight, bias, None)
 
 
-def apply_affine_then_relu(Rule rule not None, x, weight, bias) -> TensorCore:
-    """Return what ReLU makes of ``apply_affine``, in one block of memory, with the nodes of both."""
-    return _run(rule, x, weight, bias, True)
+def apply_affine_then(Rule rule not None, str activation not None, x, weight, bias):
+    """Return what `activation` makes of ``apply_affine``, in one pass, with the nodes of both.
+
+    It is one of "relu", "gelu", "gelu_by_tanh", "sigmoid", "silu" and "tanh". Returns None where that is not
+    for these tensors.
+    """
+    return _run(rule, x, weight, bias, activation)
 
 
-cdef TensorCore _run(Rule rule, object x, object weight, object bias, bint is_rectified):
-    cdef cnp.ndarray a = _array_of("input", x), w = _array_of("weight", weight), out = None
+cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activation):
+    cdef cnp.ndarray a = _array_of("input", x), w = _array_of("weight", weight), before = None, out = None
     cdef object b = None if bias is None else _array_of("bias", bias)
+    cdef Rule last = None if activation is None else _RELU if activation == "relu" else RULES[activation]
+    cdef bint keeps
     context = enter(True)
     failure = None
     try:
-        out = affine(a, w, b, is_rectified)
+        if last is None or last is _RELU:
+            out = affine(a, w, b, last is not None)
+        else:
+            keeps = _is_recorded(x, weight, bias) and 0 in last.plan((True,)).saves
+            found = affine_then(a, w, b, _KERNELS[activation], keeps)
+            if found is None:
+                return None
+            before, out = found
     except OutOfMemoryError:
         raise
     except MemoryError:
@@ -46,9 +68,17 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, bint is_re
     if failure is not None:
         raise failure
     node = record(rule, (x, weight) if bias is None else (x, weight, bias), out, {})
-    if is_rectified:
-        node = record_after(_RELU, node, out)
+    if last is not None:
+        node = record_after(last, node, before, out)
     return wrap_recorded(out, node)
+
+
+cdef bint _is_recorded(object x, object weight, object bias) except -1:
+    return (
+        (<TensorCore>x)._node is not None
+        or (<TensorCore>weight)._node is not None
+        or (bias is not None and (<TensorCore>bias)._node is not None)
+    ) and bool(recorder())
 
 
 cdef cnp.ndarray _array_of(str what, object x):

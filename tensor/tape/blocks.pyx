@@ -47,8 +47,11 @@ cdef tuple _answers():
 
 
 cdef int _turn_to(tuple answers) except -1:
-    _set(_grad_enabled, answers[0])
-    _set(_when_enabled, answers[1])
+    # What is so already is not set: that takes as long as an op on one element.
+    if _get(_grad_enabled) is not answers[0]:
+        _set(_grad_enabled, answers[0])
+    if _get(_when_enabled) is not answers[1]:
+        _set(_when_enabled, answers[1])
     return 0
 
 
@@ -91,6 +94,19 @@ cdef class Block:
                 _set(_opened, opened)
                 return
         # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
+
+
+cdef class GradMode(Block):
+    """Switches recording on or off."""
+
+    cdef bint _enabled
+
+    def __init__(self, bint enabled):
+        self._enabled = enabled
+
+    def _inside(self):
+        recorder = _get(_when_enabled)
+        return recorder if self._enabled else False, recorder
 
 
 cdef class Steps:

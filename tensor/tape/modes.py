@@ -159,17 +159,10 @@ def is_recording() -> bool:
     return bool(grad_enabled.get())
 
 
-class GradMode(Block):
+class GradMode(Block, blocks.GradMode):
     """Switches recording on or off: ``no_grad`` and ``enable_grad``."""
 
-    __slots__ = ("_enabled",)
-
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-
-    def _inside(self) -> Answers:
-        recorder = when_enabled.get()
-        return recorder if self._enabled else False, recorder
+    __slots__ = ()
 
 
 class SetGradEnabled(GradMode):

@@ -10,9 +10,9 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters)
 # The same for one or two inputs: `x` and their arrays (or numbers) `a`.
 cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out)
 cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp.ndarray out)
-# The node of an op of one input that no tensor ever held: `before` is the input's own node. The op was
-# computed in the memory of its input; its derivative needs `out` alone.
-cdef Node record_after(Rule rule, object before, cnp.ndarray out)
+# The node of an op of one input that no tensor ever held: `before` is the input's own node, and `input` its
+# array, which belongs to the node from now on; None if the derivative needs `out` alone.
+cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out)
 # The node of a view of `x`; `saved` is what the derivative asks for, in that order.
 cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved)
 # A new tensor over `out` with the history `node`, which may be None.

@@ -194,11 +194,12 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     return _complete(node, out, answer)
 
 
-cdef Node record_after(Rule rule, object before, cnp.ndarray out):
+cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out):
     """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
 
-    The op was computed in the memory of its input; its derivative needs `out` alone.
+    `input` is its array, which belongs to the node from now on; None if its derivative needs `out` alone.
     """
+    cdef list saved = [], holds = []
     cdef Plan plan
     if before is None:
         return None
@@ -206,8 +207,10 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray out):
     if not answer:
         return None
     plan = rule.plan((True,))
-    saved = [out] * len(plan.saves)
-    return _new_node(rule, plan, (before,), saved, [None] * len(saved), out, answer)
+    for source in plan.saves:
+        saved.append(input if source == 0 else out)
+        holds.append(share_of(input) if source == 0 else None)
+    return _new_node(rule, plan, (before,), saved, holds, out, answer)
 
 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):

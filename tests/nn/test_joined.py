@@ -1,4 +1,4 @@
-"""A linear map and the ReLU behind it, which a Sequential computes in one go: nobody sees a difference."""
+"""A linear map and the activation behind it, which a Sequential computes in one go: nobody sees it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +10,16 @@ import nn
 import tensor
 from scopes import new_dispose_scope, statistics
 from tensor import Tensor, TensorDisposedError, autograd
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu by tanh": lambda: nn.GELU("tanh"),
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
+    "silu in place": lambda: nn.SiLU(inplace=True),
+    "tanh": nn.Tanh,
+}
 
 
 def one_by_one(model: nn.Sequential, x: Tensor) -> Tensor:
@@ -30,23 +40,31 @@ def outcome(run: Callable[[nn.Sequential, Tensor], Tensor], model: nn.Sequential
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (600, 5)])
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (600, 5), (70, 40), (2, 35, 600)])
 @pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_values_and_gradients_are_those_of_one_after_the_other(
-    shape: tuple[int, ...], dtype: str, bias: bool
+    activation: str, shape: tuple[int, ...], dtype: str, bias: bool
 ) -> None:
-    model = nn.Sequential(nn.Linear(5, 70, bias=bias), nn.ReLU(), nn.Linear(70, 2), nn.ReLU()).to(dtype)
+    first, last = ACTIVATIONS[activation](), ACTIVATIONS[activation]()
+    model = nn.Sequential(nn.Linear(shape[-1], 70, bias=bias), first, nn.Linear(70, 2), last).to(dtype)
     x = random(*shape, dtype=dtype)
     for joined, apart in zip(
         outcome(nn.Sequential.__call__, model, x), outcome(one_by_one, model, x), strict=True
     ):
         assert joined.dtype == apart.dtype == np.dtype(dtype)
         assert np.array_equal(joined, apart)
+    with tensor.no_grad():
+        assert np.array_equal(model(x).numpy(), one_by_one(model, x).numpy())
 
 
-def test_large_outputs_are_the_same_on_one_thread_and_on_several() -> None:
-    model = nn.Sequential(nn.Linear(3, 1000), nn.ReLU())
-    x = random(2000, 3)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(2000, 3), (300, 90)])
+def test_large_outputs_are_the_same_on_one_thread_and_on_several(
+    activation: str, shape: tuple[int, ...]
+) -> None:
+    model = nn.Sequential(nn.Linear(shape[-1], 1000), ACTIVATIONS[activation]())
+    x = random(*shape)
     threads = tensor.get_num_threads()
     with tensor.no_grad():
         wanted = one_by_one(model, x).numpy()
@@ -56,14 +74,16 @@ def test_large_outputs_are_the_same_on_one_thread_and_on_several() -> None:
     tensor.set_num_threads(threads)
 
 
-def test_nan_and_infinity_go_through() -> None:
-    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_nan_and_infinity_go_through(activation: str) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), ACTIVATIONS[activation]())
     x = tensor.tensor([[float("nan")], [float("inf")], [float("-inf")]])
     assert np.array_equal(model(x).detach().numpy(), one_by_one(model, x).detach().numpy(), equal_nan=True)
 
 
-def test_the_tensor_in_between_is_never_made() -> None:
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_tensor_in_between_is_never_made(activation: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), ACTIVATIONS[activation]())
     x = random(3, 4)
     with new_dispose_scope() as scope:
         before = statistics.created_in_scope_count
@@ -72,16 +92,18 @@ def test_the_tensor_in_between_is_never_made() -> None:
         assert out in scope
 
 
-def test_the_graph_has_the_nodes_of_both() -> None:
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_graph_has_the_nodes_of_both(activation: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), ACTIVATIONS[activation]())
     out = model(random(3, 4))
     apart = one_by_one(model, random(3, 4))
     assert str(autograd.graph_statistics(out)) == str(autograd.graph_statistics(apart))
     assert repr(out.grad_fn) == repr(apart.grad_fn)
 
 
-def test_second_derivatives_are_the_same() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).double()
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_second_derivatives_are_the_same(activation: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), ACTIVATIONS[activation](), nn.Linear(4, 1)).double()
     found = []
     for run in (nn.Sequential.__call__, one_by_one):
         x = random(2, 3, dtype="float64").requires_grad_()
@@ -165,3 +187,25 @@ def test_parts_that_are_computed_again_are_joined_too() -> None:
     x = random(5, 3)
     for a, b in zip(outcome(nn.Sequential.__call__, again, x), outcome(one_by_one, model, x), strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(10_000, 1), (10_000, 10)])
+@pytest.mark.parametrize("records", [True, False])
+def test_a_result_over_the_limit_is_an_error_and_nothing_is_left(
+    shape: tuple[int, int], records: bool
+) -> None:
+    model, x = nn.Sequential(nn.Linear(shape[1], 1000), nn.GELU()), tensor.ones(shape)
+    before = tensor.memory.statistics().bytes_live
+    with (
+        tensor.memory.limit("16 MiB"),
+        tensor.set_grad_enabled(records),
+        pytest.raises(tensor.OutOfMemoryError),
+    ):
+        model(x)
+    assert tensor.memory.statistics().bytes_live == before
+
+
+def test_a_forward_of_another_class_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.GELU())
+    monkeypatch.setattr(nn.GELU, "forward", lambda self, input: input * 0 + 7)
+    assert model(tensor.ones((1, 1))).item() == 7.0

@@ -1,4 +1,4 @@
-"""Products of stacks of small matrices, against NumPy's."""
+"""Products of matrices and of stacks of small ones, against NumPy's."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((0, 9, 9), (0, 9, 9)),
     ((3, 9, 0), (3, 0, 9)),
     ((1, 300, 300), (1, 300, 300)),
+    ((150, 70), (70, 45)),
+    ((70, 1100), (1100, 43)),
+    ((13, 257), (257, 8)),
 ]
 
 
@@ -67,11 +70,14 @@ from tensor.kernels.affine import matrix_product
 from tensor.kernels.simd import instruction_set
 for dtype in ("float32", "float64"):
     # Sums that are exact, so that no order of adding up shows.
-    for m, k, n in ((64, 64, 64), (13, 50, 45), (8, 3, 9)):
+    for m, k, n in ((64, 64, 64), (13, 50, 45), (8, 3, 9), (70, 600, 33)):
         x, y = (np.arange(3 * r * c, dtype=dtype).reshape(3, r, c) % 5 - 2 for r, c in ((m, k), (k, n)))
         assert np.array_equal(matrix_product(x, y), x @ y)
         z = y.swapaxes(1, 2).copy().swapaxes(1, 2)
         assert np.array_equal(matrix_product(x, z), x @ y)
+        for i in range(3):
+            assert np.array_equal(matrix_product(x[i], z[i]), x[i] @ y[i])
+            assert np.array_equal(matrix_product(x[i].T.copy().T, y[i]), x[i] @ y[i])
 print(instruction_set())
 """
     for level, printed in printed_at_each_level(program).items():
