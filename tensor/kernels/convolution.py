@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tensor.kernels.affine import matrix_product
-from tensor.kernels.direct_convolution import PackedWeight, PaddedInput, whole_panels
+from tensor.kernels.direct_convolution import PackedWeight, PaddedInput, weight_channels
 from tensor.kernels.patches import gather_patches, scatter_patches
 from tensor.memory.buffer import empty, zeros
 
@@ -115,23 +115,21 @@ def _bilinear(function: Callable[[Array, Array], Array], a: Array, b: Array) -> 
     return found
 
 
-class _Copying:
-    """The input of a convolution, copied with its padding, a piece after the other."""
+def _copied(
+    x: Array, geometry: Geometry, outs: tuple[int, ...], more_bytes: int = 0
+) -> Iterator[PaddedInput]:
+    """Yield the input of a convolution, copied with its padding, a piece after the other.
 
-    def __init__(self, x: Array, geometry: Geometry, outs: tuple[int, ...], more_bytes: int = 0) -> None:
-        # About as many as there are of each channel for each place.
-        elements = prod(map(min, geometry.stride, geometry.spans()))
-        pieces = list(_pieces(x.shape[0], outs, x.shape[1] * elements * x.dtype.itemsize + more_bytes))
-        samples, rows = pieces[0].shape  # no other is larger
-        self._pieces = pieces
-        self._input = PaddedInput(x, geometry, outs, samples, rows)
-        self.most_places = samples * rows * prod(outs[1:])
-
-    def __iter__(self) -> Iterator[PaddedInput]:
-        for piece in self._pieces:
-            samples, rows = piece.shape
-            self._input.fill(piece.samples.start, samples, piece.rows.start, rows)
-            yield self._input
+    For each place there will be `more_bytes` of other memory.
+    """
+    # About as many as there are of each channel for each place.
+    elements = prod(map(min, geometry.stride, geometry.spans()))
+    copy = None
+    for piece in _pieces(x.shape[0], outs, x.shape[1] * elements * x.dtype.itemsize + more_bytes):
+        samples, rows = piece.shape
+        copy = copy or PaddedInput(x, geometry, outs, samples, rows)  # no other piece is larger
+        copy.fill(piece.samples.start, samples, piece.rows.start, rows)
+        yield copy
 
 
 def _with_bias(out: Array, bias: Array | None) -> Array:
@@ -210,7 +208,7 @@ def _convolve(
         return _with_bias(out, bias)
     if out.size:
         packed = PackedWeight(weight, geometry.groups)
-        for piece in _Copying(x, geometry, outs):
+        for piece in _copied(x, geometry, outs):
             piece.add_up(packed, bias, out)
     return out
 
@@ -283,12 +281,10 @@ def _for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
     shape = (y.shape[1], x.shape[1] // groups, *geometry.kernel)
     if x.size == 0 or y.size == 0:
         return zeros(shape, x.dtype)
-    whole = whole_panels(rows, x.dtype.itemsize)
-    copying = _Copying(x, geometry, outs, groups * whole * x.dtype.itemsize)
-    panels = empty((copying.most_places * groups * whole,), x.dtype)
-    out = zeros((groups, prod(shape[1:]), whole), x.dtype)
-    for piece in copying:
-        piece.add_weights(y, panels, out)
+    columns = weight_channels(rows, x.dtype.itemsize)
+    out = zeros((groups, prod(shape[1:]), columns), x.dtype)
+    for piece in _copied(x, geometry, outs, groups * columns * x.dtype.itemsize):
+        piece.add_weights(y, out)
     return np.ascontiguousarray(out[:, :, :rows].swapaxes(1, 2)).reshape(shape)
 
 

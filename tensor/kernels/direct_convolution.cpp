@@ -254,22 +254,41 @@ void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
 // Sums over at least so many places are added up before they are added to those of others, which keeps them precise.
 constexpr ptrdiff_t places_at_once = 512;
 
-// Adds to some rows of `out`, one for each offset, the sums over all places.
+// All rows of places, one after the other.
+struct Walk {
+    const PaddedCopy& own;
+    ptrdiff_t d = 0, h = 0, plane = 0, sample = 0;
+
+    // Where the row begins.
+    ptrdiff_t start() const { return plane + h * own.pitch; }
+
+    // Goes on to the next row; tells whether it is of another sample.
+    bool next() {
+        if (++h < own.axes[1].count) return false;
+        h = 0;
+        plane += own.plane;
+        if (++d < own.axes[0].count) return false;
+        d = 0;
+        plane = sample += own.volume;
+        return true;
+    }
+};
+
+// Adds to some rows of `out`, one for each offset, the sums over all places, of several channels side by side.
 template <typename T, int rows, int packs>
 void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, const T* panel, T* out,
                  ptrdiff_t out_row) {
     using P = Pack<T>;
-    const ptrdiff_t depth = own.axes[0].count, height = own.axes[1].count, count = own.axes[2].count;
+    const ptrdiff_t count = own.axes[2].count, all = own.samples * own.axes[0].count * own.axes[1].count;
     const T* from[rows];
     for (int i = 0; i < rows; ++i) from[i] = x + offsets[i];
-    const ptrdiff_t all = own.samples * depth * height;
-    ptrdiff_t d = 0, h = 0, plane_start = 0, sample_start = 0;
+    Walk walk{own};
     for (ptrdiff_t row = 0; row < all;) {
         P sums[rows][packs];
         for (auto& some : sums)
             for (P& sum : some) sum = P::of(0);
         for (ptrdiff_t places = 0; row < all && places < places_at_once; ++row, places += count) {
-            const ptrdiff_t first = plane_start + h * own.pitch;
+            const ptrdiff_t first = walk.start();
             for (ptrdiff_t w = first; w < first + count; ++w, panel += panel_width<T>) {
                 P by[packs];
                 for (int j = 0; j < packs; ++j) by[j] = P::load(panel + j * P::size);
@@ -278,12 +297,7 @@ void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, co
                     for (int j = 0; j < packs; ++j) sums[i][j] = fma(value, by[j], sums[i][j]);
                 }
             }
-            if (++h < height) continue;
-            h = 0;
-            plane_start += own.plane;
-            if (++d < depth) continue;
-            d = 0;
-            plane_start = sample_start += own.volume;
+            walk.next();
         }
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < packs; ++j) {
@@ -304,7 +318,7 @@ void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
         const ptrdiff_t tile = unit % tiles, panel = unit / tiles % panels, group = unit / tiles / panels;
         const ptrdiff_t first = start_of(tile, tiles, work.count), last = start_of(tile + 1, tiles, work.count);
         const T* const x = static_cast<const T*>(own.copy) + group * work.group_step;
-        const T* const by = static_cast<const T*>(work.panels) + (group * panels + panel) * places * panel_width<T>;
+        const T* const by = static_cast<const T*>(work.by) + (group * panels + panel) * places * panel_width<T>;
         const ptrdiff_t out_row = panels * panel_width<T>, left = work.rows - panel * panel_width<T>;
         T* const out = static_cast<T*>(work.out) + (group * work.count + first) * out_row + panel * panel_width<T>;
         with_rows<most_rows<T>>(last - first, [&](auto rows) {
@@ -318,6 +332,49 @@ void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
+// The same for one channel, with places side by side.
+template <typename T, int rows>
+void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offsets, const T* y, T* out,
+                  ptrdiff_t out_row) {
+    using P = Pack<T>;
+    const PaddedCopy& own = work.padded;
+    const ptrdiff_t count = own.axes[2].count, all = own.samples * own.axes[0].count * own.axes[1].count;
+    const T* by = y;
+    Walk walk{own};
+    for (ptrdiff_t row = 0; row < all;) {
+        P sums[rows];
+        for (P& sum : sums) sum = P::of(0);
+        for (ptrdiff_t places = 0; row < all && places < places_at_once * P::size; ++row, places += count) {
+            const T* const first = x + walk.start();
+            for (ptrdiff_t w = 0; w < count; w += P::size) {
+                // What is behind a row is not multiplied by zeros: it need not be finite.
+                const ptrdiff_t left = count - w;
+                const P some = P::load_up_to(by + w, left);
+                for (int i = 0; i < rows; ++i)
+                    sums[i] = fma(P::load_up_to(first + offsets[i] + w, left), some, sums[i]);
+            }
+            by = walk.next() ? y += work.by_sample : by + count;
+        }
+        for (int i = 0; i < rows; ++i) out[i * out_row] += sum(sums[i]);
+    }
+}
+
+template <typename T>
+void add_weights_of_few(void* given, ptrdiff_t start, ptrdiff_t end) {
+    const WeightSumWork& work = *static_cast<const WeightSumWork*>(given);
+    const ptrdiff_t tiles = tiles_of(work.count, most_rows<T>);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t tile = unit % tiles, channel = unit / tiles, group = channel / work.rows;
+        const ptrdiff_t first = start_of(tile, tiles, work.count), last = start_of(tile + 1, tiles, work.count);
+        const T* const x = static_cast<const T*>(work.padded.copy) + group * work.group_step;
+        const T* const y = static_cast<const T*>(work.by) + channel * work.by_channel;
+        T* const out = static_cast<T*>(work.out) + (group * work.count + first) * work.rows + channel % work.rows;
+        with_rows<most_rows<T>>(last - first, [&](auto rows) {
+            channel_tile<T, rows.value>(work, x, work.offsets + first, y, out, work.rows);
+        });
+    }
+}
+
 }  // namespace
 
 extern const DirectConvolution direct_convolution_kernels = {
@@ -326,6 +383,7 @@ extern const DirectConvolution direct_convolution_kernels = {
     {add_up<float>, add_up<double>},
     {lay_out<float>, lay_out<double>},
     {add_weights<float>, add_weights<double>},
+    {add_weights_of_few<float>, add_weights_of_few<double>},
     {most_rows<float>, most_rows<double>},
 };
 

@@ -95,8 +95,10 @@ struct WeightSumWork {
     PaddedCopy padded;
     std::ptrdiff_t groups, rows, count, group_step;
     const std::ptrdiff_t* offsets;
-    const void* panels;
-    void* out;  // (groups, count, rows up to whole panels), which is added to
+    // Panels, or of few rows the gradient itself, (samples, groups * rows, places), and how far these lie apart.
+    const void* by;
+    std::ptrdiff_t by_sample, by_channel;
+    void* out;  // (groups, count, rows), these up to whole panels where there are some; it is added to
 };
 
 struct DirectConvolution {
@@ -107,6 +109,7 @@ struct DirectConvolution {
     Kernel add_up[2];        // a block of places
     Kernel lay_out[2];       // a sample of a panel
     Kernel add_weights[2];   // a tile of a panel
+    Kernel add_weights_of_few[2];  // a tile of a row
     std::ptrdiff_t most_rows[2];  // of a tile
 };
 

@@ -69,7 +69,9 @@ cdef extern from "tensor/kernels/direct_convolution.h" namespace "disposescope::
         Py_ssize_t count
         Py_ssize_t group_step
         const Py_ssize_t* offsets
-        const void* panels
+        const void* by
+        Py_ssize_t by_sample
+        Py_ssize_t by_channel
         void* out
     cdef struct DirectConvolution:
         Kernel copy[2]
@@ -77,6 +79,7 @@ cdef extern from "tensor/kernels/direct_convolution.h" namespace "disposescope::
         Kernel add_up[2]
         Kernel lay_out[2]
         Kernel add_weights[2]
+        Kernel add_weights_of_few[2]
         Py_ssize_t most_rows[2]
     const Py_ssize_t places_of_block
     const DirectConvolution* direct_convolution_kernels_of(int level)
@@ -93,6 +96,8 @@ cdef enum:
     # Elements that are copied, and multiplications, in a piece of work: some 5 us.
     COPIED = 1 << 14
     MULTIPLIED = 1 << 17
+    # Channels of a group up to which sums of each take less time than those of a panel with zeros.
+    FEW = 6
 
 
 @final
@@ -112,6 +117,8 @@ cdef class PaddedInput:
     cdef cnp.ndarray _x, _copy
     # Where each element of the kernel, of each channel of a group, lies from its place.
     cdef cnp.ndarray _offsets
+    # A gradient laid out, of the largest piece; None until there is one.
+    cdef cnp.ndarray _panels
 
     def __cinit__(
         self, cnp.ndarray x not None, geometry, tuple outs not None, Py_ssize_t samples, Py_ssize_t rows
@@ -255,53 +262,66 @@ cdef class PaddedInput:
             self._layout.samples * cnp.PyArray_STRIDE(out, 0),
         )
 
-    def add_weights(
-        self, cnp.ndarray y not None, cnp.ndarray panels not None, cnp.ndarray out not None
-    ):
+    def add_weights(self, cnp.ndarray y not None, cnp.ndarray out not None):
         """Add to `out` the sums over the places in the copy of the patches there, times `y`.
 
         `y` has shape ``(batch, channels, *places)``, and `out` ``(groups, elements of a patch, channels /
-        groups)``, these rounded up to whole panels. In `panels` there is room for the places of all samples
-        in the copy times the channels of `out`.
+        groups)``, these as many as ``weight_channels`` says.
         """
         cdef WeightSumWork work
-        cdef PanelWork laid
-        cdef Py_ssize_t width = panel_bytes // self._itemsize, groups = self._groups, whole, tiles, one
-        self._check(out)
+        cdef Py_ssize_t places = self._places(), tiles, units, one
         self._check(y)
-        self._check(panels)
-        laid.samples, laid.groups = self._layout.samples, groups
-        laid.rows = cnp.PyArray_DIM(y, 1) // groups
-        laid.places = self._places()
-        laid.places_of_plane = cnp.PyArray_STRIDE(y, 1) // self._itemsize
-        laid.y = (
+        self._check(out)
+        work.padded = self._layout
+        work.groups, work.count = self._groups, cnp.PyArray_SIZE(self._offsets)
+        work.rows = cnp.PyArray_DIM(y, 1) // work.groups
+        work.group_step = self._layout.channels // work.groups * self._phases() * self._layout.block
+        work.offsets = <const Py_ssize_t*>cnp.PyArray_DATA(self._offsets)
+        work.out = cnp.PyArray_DATA(out)
+        work.by = (
             <char*>cnp.PyArray_DATA(y) + self._sample * cnp.PyArray_STRIDE(y, 0)
             + self._skipped * self._itemsize
         )
-        laid.panels = cnp.PyArray_DATA(panels)
-        whole = ceil_of(laid.rows, width) * width
+        work.by_sample = cnp.PyArray_STRIDE(y, 0) // self._itemsize
+        work.by_channel = cnp.PyArray_STRIDE(y, 1) // self._itemsize
         if (
-            cnp.PyArray_SIZE(panels) < laid.samples * laid.places * groups * whole
-            or cnp.PyArray_SIZE(out) != groups * cnp.PyArray_SIZE(self._offsets) * whole
-            or cnp.PyArray_DIM(y, 0) != cnp.PyArray_DIM(self._x, 0)
-            or self._skipped + laid.places > laid.places_of_plane
+            cnp.PyArray_DIM(y, 0) != cnp.PyArray_DIM(self._x, 0)
+            or self._skipped + places > work.by_channel
+            or cnp.PyArray_SIZE(out) != work.groups * work.count * weight_channels(work.rows, self._itemsize)
         ):
-            raise ValueError("the shapes of gradient, result and panels do not fit")
-        run_units(
-            _kernels.lay_out[self._kind], &laid, groups * (whole // width) * laid.samples,
-            max(COPIED // (laid.places * width), 1), laid.samples * laid.places * whole * self._itemsize,
-        )
-        work.padded = self._layout
-        work.groups, work.rows, work.count = groups, laid.rows, cnp.PyArray_SIZE(self._offsets)
-        work.group_step = self._layout.channels // groups * self._phases() * self._layout.block
-        work.offsets = <const Py_ssize_t*>cnp.PyArray_DATA(self._offsets)
-        work.panels = laid.panels
-        work.out = cnp.PyArray_DATA(out)
+            raise ValueError("the shapes of gradient and result do not fit")
         tiles = ceil_of(work.count, _kernels.most_rows[self._kind])
-        one = laid.places * laid.samples * width * ceil_of(work.count, tiles)
+        one = places * self._layout.samples * ceil_of(work.count, tiles)
+        if work.rows <= FEW:
+            run_units(
+                _kernels.add_weights_of_few[self._kind], &work, work.groups * work.rows * tiles,
+                max(MULTIPLIED // one, 1), places * self._layout.samples * self._itemsize,
+            )
+            return
+        self._lay_out(&work)
+        units = work.groups * ceil_of(work.rows, panel_bytes // self._itemsize) * tiles
         run_units(
-            _kernels.add_weights[self._kind], &work, groups * (whole // width) * tiles,
-            max(MULTIPLIED // one, 1), laid.places * laid.samples * panel_bytes,
+            _kernels.add_weights[self._kind], &work, units,
+            max(MULTIPLIED // (one * (panel_bytes // self._itemsize)), 1),
+            places * self._layout.samples * panel_bytes,
+        )
+
+    cdef int _lay_out(self, WeightSumWork* sums) except -1:
+        """Lay the gradient that `sums` has out in panels, which it has then."""
+        cdef PanelWork work
+        cdef Py_ssize_t width = panel_bytes // self._itemsize
+        cdef Py_ssize_t units = sums.groups * ceil_of(sums.rows, width) * self._layout.samples
+        cdef cnp.npy_intp size = units * self._places() * width
+        if self._panels is None or cnp.PyArray_SIZE(self._panels) < size:
+            self._panels = new_array(1, &size, cnp.PyArray_TYPE(self._x))
+        work.samples, work.groups, work.rows = self._layout.samples, sums.groups, sums.rows
+        work.places, work.places_of_plane = self._places(), sums.by_channel
+        work.y = sums.by
+        work.panels = cnp.PyArray_DATA(self._panels)
+        sums.by = work.panels
+        return run_units(
+            _kernels.lay_out[self._kind], &work, units, max(COPIED // (work.places * width), 1),
+            size * self._itemsize,
         )
 
 
@@ -339,7 +359,7 @@ cdef class PackedWeight:
         self._work.weight = NULL  # which nobody holds from here on
 
 
-def whole_panels(Py_ssize_t channels, Py_ssize_t itemsize):
-    """Return the number of channels, rounded up to whole panels, as ``add_weights`` writes them."""
+cpdef Py_ssize_t weight_channels(Py_ssize_t channels, Py_ssize_t itemsize):
+    """Return of how many channels the gradient of a weight is computed, for so many of a group."""
     cdef Py_ssize_t width = panel_bytes // itemsize
-    return ceil_of(channels, width) * width
+    return channels if channels <= FEW else ceil_of(channels, width) * width

@@ -168,6 +168,25 @@ def test_convolutions_of_many_samples_are_their_formula_for_any_number_of_thread
     assert abs((wide[1] * by_weight).sum() - product_of) < digits * size**0.5 * 10
 
 
+@pytest.mark.parametrize("channels", [2, 20])
+def test_what_is_not_finite_goes_where_the_formula_has_it(channels: int) -> None:
+    geometry = convolution.Geometry((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    drawn = np.random.default_rng(0)
+    x, weight = drawn.standard_normal((1, 2, 6, 20)), drawn.standard_normal((channels, 2, 3, 3))
+    x[0, 1, 2, 19], x[0, 1, 5, 0] = np.nan, np.inf  # the last of a row, and the first
+    y = convolution.convolve(x, weight, geometry, (6, 20))
+    np.testing.assert_array_equal(np.isfinite(y), np.isfinite(plain(x, weight, geometry)))
+    g = drawn.standard_normal(y.shape)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    expected = np.empty(weight.shape)
+    for i, j in product(range(3), range(3)):
+        patch = padded[0, :, i : i + 6, j : j + 20]
+        expected[:, :, i, j] = (g[0, :, None] * patch).sum((-2, -1))
+    found = convolution.convolve_for_weight(x, g, geometry)
+    assert not np.isfinite(found).all()
+    np.testing.assert_allclose(found, expected)
+
+
 def test_a_tiny_input_is_convolved_alike_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution, "_PIECE_BYTES", 2000)  # 17 samples at a time
     geometry = convolution.Geometry((2, 3), (1, 1), ((1, 0), (1, 1)), (1, 1), 1)
