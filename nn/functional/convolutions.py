@@ -295,8 +295,8 @@ def conv1d(
 ) -> Tensor:
     """Return the convolution (PyTorch's: a cross-correlation) of `input` with `weight` over one dimension.
 
-    Each output is the sum over a patch of the input times the kernel. About a megabyte of the input at a time
-    is copied with its padding, whatever the batch, and only input and weight are saved for backward.
+    Each output is the sum over a patch of the input times the kernel. Some two megabytes of the input at a
+    time are copied with their padding, whatever the batch, and only input and weight are saved for backward.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Bytes of a piece, and least places of the kernel in it: a piece stays in the processor's caches while it is
 # worked on, but of a few places most of the time goes to the weight.
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
 
 
