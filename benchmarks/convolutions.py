@@ -11,15 +11,15 @@ from benchmarks.harness import Case, Timer, repeated, timed
 from benchmarks.networks import CHECKING_RATE, TIMING_RATE, Step
 
 # Batch, channels, height and width, channels of the output.
-SIZES = ((32, 16, 32, 32), (16, 64, 28, 64), (8, 32, 56, 32), (64, 1, 28, 32))
+Sizes = tuple[int, int, int, int]
+SIZES: tuple[Sizes, ...] = ((32, 16, 32, 32), (16, 64, 28, 64), (8, 32, 56, 32), (64, 1, 28, 32))
 
 
 def cases() -> Iterator[Case]:
     """Yield a case for each size."""
-    for batch, channels, side, outputs in SIZES:
-        sizes = batch, channels, side, outputs
+    for sizes in SIZES:
         yield Case(
-            f"convolutions/Conv2d 3x3, {batch} x {channels} x {side} x {side} to {outputs}",
+            f"convolutions/{name_of(sizes)}",
             partial(_timer, sizes),
             contenders=(OURS, TORCH),
             check=partial(_losses, sizes),
@@ -28,7 +28,14 @@ def cases() -> Iterator[Case]:
         )
 
 
-def _step(library: Library, sizes: tuple[int, int, int, int], rate: float) -> Step:
+def name_of(sizes: Sizes) -> str:
+    """Return what tables call it, like ``Conv2d 3x3, 32 x 16 x 32 x 32 to 32``."""
+    batch, channels, side, outputs = sizes
+    return f"Conv2d 3x3, {batch} x {channels} x {side} x {side} to {outputs}"
+
+
+def training(library: Library, sizes: Sizes, rate: float) -> Step:
+    """Make layer, data and optimizer, and return the step; it returns the loss."""
     batch, channels, side, outputs = sizes
     random = np.random.default_rng(0)
     model = library.nn.Conv2d(channels, outputs, 3, padding=1)
@@ -55,10 +62,10 @@ def _step(library: Library, sizes: tuple[int, int, int, int], rate: float) -> St
     return step
 
 
-def _timer(sizes: tuple[int, int, int, int], library: Library) -> Timer:
-    return timed(repeated(_step(library, sizes, TIMING_RATE)))
+def _timer(sizes: Sizes, library: Library) -> Timer:
+    return timed(repeated(training(library, sizes, TIMING_RATE)))
 
 
-def _losses(sizes: tuple[int, int, int, int], library: Library) -> Sequence[float]:
-    step = _step(library, sizes, CHECKING_RATE)
+def _losses(sizes: Sizes, library: Library) -> Sequence[float]:
+    step = training(library, sizes, CHECKING_RATE)
     return [step() for _ in range(4)]

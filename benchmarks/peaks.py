@@ -21,7 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ROOT
+from benchmarks import ROOT, convolutions
 from benchmarks.contenders import OURS, TORCH, Library, library
 from benchmarks.harness import Case, Timer
 from benchmarks.networks import NETWORKS, Network, Step, inference, training, trainings
@@ -35,33 +35,53 @@ RATE = 1e-4
 STEPS = 3
 LAST = "the last step"
 
+# Of some library; it makes what is needed as well.
+Maker = Callable[[Library], Step]
+
 
 def cases() -> Iterator[Case]:
     """Yield peaks of live bytes for each network and optimizer, then high waters of processes."""
     in_bytes = partial(Case, contenders=(OURS, TORCH), rounds=1, repetitions=1, unit="bytes")
     for name, network, optimizer in trainings((*NETWORKS, *DEEP)):
-        yield in_bytes(f"peaks/{name}", partial(_live, network, optimizer))
+        yield in_bytes(f"peaks/{name}", partial(_live, training_of(network, optimizer)))
+    for sizes in convolutions.SIZES:
+        yield in_bytes(f"peaks/{convolutions.name_of(sizes)}", partial(_live, convolution_of(sizes)))
     if STATUS.exists():
         for words, above in ABOVE.items():
             for name in _tasks():
                 yield in_bytes(f"peaks/{words}: {name}", partial(_process, above, name))
 
 
-def _tasks() -> dict[str, tuple[Network, Callable[[Library, Network], Step]]]:
-    """Return what a process does, by name: the network, and what makes the step."""
-    tasks: dict[str, tuple[Network, Callable[[Library, Network], Step]]] = {}
+def _tasks() -> dict[str, tuple[Maker, Maker]]:
+    """Return what a process does, by name: a tiny step of the kind, and the step."""
+    tasks: dict[str, tuple[Maker, Maker]] = {}
     for name, network, optimizer in trainings():
-        tasks[name] = network, partial(_training, optimizer)
+        tasks[name] = training_of(_tiny(network), optimizer), training_of(network, optimizer)
+    for sizes in convolutions.SIZES:
+        tasks[convolutions.name_of(sizes)] = convolution_of((2, 2, 8, 2)), convolution_of(sizes)
     for network in NETWORKS:
-        tasks[f"{network.name}, inference"] = network, partial(inference, weights=None)
+        tasks[f"{network.name}, inference"] = (
+            partial(inference, network=_tiny(network), weights=None),
+            partial(inference, network=network, weights=None),
+        )
     return tasks
 
 
-def _training(optimizer: str, contender: Library, network: Network) -> Step:
-    return training(contender, network, optimizer, RATE, weights=None)
+def _tiny(network: Network) -> Network:
+    return replace(network, sizes=(8, 8, network.sizes[-1]), batch=8)
 
 
-def our_peak(network: Network, optimizer: str) -> int:
+def training_of(network: Network, optimizer: str) -> Maker:
+    """Return what makes the training step of a network in some library."""
+    return partial(training, network=network, optimizer=optimizer, rate=RATE, weights=None)
+
+
+def convolution_of(sizes: convolutions.Sizes) -> Maker:
+    """Return what makes the training step of a convolution in some library."""
+    return partial(convolutions.training, sizes=sizes, rate=RATE)
+
+
+def our_peak(make: Maker) -> int:
     """Return the most bytes that were live in our third step, of all that was made for the training."""
     memory = library(OURS).xp.memory
     gc.collect()
@@ -70,7 +90,7 @@ def our_peak(network: Network, optimizer: str) -> int:
     memory.configure(min_pooled_bytes=0)
     try:
         before = memory.statistics().bytes_live
-        step = _training(optimizer, library(OURS), network)
+        step = make(library(OURS))
         for _ in range(STEPS - 1):
             step()
         with memory.measure() as last:
@@ -80,13 +100,13 @@ def our_peak(network: Network, optimizer: str) -> int:
     return int(last.peak_bytes - before)
 
 
-def torch_peak(network: Network, optimizer: str) -> int:
+def torch_peak(make: Maker) -> int:
     """Return the most bytes that were live in PyTorch's third step, of all that was made for the training."""
     torch = library(TORCH)
     profiling = torch.xp.profiler
     activities = [profiling.ProfilerActivity.CPU]
     with profiling.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
-        step = _training(optimizer, torch, network)
+        step = make(torch)
         for _ in range(STEPS - 1):
             step()
         with profiling.record_function(LAST):
@@ -104,9 +124,9 @@ def torch_peak(network: Network, optimizer: str) -> int:
     return max(peak, live)
 
 
-def _live(network: Network, optimizer: str, contender: Library) -> Timer:
+def _live(make: Maker, contender: Library) -> Timer:
     peak = {OURS: our_peak, TORCH: torch_peak}[contender.name]
-    return lambda _: peak(network, optimizer)
+    return lambda _: peak(make)
 
 
 def _process(above: str, task: str, contender: Library) -> Timer:
@@ -127,16 +147,15 @@ def _levels_of(contender: str, task: str) -> dict[str, int]:
 
 def print_high_water(contender: str, task: str) -> None:
     """Do three steps in this process, and print its memory at the moments that count, in bytes."""
-    network, make = _tasks()[task]
+    make_tiny, make = _tasks()[task]
     own = library(contender)
     gc.collect()
     levels = {"imports": _status("VmRSS")}
-    tiny = replace(network, sizes=(8, 8, network.sizes[-1]), batch=8)
-    make(own, tiny)()
+    make_tiny(own)()
     gc.collect()
     levels["tiny"] = _status("VmRSS")
     CLEAR.write_text("5")  # proc(5): high water starts again, for importing may have gone above
-    step = make(own, network)
+    step = make(own)
     for _ in range(STEPS):
         step()
     levels["high water"] = _status("VmHWM")

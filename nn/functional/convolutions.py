@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _recorded_forward(
     x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, outs: tuple[int, ...]
 ) -> Tensor:
     def kernel(x: Array, weight: Array, bias: Any) -> Array:
-        return _shifted(_widened(convolve, x, weight, geometry, outs), bias)
+        return _biased(convolve, x, weight, bias, geometry, outs)
 
     inputs = (x, weight, 0.0 if bias is None else bias)
     return apply(_FORWARD, kernel, inputs, geometry=geometry)
@@ -92,7 +93,7 @@ def _recorded_transposed(
     y: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, sizes: tuple[int, ...]
 ) -> Tensor:
     def kernel(y: Array, weight: Array, bias: Any) -> Array:
-        return _shifted(_widened(convolve_transposed, y, weight, geometry, sizes), bias)
+        return _biased(convolve_transposed, y, weight, bias, geometry, sizes)
 
     inputs = (y, weight, 0.0 if bias is None else bias)
     return apply(_TRANSPOSED, kernel, inputs, geometry=geometry)
@@ -107,12 +108,13 @@ def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> 
     return apply(_BY_WEIGHT, kernel, (input, output), geometry=geometry)
 
 
-def _shifted(out: Array, bias: Any) -> Array:
-    """Return `out`, which is new, with a bias for each channel, or none."""
-    if isinstance(bias, np.ndarray):
-        bias = bias.reshape(-1, *[1] * (out.ndim - 2))
-        out = np.add(out, bias, out=out if np.can_cast(bias.dtype, out.dtype, "same_kind") else None)
-    return out
+def _biased(function: Callable[..., Array], a: Array, b: Array, bias: Any, *rest: Any) -> Array:
+    """Return what ``_widened`` does, with a bias for each channel, or none."""
+    if not isinstance(bias, np.ndarray):
+        return _widened(function, a, b, *rest)
+    if "c" in a.dtype.kind + b.dtype.kind + bias.dtype.kind:
+        return _widened(function, a, b, *rest) + bias.reshape(-1, *[1] * (a.ndim - 2))
+    return _widened(partial(function, bias=bias), a, b, *rest)
 
 
 # --- What users give ----------------------------------------------------------------------------------------
@@ -293,8 +295,8 @@ def conv1d(
 ) -> Tensor:
     """Return the convolution (PyTorch's: a cross-correlation) of `input` with `weight` over one dimension.
 
-    Each output is the sum over a patch of the input times the kernel. Patches take about a megabyte of memory
-    at a time, whatever the batch, and only input and weight are saved for backward.
+    Each output is the sum over a patch of the input times the kernel. Some two megabytes of the input at a
+    time are copied with their padding, whatever the batch, and only input and weight are saved for backward.
 
     Parameters
     ----------

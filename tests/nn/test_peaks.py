@@ -127,5 +127,14 @@ def test_a_step_takes_no_more_memory_than_pytorch_s(sizes: tuple[int, ...], batc
     pytest.importorskip("torch")
     peaks = pytest.importorskip("benchmarks.peaks")
     network = peaks.Network(sizes, batch)
-    ours, theirs = peaks.our_peak(network, optimizer), peaks.torch_peak(network, optimizer)
+    make = peaks.training_of(network, optimizer)
+    ours, theirs = peaks.our_peak(make), peaks.torch_peak(make)
     assert ours < theirs if optimizer == "adam" else ours <= theirs
+
+
+@pytest.mark.parametrize("sizes", [(16, 64, 28, 64), (64, 1, 28, 32)])
+def test_a_step_of_a_convolution_takes_no_more_memory_than_pytorch_s(sizes: tuple[int, int, int, int]):
+    pytest.importorskip("torch")
+    peaks = pytest.importorskip("benchmarks.peaks")
+    make = peaks.convolution_of(sizes)
+    assert peaks.our_peak(make) <= peaks.torch_peak(make)

@@ -1,0 +1,390 @@
+#include "tensor/kernels/direct_convolution.h"
+
+#include "tensor/kernels/elementwise.h"
+#include "tensor/kernels/products.h"
+#include "tensor/kernels/transposing.h"
+#include "tensor/kernels/vectors.h"
+
+namespace disposescope::kernels::DISPOSESCOPE_SIMD {
+namespace {
+
+// As many sums as there are registers for are added up at once: of some rows, and of packs of places.
+template <typename T>
+constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
+template <typename T>
+constexpr int most_rows = Pack<T>::parts == 1 ? 9 : Pack<T>::parts == 2 ? 5 : 2;
+template <typename T>
+constexpr ptrdiff_t width = tile_packs<T>* Pack<T>::size;
+template <typename T>
+constexpr ptrdiff_t panel_width = panel_bytes / sizeof(T);
+
+inline ptrdiff_t ceil_of(ptrdiff_t n, ptrdiff_t by) { return n / by + (n % by > 0); }
+inline ptrdiff_t between(ptrdiff_t low, ptrdiff_t x, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
+
+// Tiles of nearly the same numbers of rows.
+inline ptrdiff_t tiles_of(ptrdiff_t rows, ptrdiff_t most) { return ceil_of(rows, most); }
+inline ptrdiff_t start_of(ptrdiff_t tile, ptrdiff_t tiles, ptrdiff_t rows) { return rows * tile / tiles; }
+
+template <int n>
+struct Constant {
+    static constexpr int value = n;
+};
+
+// Calls `f` with a constant for `rows`, which is at most `most`.
+template <int most, typename F>
+inline void with_rows(ptrdiff_t rows, F f) {
+    if constexpr (most > 0) {
+        if (rows == most)
+            f(Constant<most>());
+        else
+            with_rows<most - 1>(rows, f);
+    }
+}
+
+// --- The copy -----------------------------------------------------------------------------------------------
+
+template <typename T>
+inline void copy_row(T* to, const T* from, ptrdiff_t count) {
+    using P = Pack<T>;
+    ptrdiff_t i = 0;
+    for (; i + P::size <= count; i += P::size) P::load(from + i).store(to + i);
+    if (i == count) return;
+    if (P::parts == 1)
+        P::load_first(from + i, count - i, 0).store_first(to + i, count - i);
+    else if (count >= P::size)
+        P::load(from + count - P::size).store(to + count - P::size);
+    else
+        for (; i < count; ++i) to[i] = from[i];
+}
+
+template <typename T>
+inline void fill(T* to, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; ++i) to[i] = T(0);
+}
+
+template <typename T>
+void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
+    const CopyWork& work = *static_cast<const CopyWork*>(given);
+    const PaddedCopy& own = work.padded;
+    const CopiedAxis &depth = own.axes[0], &height = own.axes[1], &wide = own.axes[2];
+    const ptrdiff_t phases = depth.phases * height.phases * wide.phases;
+    const ptrdiff_t size = depth.size * height.size * wide.size;
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t sample = unit % own.samples, channel = unit / own.samples;
+        const T* const x = static_cast<const T*>(work.x) + (sample * own.channels + channel) * size;
+        T* const block = static_cast<T*>(own.copy) + channel * phases * own.block + sample * own.volume;
+        for (ptrdiff_t phase = 0; phase < phases; ++phase) {
+            const ptrdiff_t in_depth = phase / (height.phases * wide.phases) - depth.before;
+            const ptrdiff_t in_height = phase / wide.phases % height.phases - height.before;
+            const ptrdiff_t first = phase % wide.phases - wide.before;
+            // Of each row these are in the input.
+            const ptrdiff_t low = between(0, first < 0 ? ceil_of(-first, wide.stride) : 0, own.pitch);
+            const ptrdiff_t inside = first < wide.size ? ceil_of(wide.size - first, wide.stride) : 0;
+            const ptrdiff_t high = between(low, inside, own.pitch);
+            T* to = block + phase * own.block;
+            for (ptrdiff_t i = 0; i < depth.length; ++i) {
+                const ptrdiff_t d = i * depth.stride + in_depth;
+                for (ptrdiff_t j = 0; j < height.length; ++j, to += own.pitch) {
+                    const ptrdiff_t h = j * height.stride + in_height;
+                    if (d < 0 || d >= depth.size || h < 0 || h >= height.size) {
+                        fill(to, own.pitch);
+                        continue;
+                    }
+                    const T* const from = x + (d * height.size + h) * wide.size + first;
+                    fill(to, low);
+                    if (wide.stride == 1) {
+                        copy_row(to + low, from + low, high - low);
+                    } else {
+                        DISPOSESCOPE_INDEPENDENT
+                        for (ptrdiff_t k = low; k < high; ++k) to[k] = from[k * wide.stride];
+                    }
+                    fill(to + high, own.pitch - high);
+                }
+            }
+            if (sample == own.samples - 1) fill(to, own.behind);
+        }
+    }
+}
+
+// --- Sums of products with the weight -----------------------------------------------------------------------
+
+template <typename T>
+void pack_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
+    const WeightWork& own = *static_cast<const WeightWork*>(given);
+    const ptrdiff_t tiles = tiles_of(own.rows, most_rows<T>);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t tile = unit % tiles, first = start_of(tile, tiles, own.rows);
+        const ptrdiff_t rows = start_of(tile + 1, tiles, own.rows) - first;
+        const ptrdiff_t before = (unit / tiles * own.rows + first) * own.count;
+        const T* const weight = static_cast<const T*>(own.weight) + before;
+        T* to = static_cast<T*>(own.packed) + before;
+        for (ptrdiff_t i = 0; i < own.count; ++i)
+            for (ptrdiff_t row = 0; row < rows; ++row) *to++ = weight[row * own.count + i];
+    }
+}
+
+// The sums of some rows at some places, which begin at `x`; written to `to`, with rows a width apart.
+template <typename T, int rows, int packs>
+inline void tile(const T* x, const ptrdiff_t* offsets, ptrdiff_t count, const T* weights, const T* bias, T* to) {
+    using P = Pack<T>;
+    P sums[rows][packs];
+    for (int i = 0; i < rows; ++i)
+        for (P& sum : sums[i]) sum = P::of(bias == nullptr ? T(0) : bias[i]);
+    for (ptrdiff_t k = 0; k < count; ++k, weights += rows) {
+        P by[packs];
+        for (int j = 0; j < packs; ++j) by[j] = P::load(x + offsets[k] + j * P::size);
+        for (int i = 0; i < rows; ++i) {
+            const P weight = P::of(weights[i]);
+            for (int j = 0; j < packs; ++j) sums[i][j] = fma(weight, by[j], sums[i][j]);
+        }
+    }
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < packs; ++j) sums[i][j].store(to + i * width<T> + j * P::size);
+}
+
+// Places of a tile that are kept, side by side: where they are in the tile, and in the result.
+struct Segment {
+    ptrdiff_t start, count, to;
+};
+
+// Finds those among `count` places of the copy, from `start` on; returns how many there are.
+inline ptrdiff_t segments_of(const SumWork& work, ptrdiff_t start, ptrdiff_t count, Segment* found) {
+    const PaddedCopy& own = work.padded;
+    const ptrdiff_t depth = own.axes[0].count, height = own.axes[1].count, row = own.axes[2].count;
+    ptrdiff_t segments = 0;
+    for (ptrdiff_t at = 0; at < count;) {
+        const ptrdiff_t place = start + at, in_sample = place % own.volume, in_plane = in_sample % own.plane;
+        const ptrdiff_t d = in_sample / own.plane, h = in_plane / own.pitch, w = in_plane % own.pitch;
+        const ptrdiff_t left = own.pitch - w < count - at ? own.pitch - w : count - at;
+        const ptrdiff_t kept = w + left < row ? left : row - w;
+        if (d < depth && h < height && kept > 0)
+            found[segments++] = {at, kept, place / own.volume * work.groups * work.rows * work.channel_size +
+                                               (d * height + h) * row + w};
+        at += left;
+    }
+    return segments;
+}
+
+// Copies some sums, which lie in a buffer: what is read behind them is of the buffer too.
+template <typename T>
+inline void keep(const T* from, T* to, ptrdiff_t count) {
+    using P = Pack<T>;
+    if (P::parts > 1) return copy_row(to, from, count);
+    for (; count >= P::size; count -= P::size, from += P::size, to += P::size) P::load(from).store(to);
+    if (count > 0) P::load(from).store_first(to, count);
+}
+
+template <typename T>
+void add_up(void* given, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    constexpr ptrdiff_t most_tiles = places_of_block / P::size;
+    const SumWork& work = *static_cast<const SumWork*>(given);
+    const PaddedCopy& own = work.padded;
+    const ptrdiff_t depth = own.axes[0].count, height = own.axes[1].count;
+    const ptrdiff_t tiles = tiles_of(work.rows, most_rows<T>);
+    alignas(64) T sums[(most_rows<T> + 1) * width<T>];
+    Segment segments[places_of_block];
+    ptrdiff_t ends[most_tiles + 1];
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t run = unit / work.blocks, in_run = unit % work.blocks * places_of_block;
+        const ptrdiff_t row = run * work.rows_of_run, plane = row / height;
+        const ptrdiff_t first =
+            plane / depth * own.volume + plane % depth * own.plane + row % height * own.pitch + in_run;
+        const ptrdiff_t left = work.run_length - in_run, places = left < places_of_block ? left : places_of_block;
+        ends[0] = 0;
+        for (ptrdiff_t at = 0, i = 0; at < places; at += width<T>, ++i) {
+            const ptrdiff_t count = places - at < width<T> ? places - at : width<T>;
+            ends[i + 1] = ends[i] + segments_of(work, first + at, count, segments + ends[i]);
+        }
+        for (ptrdiff_t group = 0; group < work.groups; ++group) {
+            const T* const x = static_cast<const T*>(own.copy) + group * work.group_step + first;
+            for (ptrdiff_t i = 0; i < tiles; ++i) {
+                const ptrdiff_t top = start_of(i, tiles, work.rows), rows = start_of(i + 1, tiles, work.rows) - top;
+                const ptrdiff_t channel = group * work.rows + top;
+                const T* const weights = static_cast<const T*>(work.packed) + channel * work.count;
+                const T* const bias = work.bias == nullptr ? nullptr : static_cast<const T*>(work.bias) + channel;
+                T* const out = static_cast<T*>(work.out) + channel * work.channel_size;
+                for (ptrdiff_t at = 0, j = 0; at < places; at += width<T>, ++j) {
+                    if (ends[j] == ends[j + 1]) continue;
+                    const bool is_half = places - at <= P::size;
+                    with_rows<most_rows<T>>(rows, [&](auto some) {
+                        if (is_half)
+                            tile<T, some.value, 1>(x + at, work.offsets, work.count, weights, bias, sums);
+                        else
+                            tile<T, some.value, tile_packs<T>>(x + at, work.offsets, work.count, weights, bias, sums);
+                    });
+                    for (ptrdiff_t k = 0; k < rows; ++k)
+                        for (ptrdiff_t s = ends[j]; s < ends[j + 1]; ++s)
+                            keep(sums + k * width<T> + segments[s].start,
+                                 out + k * work.channel_size + segments[s].to, segments[s].count);
+                }
+            }
+        }
+    }
+}
+
+// --- Sums of products with the gradient of the result -------------------------------------------------------
+
+template <typename T>
+void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
+    const PanelWork& own = *static_cast<const PanelWork*>(given);
+    // Lines of the cache that are powers of 2 apart, as those of channels often are, push each other out: of each
+    // channel some are read before the next one, and what is written stays in the first cache meanwhile.
+    constexpr ptrdiff_t wide = panel_width<T>, at_once = 64;
+    const ptrdiff_t panels = ceil_of(own.rows, wide), step = own.places_of_plane;
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t sample = unit % own.samples, panel = unit / own.samples % panels;
+        const ptrdiff_t group = unit / own.samples / panels, row = panel * wide;
+        const ptrdiff_t left = own.rows - row, rows = left < wide ? left : wide;
+        const T* const from = static_cast<const T*>(own.y) + ((sample * own.groups + group) * own.rows + row) * step;
+        T* const to = static_cast<T*>(own.panels) + unit * own.places * wide;
+        const ptrdiff_t whole_places = own.places - own.places % 4, whole_rows = rows - rows % 4;
+        for (ptrdiff_t block = 0; block < whole_places; block += at_once) {
+            const ptrdiff_t last = block + at_once < whole_places ? block + at_once : whole_places;
+            for (ptrdiff_t j = 0; j < whole_rows; j += 4)
+                for (ptrdiff_t i = block; i < last; i += 4)
+                    transpose_block(from + j * step + i, to + i * wide + j, step, wide);
+        }
+        for (ptrdiff_t i = 0; i < own.places; ++i)
+            for (ptrdiff_t j = i < whole_places ? whole_rows : 0; j < wide; ++j)
+                to[i * wide + j] = j < rows ? from[j * step + i] : T(0);
+    }
+}
+
+// Sums over at least so many places are added up before they are added to those of others, which keeps them precise.
+constexpr ptrdiff_t places_at_once = 512;
+
+// All rows of places, one after the other.
+struct Walk {
+    const PaddedCopy& own;
+    ptrdiff_t d = 0, h = 0, plane = 0, sample = 0;
+
+    // Where the row begins.
+    ptrdiff_t start() const { return plane + h * own.pitch; }
+
+    // Goes on to the next row; tells whether it is of another sample.
+    bool next() {
+        if (++h < own.axes[1].count) return false;
+        h = 0;
+        plane += own.plane;
+        if (++d < own.axes[0].count) return false;
+        d = 0;
+        plane = sample += own.volume;
+        return true;
+    }
+};
+
+// Adds to some rows of `out`, one for each offset, the sums over all places, of several channels side by side.
+template <typename T, int rows, int packs>
+void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, const T* panel, T* out,
+                 ptrdiff_t out_row) {
+    using P = Pack<T>;
+    const ptrdiff_t count = own.axes[2].count, all = own.samples * own.axes[0].count * own.axes[1].count;
+    const T* from[rows];
+    for (int i = 0; i < rows; ++i) from[i] = x + offsets[i];
+    Walk walk{own};
+    for (ptrdiff_t row = 0; row < all;) {
+        P sums[rows][packs];
+        for (auto& some : sums)
+            for (P& sum : some) sum = P::of(0);
+        for (ptrdiff_t places = 0; row < all && places < places_at_once; ++row, places += count) {
+            const ptrdiff_t first = walk.start();
+            for (ptrdiff_t w = first; w < first + count; ++w, panel += panel_width<T>) {
+                P by[packs];
+                for (int j = 0; j < packs; ++j) by[j] = P::load(panel + j * P::size);
+                for (int i = 0; i < rows; ++i) {
+                    const P value = P::of(from[i][w]);
+                    for (int j = 0; j < packs; ++j) sums[i][j] = fma(value, by[j], sums[i][j]);
+                }
+            }
+            walk.next();
+        }
+        for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < packs; ++j) {
+                T* const to = out + i * out_row + j * P::size;
+                (P::load(to) + sums[i][j]).store(to);
+            }
+    }
+}
+
+template <typename T>
+void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    const WeightSumWork& work = *static_cast<const WeightSumWork*>(given);
+    const PaddedCopy& own = work.padded;
+    const ptrdiff_t panels = ceil_of(work.rows, panel_width<T>), tiles = tiles_of(work.count, most_rows<T>);
+    const ptrdiff_t places = own.samples * own.axes[0].count * own.axes[1].count * own.axes[2].count;
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t tile = unit % tiles, panel = unit / tiles % panels, group = unit / tiles / panels;
+        const ptrdiff_t first = start_of(tile, tiles, work.count), last = start_of(tile + 1, tiles, work.count);
+        const T* const x = static_cast<const T*>(own.copy) + group * work.group_step;
+        const T* const by = static_cast<const T*>(work.by) + (group * panels + panel) * places * panel_width<T>;
+        const ptrdiff_t out_row = panels * panel_width<T>, left = work.rows - panel * panel_width<T>;
+        T* const out = static_cast<T*>(work.out) + (group * work.count + first) * out_row + panel * panel_width<T>;
+        with_rows<most_rows<T>>(last - first, [&](auto rows) {
+            for (ptrdiff_t j = 0; j < panel_width<T> && j < left; j += width<T>) {
+                if (left - j <= P::size)
+                    weight_tile<T, rows.value, 1>(own, x, work.offsets + first, by + j, out + j, out_row);
+                else
+                    weight_tile<T, rows.value, tile_packs<T>>(own, x, work.offsets + first, by + j, out + j, out_row);
+            }
+        });
+    }
+}
+
+// The same for one channel, with places side by side.
+template <typename T, int rows>
+void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offsets, const T* y, T* out,
+                  ptrdiff_t out_row) {
+    using P = Pack<T>;
+    const PaddedCopy& own = work.padded;
+    const ptrdiff_t count = own.axes[2].count, all = own.samples * own.axes[0].count * own.axes[1].count;
+    const T* by = y;
+    Walk walk{own};
+    for (ptrdiff_t row = 0; row < all;) {
+        P sums[rows];
+        for (P& sum : sums) sum = P::of(0);
+        for (ptrdiff_t places = 0; row < all && places < places_at_once * P::size; ++row, places += count) {
+            const T* const first = x + walk.start();
+            for (ptrdiff_t w = 0; w < count; w += P::size) {
+                // What is behind a row is not multiplied by zeros: it need not be finite.
+                const ptrdiff_t left = count - w;
+                const P some = P::load_up_to(by + w, left);
+                for (int i = 0; i < rows; ++i)
+                    sums[i] = fma(P::load_up_to(first + offsets[i] + w, left), some, sums[i]);
+            }
+            by = walk.next() ? y += work.by_sample : by + count;
+        }
+        for (int i = 0; i < rows; ++i) out[i * out_row] += sum(sums[i]);
+    }
+}
+
+template <typename T>
+void add_weights_of_few(void* given, ptrdiff_t start, ptrdiff_t end) {
+    const WeightSumWork& work = *static_cast<const WeightSumWork*>(given);
+    const ptrdiff_t tiles = tiles_of(work.count, most_rows<T>);
+    for (ptrdiff_t unit = start; unit < end; ++unit) {
+        const ptrdiff_t tile = unit % tiles, channel = unit / tiles, group = channel / work.rows;
+        const ptrdiff_t first = start_of(tile, tiles, work.count), last = start_of(tile + 1, tiles, work.count);
+        const T* const x = static_cast<const T*>(work.padded.copy) + group * work.group_step;
+        const T* const y = static_cast<const T*>(work.by) + channel * work.by_channel;
+        T* const out = static_cast<T*>(work.out) + (group * work.count + first) * work.rows + channel % work.rows;
+        with_rows<most_rows<T>>(last - first, [&](auto rows) {
+            channel_tile<T, rows.value>(work, x, work.offsets + first, y, out, work.rows);
+        });
+    }
+}
+
+}  // namespace
+
+extern const DirectConvolution direct_convolution_kernels = {
+    {copy<float>, copy<double>},
+    {pack_weights<float>, pack_weights<double>},
+    {add_up<float>, add_up<double>},
+    {lay_out<float>, lay_out<double>},
+    {add_weights<float>, add_weights<double>},
+    {add_weights_of_few<float>, add_weights_of_few<double>},
+    {most_rows<float>, most_rows<double>},
+};
+
+}  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

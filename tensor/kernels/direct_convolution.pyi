@@ -1,0 +1,19 @@
+from typing import Self, final
+
+from tensor._dtypes import Array
+from tensor.kernels.convolution import Geometry
+
+@final
+class PaddedInput:
+    def __new__(
+        cls, x: Array, geometry: Geometry, outs: tuple[int, ...], samples: int, rows: int
+    ) -> Self: ...
+    def fill(self, sample: int, samples: int, top: int, rows: int) -> None: ...
+    def add_up(self, weight: PackedWeight, bias: Array | None, out: Array) -> None: ...
+    def add_weights(self, y: Array, out: Array) -> None: ...
+
+@final
+class PackedWeight:
+    def __new__(cls, weight: Array, groups: int) -> Self: ...
+
+def weight_channels(channels: int, itemsize: int) -> int: ...

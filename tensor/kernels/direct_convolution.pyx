@@ -1,0 +1,365 @@
+"""Direct convolution on the pool: a copy of the input with its padding, and sums of products of it.
+
+Arrays are float32 or float64, in C order; ``direct_convolution.h`` says how the copy is laid out. No bit
+depends on threads: a sum is added up by one of them, in one order. To be called where kernels run.
+"""
+
+cimport numpy as cnp
+from cython cimport final
+
+from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
+from tensor.kernels.simd cimport simd_level
+
+cnp.import_array()
+
+cdef extern from "tensor/kernels/direct_convolution.h" namespace "disposescope::kernels" nogil:
+    cdef struct CopiedAxis:
+        Py_ssize_t size
+        Py_ssize_t stride
+        Py_ssize_t phases
+        Py_ssize_t before
+        Py_ssize_t length
+        Py_ssize_t count
+    cdef struct PaddedCopy:
+        CopiedAxis axes[3]
+        Py_ssize_t pitch
+        Py_ssize_t plane
+        Py_ssize_t volume
+        Py_ssize_t block
+        Py_ssize_t behind
+        Py_ssize_t samples
+        Py_ssize_t channels
+        void* copy
+    cdef struct CopyWork:
+        PaddedCopy padded
+        const void* x
+    cdef struct WeightWork:
+        Py_ssize_t rows
+        Py_ssize_t count
+        const void* weight
+        void* packed
+    cdef struct SumWork:
+        PaddedCopy padded
+        Py_ssize_t groups
+        Py_ssize_t rows
+        Py_ssize_t count
+        Py_ssize_t group_step
+        const Py_ssize_t* offsets
+        const void* packed
+        const void* bias
+        void* out
+        Py_ssize_t channel_size
+        Py_ssize_t runs
+        Py_ssize_t rows_of_run
+        Py_ssize_t run_length
+        Py_ssize_t blocks
+    void plan(SumWork& work)
+    cdef struct PanelWork:
+        Py_ssize_t samples
+        Py_ssize_t groups
+        Py_ssize_t rows
+        Py_ssize_t places
+        Py_ssize_t places_of_plane
+        const void* y
+        void* panels
+    cdef struct WeightSumWork:
+        PaddedCopy padded
+        Py_ssize_t groups
+        Py_ssize_t rows
+        Py_ssize_t count
+        Py_ssize_t group_step
+        const Py_ssize_t* offsets
+        const void* by
+        Py_ssize_t by_sample
+        Py_ssize_t by_channel
+        void* out
+    cdef struct DirectConvolution:
+        Kernel copy[2]
+        Kernel pack_weights[2]
+        Kernel add_up[2]
+        Kernel lay_out[2]
+        Kernel add_weights[2]
+        Kernel add_weights_of_few[2]
+        Py_ssize_t most_rows[2]
+    const Py_ssize_t places_of_block
+    const DirectConvolution* direct_convolution_kernels_of(int level)
+
+cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" nogil:
+    const Py_ssize_t panel_bytes
+
+cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" nogil:
+    Py_ssize_t ceil_of(Py_ssize_t n, Py_ssize_t by)
+
+cdef const DirectConvolution* _kernels = direct_convolution_kernels_of(simd_level)
+
+cdef enum:
+    # Elements that are copied, and multiplications, in a piece of work: some 5 us.
+    COPIED = 1 << 14
+    MULTIPLIED = 1 << 17
+    # Channels of a group up to which sums of each take less time than those of a panel with zeros.
+    FEW = 6
+
+
+@final
+cdef class PaddedInput:
+    """A copy, with its padding, of one piece of the input after another: some samples, or some rows of one.
+
+    `x` has shape ``(batch, channels, *sizes)``, and `outs` are the places at which the kernel is laid down.
+    Of these the largest piece has so many `samples`, and `rows`: those along the first dimension of space.
+    """
+
+    cdef PaddedCopy _layout
+    cdef Py_ssize_t _groups, _itemsize
+    cdef int _kind, _sliced
+    # Of the first dimension of space, whatever the piece; and of the piece in the copy: the first sample, and
+    # how many places of it come before.
+    cdef Py_ssize_t _before, _rows, _sample, _skipped
+    cdef cnp.ndarray _x, _copy
+    # Where each element of the kernel, of each channel of a group, lies from its place.
+    cdef cnp.ndarray _offsets
+    # A gradient laid out, of the largest piece; None until there is one.
+    cdef cnp.ndarray _panels
+
+    def __cinit__(
+        self, cnp.ndarray x not None, geometry, tuple outs not None, Py_ssize_t samples, Py_ssize_t rows
+    ):
+        cdef int i, space = cnp.PyArray_NDIM(x) - 2
+        cdef Py_ssize_t j, dilation
+        cdef cnp.npy_intp size
+        cdef CopiedAxis* axis
+        cdef CopiedAxis* axes = self._layout.axes
+        self._kind = kind_of(x)
+        if self._kind < 0 or not 1 <= space <= 3:
+            raise TypeError("direct convolution is of float32 or float64, in C order, over 1 to 3 dimensions")
+        self._x = x
+        self._itemsize = cnp.PyArray_ITEMSIZE(x)
+        self._groups = geometry.groups
+        for i in range(3):
+            axes[i] = CopiedAxis(1, 1, 1, 0, 1, 1)
+        for i in range(space):
+            axis = &axes[3 - space + i]
+            axis.size = cnp.PyArray_DIM(x, 2 + i)
+            axis.stride, axis.before = geometry.stride[i], geometry.padding[i][0]
+            dilation = geometry.dilation[i]
+            for j in range(geometry.kernel[i]):
+                axis.phases = max(axis.phases, j * dilation % axis.stride + 1)
+                axis.length = j * dilation // axis.stride
+            axis.count = rows if i == 0 else outs[i]
+            axis.length += axis.count
+        self._sliced = 3 - space
+        self._before, self._rows = axes[self._sliced].before, rows
+        # The zeros before the first piece of a row are none behind it.
+        self._layout.behind = _shared(axes[2]) if rows == outs[0] or space > 1 else 0
+        self._layout.pitch = axes[2].length - self._layout.behind
+        self._layout.plane = self._layout.pitch * axes[1].length
+        self._layout.volume = self._layout.plane * axes[0].length
+        self._layout.block = self._layout.volume * samples + self._layout.behind
+        self._layout.channels = cnp.PyArray_DIM(x, 1)
+        # The last tile of places may reach beyond the end.
+        size = self._layout.block * self._layout.channels * self._phases() + panel_bytes // self._itemsize
+        self._copy = new_array(1, &size, cnp.PyArray_TYPE(x))
+        self._layout.copy = cnp.PyArray_DATA(self._copy)
+        self._offsets = self._new_offsets(geometry.kernel, geometry.dilation)
+
+    cdef cnp.ndarray _new_offsets(self, tuple kernel, tuple dilation):
+        cdef int i, space = 3 - self._sliced
+        cdef Py_ssize_t[3] sizes = [1, 1, 1]
+        cdef Py_ssize_t[3] apart = [1, 1, 1]
+        cdef Py_ssize_t[3] entries = [self._layout.plane, self._layout.pitch, 1]
+        cdef Py_ssize_t[3] at
+        cdef cnp.npy_intp count = self._layout.channels // self._groups
+        cdef Py_ssize_t unit, place, phase, entry
+        cdef CopiedAxis* axis
+        for i in range(space):
+            sizes[self._sliced + i], apart[self._sliced + i] = kernel[i], dilation[i]
+            count *= kernel[i]
+        cdef cnp.ndarray found = new_array(1, &count, cnp.NPY_INTP)
+        cdef Py_ssize_t* to = <Py_ssize_t*>cnp.PyArray_DATA(found)
+        for unit in range(count):
+            place = unit
+            for i in range(2, -1, -1):
+                at[i] = place % sizes[i] * apart[i]
+                place //= sizes[i]
+            # Of channel `place`; phases of the last axis are next to each other.
+            phase, entry = place, 0
+            for i in range(3):
+                axis = &self._layout.axes[i]
+                phase = phase * axis.phases + at[i] % axis.stride
+                entry += at[i] // axis.stride * entries[i]
+            to[unit] = phase * self._layout.block + entry
+        return found
+
+    cdef Py_ssize_t _phases(self) noexcept:
+        return self._layout.axes[0].phases * self._layout.axes[1].phases * self._layout.axes[2].phases
+
+    cdef Py_ssize_t _places(self) noexcept:
+        return self._layout.axes[0].count * self._layout.axes[1].count * self._layout.axes[2].count
+
+    def fill(self, Py_ssize_t sample, Py_ssize_t samples, Py_ssize_t top, Py_ssize_t rows):
+        """Copy what belongs to these samples, and to places of these rows."""
+        cdef CopyWork work
+        cdef CopiedAxis* axis = &self._layout.axes[self._sliced]
+        if rows < 1 or not 0 <= sample < sample + samples <= cnp.PyArray_DIM(self._x, 0):
+            raise IndexError("no such samples")
+        if samples * self._layout.volume + self._layout.behind > self._layout.block or rows > self._rows:
+            raise ValueError("there is no room for a piece larger than the first one")
+        axis.before = self._before - top * axis.stride
+        axis.count = rows
+        self._layout.samples = samples
+        self._sample = sample
+        self._skipped = top * self._places() // rows
+        work.padded = self._layout
+        work.x = <char*>cnp.PyArray_DATA(self._x) + sample * cnp.PyArray_STRIDE(self._x, 0)
+        run_units(
+            _kernels.copy[self._kind], &work, samples * self._layout.channels,
+            max(COPIED // (self._phases() * self._layout.volume), 1),
+            samples * self._layout.channels * self._layout.volume * self._itemsize,
+        )
+
+    cdef int _check(self, cnp.ndarray other) except -1:
+        if kind_of(other) != self._kind or cnp.PyArray_NDIM(other) < 1:
+            raise TypeError("direct convolution is of arrays of one dtype, in C order")
+        return 0
+
+    def add_up(
+        self, PackedWeight weight not None, cnp.ndarray bias, cnp.ndarray out not None
+    ):
+        """Write the sums of weights times the patch at each place in the copy.
+
+        `out` has shape ``(batch, channels, *places)``, and `bias` is one for each channel, or None.
+        """
+        cdef SumWork work
+        cdef Py_ssize_t one
+        self._check(out)
+        if weight._kind != self._kind or cnp.PyArray_SIZE(self._offsets) != weight._work.count:
+            raise TypeError("the weight is of the input's dtype, with one element for each of a patch")
+        work.padded = self._layout
+        work.groups, work.rows, work.count = self._groups, weight._work.rows, weight._work.count
+        work.group_step = self._layout.channels // work.groups * self._phases() * self._layout.block
+        work.offsets = <const Py_ssize_t*>cnp.PyArray_DATA(self._offsets)
+        work.packed = cnp.PyArray_DATA(weight._packed)
+        work.bias = NULL
+        if bias is not None:
+            if kind_of(bias) != self._kind or cnp.PyArray_SIZE(bias) != work.groups * work.rows:
+                raise TypeError("the bias is of the input's dtype, one for each channel")
+            work.bias = cnp.PyArray_DATA(bias)
+        work.channel_size = cnp.PyArray_STRIDE(out, 1) // self._itemsize
+        if (
+            cnp.PyArray_DIM(out, 0) != cnp.PyArray_DIM(self._x, 0)
+            or cnp.PyArray_DIM(out, 1) != work.groups * work.rows
+            or cnp.PyArray_SIZE(weight._packed) != work.groups * work.rows * work.count
+            or self._skipped + self._places() > work.channel_size
+        ):
+            raise ValueError("the result has no room for these places")
+        work.out = (
+            <char*>cnp.PyArray_DATA(out) + self._sample * cnp.PyArray_STRIDE(out, 0)
+            + self._skipped * self._itemsize
+        )
+        plan(work)
+        one = min(work.run_length, places_of_block) * work.groups * work.rows * work.count
+        run_units(
+            _kernels.add_up[self._kind], &work, work.runs * work.blocks, max(MULTIPLIED // max(one, 1), 1),
+            self._layout.samples * cnp.PyArray_STRIDE(out, 0),
+        )
+
+    def add_weights(self, cnp.ndarray y not None, cnp.ndarray out not None):
+        """Add to `out` the sums over the places in the copy of the patches there, times `y`.
+
+        `y` has shape ``(batch, channels, *places)``, and `out` ``(groups, elements of a patch, channels /
+        groups)``, these as many as ``weight_channels`` says.
+        """
+        cdef WeightSumWork work
+        cdef Py_ssize_t places = self._places(), tiles, units, one
+        self._check(y)
+        self._check(out)
+        work.padded = self._layout
+        work.groups, work.count = self._groups, cnp.PyArray_SIZE(self._offsets)
+        work.rows = cnp.PyArray_DIM(y, 1) // work.groups
+        work.group_step = self._layout.channels // work.groups * self._phases() * self._layout.block
+        work.offsets = <const Py_ssize_t*>cnp.PyArray_DATA(self._offsets)
+        work.out = cnp.PyArray_DATA(out)
+        work.by = (
+            <char*>cnp.PyArray_DATA(y) + self._sample * cnp.PyArray_STRIDE(y, 0)
+            + self._skipped * self._itemsize
+        )
+        work.by_sample = cnp.PyArray_STRIDE(y, 0) // self._itemsize
+        work.by_channel = cnp.PyArray_STRIDE(y, 1) // self._itemsize
+        if (
+            cnp.PyArray_DIM(y, 0) != cnp.PyArray_DIM(self._x, 0)
+            or self._skipped + places > work.by_channel
+            or cnp.PyArray_SIZE(out) != work.groups * work.count * weight_channels(work.rows, self._itemsize)
+        ):
+            raise ValueError("the shapes of gradient and result do not fit")
+        tiles = ceil_of(work.count, _kernels.most_rows[self._kind])
+        one = places * self._layout.samples * ceil_of(work.count, tiles)
+        if work.rows <= FEW:
+            run_units(
+                _kernels.add_weights_of_few[self._kind], &work, work.groups * work.rows * tiles,
+                max(MULTIPLIED // one, 1), places * self._layout.samples * self._itemsize,
+            )
+            return
+        self._lay_out(&work)
+        units = work.groups * ceil_of(work.rows, panel_bytes // self._itemsize) * tiles
+        run_units(
+            _kernels.add_weights[self._kind], &work, units,
+            max(MULTIPLIED // (one * (panel_bytes // self._itemsize)), 1),
+            places * self._layout.samples * panel_bytes,
+        )
+
+    cdef int _lay_out(self, WeightSumWork* sums) except -1:
+        """Lay the gradient that `sums` has out in panels, which it has then."""
+        cdef PanelWork work
+        cdef Py_ssize_t width = panel_bytes // self._itemsize
+        cdef Py_ssize_t units = sums.groups * ceil_of(sums.rows, width) * self._layout.samples
+        cdef cnp.npy_intp size = units * self._places() * width
+        if self._panels is None or cnp.PyArray_SIZE(self._panels) < size:
+            self._panels = new_array(1, &size, cnp.PyArray_TYPE(self._x))
+        work.samples, work.groups, work.rows = self._layout.samples, sums.groups, sums.rows
+        work.places, work.places_of_plane = self._places(), sums.by_channel
+        work.y = sums.by
+        work.panels = cnp.PyArray_DATA(self._panels)
+        sums.by = work.panels
+        return run_units(
+            _kernels.lay_out[self._kind], &work, units, max(COPIED // (work.places * width), 1),
+            size * self._itemsize,
+        )
+
+
+cdef Py_ssize_t _shared(CopiedAxis axis) noexcept:
+    """Return how many zeros at the end of a row may be those at the beginning of the next one."""
+    cdef Py_ssize_t zeros = -((axis.phases - 1 - axis.before) // axis.stride)
+    cdef Py_ssize_t behind = axis.length - ceil_of(max(axis.size + axis.before, 0), axis.stride)
+    return max(min(zeros, behind, axis.length - axis.count), 0)
+
+
+@final
+cdef class PackedWeight:
+    """A weight, ``(channels, input's channels / groups, *kernel)``, as ``PaddedInput.add_up`` reads it."""
+
+    cdef WeightWork _work
+    cdef int _kind
+    cdef cnp.ndarray _packed
+
+    def __cinit__(self, cnp.ndarray weight not None, Py_ssize_t groups):
+        cdef cnp.npy_intp size = cnp.PyArray_SIZE(weight)
+        self._kind = kind_of(weight)
+        if self._kind < 0 or size == 0 or cnp.PyArray_DIM(weight, 0) % groups:
+            raise TypeError("a weight is float32 or float64, in C order, not empty, and divided into groups")
+        self._work.rows = cnp.PyArray_DIM(weight, 0) // groups
+        self._work.count = size // cnp.PyArray_DIM(weight, 0)
+        self._packed = new_array(1, &size, cnp.PyArray_TYPE(weight))
+        self._work.weight = cnp.PyArray_DATA(weight)
+        self._work.packed = cnp.PyArray_DATA(self._packed)
+        run_units(
+            _kernels.pack_weights[self._kind], &self._work,
+            groups * ceil_of(self._work.rows, _kernels.most_rows[self._kind]),
+            max(COPIED // (min(self._work.rows, _kernels.most_rows[self._kind]) * self._work.count), 1),
+            cnp.PyArray_NBYTES(weight),
+        )
+        self._work.weight = NULL  # which nobody holds from here on
+
+
+cpdef Py_ssize_t weight_channels(Py_ssize_t channels, Py_ssize_t itemsize):
+    """Return of how many channels the gradient of a weight is computed, for so many of a group."""
+    cdef Py_ssize_t width = panel_bytes // itemsize
+    return channels if channels <= FEW else ceil_of(channels, width) * width
