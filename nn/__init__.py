@@ -15,7 +15,7 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
-from nn.layers.attention import MultiheadAttention
+from nn.layers.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
 from nn.layers.channel_norms import (
     BatchNorm1d,
     BatchNorm2d,
@@ -252,6 +252,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NonDynamicallyQuantizableLinear",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
