@@ -15,6 +15,7 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
+from nn.layers.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from nn.layers.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
 from nn.layers.channel_norms import (
     BatchNorm1d,
@@ -47,6 +48,7 @@ from nn.layers.embeddings import (
     Embedding,
     EmbeddingBag,
 )
+from nn.layers.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from nn.layers.group_norms import (
     GroupNorm,
 )
@@ -170,6 +172,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -209,6 +212,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
