@@ -145,8 +145,8 @@ def test_fractional_pools_draw_and_say_what_does_not_fit() -> None:
 
 def softmaxes(**options: Any) -> tuple[Any, Any]:
     torch = pytest.importorskip("torch")
-    theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], **options).double()
-    ours = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], **options).double()
+    theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10], **options).double()
+    ours = nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10], **options).double()
     assert repr(ours) == repr(theirs)
     state = {name: x.numpy() for name, x in theirs.state_dict().items()}
     assert [(name, x.shape) for name, x in ours.state_dict().items()] == [
@@ -162,7 +162,7 @@ def test_the_adaptive_softmax_is_pytorchs(options: dict[str, Any], targets: Any)
     ours, theirs = softmaxes(**options)
     torch = pytest.importorskip("torch")
     wanted = np.array(targets)
-    x = RNG.standard_normal((*wanted.shape, 8))
+    x = RNG.standard_normal((*wanted.shape, 16))
     found = []
     for lib, layer in ((tensor, ours), (torch, theirs)):
         given = lib.asarray(x).requires_grad_()
@@ -177,17 +177,17 @@ def test_the_adaptive_softmax_is_pytorchs(options: dict[str, Any], targets: Any)
 
 
 def test_the_adaptive_softmax_has_second_derivatives_and_says_what_does_not_fit() -> None:
-    layer = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10]).double()
+    layer = nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10]).double()
     targets = tensor.tensor([0, 5, 12])
-    assert gradcheck(lambda x: layer(x, targets).output, (drawn(3, 8),))
-    assert gradgradcheck(lambda x: layer(x, targets).output, (drawn(3, 8),))
+    assert gradcheck(lambda x: layer(x, targets).output, (drawn(3, 16),))
+    assert gradgradcheck(lambda x: layer(x, targets).output, (drawn(3, 16),))
     before = layer.head.weight.tolist()
     layer.reset_parameters()
     assert layer.head.weight.tolist() != before
     for cutoffs in ([], [3, 3], [5, 2], [0, 5], [20], [2.5]):
         with pytest.raises(ValueError, match="ascending integers from 1 to n_classes - 1"):
             nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs)  # type: ignore[arg-type]
-    x = drawn(3, 8)
+    x = drawn(3, 16)
     for given, match in ((tensor.tensor([0, 20, 1]), "from 0 to 19"), (tensor.tensor([0, 1]), "target")):
         with pytest.raises(RuntimeError, match=match):
             layer(x, given)
