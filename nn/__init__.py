@@ -52,6 +52,23 @@ from nn.layers.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3
 from nn.layers.group_norms import (
     GroupNorm,
 )
+from nn.layers.lazy_convolutions import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
+from nn.layers.lazy_maps import LazyLinear
+from nn.layers.lazy_norms import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+)
 from nn.layers.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -153,9 +170,11 @@ from nn.layers.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
@@ -235,6 +254,20 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+    "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -303,6 +336,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

@@ -103,7 +103,8 @@ class _Pickler(pickle.Pickler):
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, TensorCore):
+        # A parameter without a shape is saved by its class: it has no values.
+        if isinstance(obj, TensorCore) and not hasattr(obj, "materialize"):
             requires_grad = obj._node is not None
             if self._parameter is not None and isinstance(obj, self._parameter):
                 return rebuild_parameter, (_Values(obj), requires_grad, OrderedDict())
