@@ -20,8 +20,8 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance build check docs dist bench \
-	performance soak matrix clean FORCE
+.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs build check docs dist \
+	bench performance soak matrix clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-foreign  the tests with PyTorch, JAX and Jupyter, where these can be installed"
 	@echo "make test-interop  the tests with SciPy, scikit-learn, xarray, einops and opt_einsum on tensors"
 	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
+	@echo "make programs EXAMPLES=folder MINGPT=folder  PyTorch's examples and minGPT beside PyTorch, from checkouts of them"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
@@ -87,6 +88,14 @@ conformance: $(VENV)/.has-test $(VENV)/.built
 	cd $(SUITE) && ARRAY_API_TESTS_VERSION=$(VERSION) \
 		ARRAY_API_TESTS_MODULE="exec('import tensor; xp = tensor.ones(()).__array_namespace__(api_version=\"$(VERSION)\")')" \
 		$(CURDIR)/$(BIN)/python -m pytest array_api_tests --max-examples=150
+
+# The programs are not ours to copy: docs/pytorch_programs.md says where they are.
+EXAMPLES ?=
+MINGPT ?=
+ONLY ?=
+programs: $(VENV)/.has-bench $(VENV)/.built
+	@test -d "$(EXAMPLES)/mnist" -a -d "$(MINGPT)/mingpt" || { echo "make programs EXAMPLES=folder MINGPT=folder: checkouts of pytorch/examples and karpathy/minGPT"; exit 1; }
+	$(BIN)/python -m tests.programs --examples $(EXAMPLES) --mingpt $(MINGPT) $(if $(ONLY),--only $(ONLY))
 
 # A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
 # first: its figures tell of the last job after there was one.

@@ -15,7 +15,8 @@ from nn.layers.activations import (
     Softplus,
     Tanh,
 )
-from nn.layers.attention import MultiheadAttention
+from nn.layers.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+from nn.layers.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
 from nn.layers.channel_norms import (
     BatchNorm1d,
     BatchNorm2d,
@@ -47,8 +48,26 @@ from nn.layers.embeddings import (
     Embedding,
     EmbeddingBag,
 )
+from nn.layers.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from nn.layers.group_norms import (
     GroupNorm,
+)
+from nn.layers.lazy_convolutions import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
+from nn.layers.lazy_maps import LazyLinear
+from nn.layers.lazy_norms import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
 )
 from nn.layers.losses import (
     BCELoss,
@@ -151,9 +170,11 @@ from nn.layers.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
+from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.lowlevel import RemovableHandle
@@ -170,6 +191,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -209,6 +231,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -230,6 +254,20 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+    "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -252,6 +290,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NonDynamicallyQuantizableLinear",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
@@ -297,6 +336,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

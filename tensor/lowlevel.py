@@ -19,6 +19,9 @@ from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_un
 from tensor.core.writing import writing, writing_all
 from tensor.creation.legacy import legacy_tensor
 from tensor.creation.random import default_generator, numbers_of
+from tensor.io.checkpoints import load_with
+from tensor.io.torch_files import Reading
+from tensor.io.torch_writing import global_name, write_torch_file
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.kernels.updates import Step
@@ -45,6 +48,7 @@ __all__ = [
     "Key",
     "Leaf",
     "Operand",
+    "Reading",
     "RemovableHandle",
     "Step",
     "TensorCore",
@@ -60,10 +64,12 @@ __all__ = [
     "define",
     "dtype_asked",
     "explain",
+    "global_name",
     "is_inexact",
     "is_recomputing",
     "is_recording",
     "legacy_tensor",
+    "load_with",
     "map_nested",
     "numbers_of",
     "overwrite",
@@ -81,6 +87,7 @@ __all__ = [
     "wrap_snapshot",
     "wrap_snapshot_unowned",
     "wrap_unowned",
+    "write_torch_file",
     "writing",
     "writing_all",
 ]

@@ -12,6 +12,11 @@ from nn.functional.activations import (
     softplus,
     tanh,
 )
+from nn.functional.adaptive_max_pooling import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.average_pooling import (
     adaptive_avg_pool1d,
@@ -51,6 +56,7 @@ from nn.functional.dropouts import (
     dropout3d,
     feature_alpha_dropout,
 )
+from nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.group_normalizations import (
     group_norm,
     instance_norm,
@@ -90,17 +96,8 @@ from nn.functional.margins import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from nn.functional.max_pooling import (
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
-)
+from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
+from nn.functional.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from nn.functional.multihead import multi_head_attention_forward
 from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
 from nn.functional.padding import (
@@ -121,6 +118,7 @@ from nn.functional.piecewise_activations import (
     softshrink,
     threshold,
 )
+from nn.functional.sampling import affine_grid, grid_sample
 from nn.functional.shuffles import (
     channel_shuffle,
     pixel_shuffle,
@@ -146,6 +144,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -177,9 +176,12 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

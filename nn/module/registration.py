@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nn.module.calling import Callable
@@ -90,6 +91,11 @@ class ModuleCore(Callable):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_kinds" not in state:
+            raise UnpicklingError(
+                f"this is a {type(self).__name__} of PyTorch, whose modules are made otherwise: in PyTorch, "
+                "save model.state_dict(), and load that with load_state_dict()"
+            )
         self.__dict__.update(state)
         for _, _, value in self._registered():
             unscope(value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from nn.module.traversal import Traversal
+from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import DisposeScope
 from tensor.lowlevel import (
     InvalidArgumentError,
@@ -132,7 +133,16 @@ class States(Traversal):
             )
         pairs = [(name, own[name], state_dict[name]) for name in own if name in state_dict]
         for name, target, value in pairs:
+            if isinstance(target, Uninitialized):
+                if not isinstance(value, Uninitialized):
+                    _array_of(f"{label}.load_state_dict: {name!r}", value)
+                continue
             require_fit(f"{label}.load_state_dict: {name!r}", target, value, assign=assign)
+        # What has no shape yet here takes that of the state, unless there is none either.
+        pairs = [pair for pair in pairs if not isinstance(pair[2], Uninitialized)]
+        for _, target, value in pairs:
+            if isinstance(target, (UninitializedParameter, UninitializedBuffer)):
+                target.materialize(value.shape)
         targets, values = [target for _, target, _ in pairs], [value for _, _, value in pairs]
         if assign:
             _assign_values(targets, values)

@@ -23,12 +23,14 @@ from tensor.io.files import (
     as_path,
     map_file,
     replace_file,
+    require_file,
     tensor_over,
     values_of,
     write_to,
 )
 from tensor.io.safetensors import METADATA, compose, read_header
-from tensor.io.torch_files import SIGNATURE, read_torch_file
+from tensor.io.torch_archives import SIGNATURE
+from tensor.io.torch_files import Reading, read_torch_file
 from tensor.io.unpickling import CheckpointError, keys_of
 from tensor.tape.nodes import become_leaf
 
@@ -96,9 +98,9 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
     head, order = compose(trunk.arrays, metadata or None)
     arrays = [trunk.arrays[name] for name in order]
     if isinstance(f, (str, os.PathLike)):
-        replace_file(f, head, arrays)
+        replace_file(f, lambda file: write_to(file, head, arrays))
     else:
-        _require_file(f, "write")
+        require_file(f, "write")
         write_to(f, head, arrays)
 
 
@@ -134,22 +136,33 @@ def load(f: PathLike | BinaryIO) -> Any:
     >>> found["decoder"].tolist(), found[7]
     ([[3.0, 3.0], [3.0, 3.0]], (None, 'text'))
     """
+    return load_with(f)
+
+
+def load_with(f: PathLike | BinaryIO, reading: Reading = Reading(), *, is_mapped: bool = True) -> Any:  # noqa: B008 -- immutable
+    """Do what `load` does; files of ``torch.save`` are read as `reading` says.
+
+    Without `is_mapped`, the file of a path is read at once, and may be written to afterwards.
+    """
     if isinstance(f, (str, os.PathLike)):
         place = as_path(f)
         with place.open("rb") as file:
+            if not is_mapped:
+                data = file.read()
+                return _loaded(file, data, len(data), str(place), reading)
             size = os.fstat(file.fileno()).st_size
-            return _loaded(file, map_file(file) if size else b"", size, str(place))
-    _require_file(f, "read")
+            return _loaded(file, map_file(file) if size else b"", size, str(place), reading)
+    require_file(f, "read")
     f.seek(0)
     data = f.read()
-    return _loaded(f, data, len(data), "the file given")
+    return _loaded(f, data, len(data), "the file given", reading)
 
 
-def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str) -> Any:
+def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, reading: Reading) -> Any:
     try:
         start = memory[:9]
         if start.startswith(SIGNATURE):
-            return read_torch_file(np.frombuffer(memory, np.uint8), file)
+            return read_torch_file(np.frombuffer(memory, np.uint8), file, reading)
         # The length of a header may begin with this byte too; its upper half is zero, and a brace follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
@@ -172,12 +185,6 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str) ->
         raise CheckpointError(f"{label} {error}") from None
     except RecursionError:
         raise CheckpointError(f"{label} is broken: its tree is nested without end") from None
-
-
-def _require_file(f: object, method: str) -> None:
-    if not hasattr(f, method):
-        verb = "save" if method == "write" else "load"
-        raise TypeError(f"{verb}: a path or a file in binary mode is needed, not {type(f).__name__}")
 
 
 def _is_flat(obj: object, tree: Any) -> bool:

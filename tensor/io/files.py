@@ -19,7 +19,7 @@ from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
 from tensor.memory.external import External
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tensor._tensor import Tensor
@@ -143,18 +143,18 @@ def save_file(
     arrays = _arrays(tensors)
     _require_texts(metadata)
     head, order = compose(arrays, metadata)
-    replace_file(path, head, [arrays[name] for name in order])
+    replace_file(path, lambda file: write_to(file, head, [arrays[name] for name in order]))
 
 
-def replace_file(path: PathLike, head: bytes, arrays: Sequence[Array]) -> None:
-    """Put a new file in the place of `path` once it is whole on the disk: `head`, then the `arrays`."""
+def replace_file(path: PathLike, write: Callable[[BinaryIO], None]) -> None:
+    """Put the file that `write` writes in the place of `path` once it is whole on the disk."""
     target = as_path(path).resolve()
     partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
     try:
         with partial.open("xb") as file:
             if target.exists():
                 partial.chmod(S_IMODE(target.stat().st_mode))
-            write_to(file, head, arrays)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -173,6 +173,13 @@ def write_to(file: BinaryIO, head: bytes, arrays: Sequence[Array]) -> None:
 def _write(file: BinaryIO, array: Array) -> None:
     for chunk in _chunks(array):
         file.write(chunk.view(np.uint8).data)
+
+
+def require_file(f: object, method: str) -> None:
+    """Raise unless `f` is an open file that can "read" or "write"."""
+    if not hasattr(f, method):
+        verb = "save" if method == "write" else "load"
+        raise TypeError(f"{verb}: a path or a file in binary mode is needed, not {type(f).__name__}")
 
 
 def as_path(path: PathLike) -> Path:

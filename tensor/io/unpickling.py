@@ -47,6 +47,9 @@ class Vocabulary(Protocol):
     def persistent(self, given: object) -> object:
         """Return the object of a persistent id."""
 
+    def call(self, function: object, arguments: tuple[object, ...], is_new: bool) -> object:
+        """Return what `function`, which is no `Builder`, makes; `is_new`: by ``__new__`` of a class."""
+
     def set_state(self, x: object, state: object) -> None:
         """Take the state that the pickle has for `x`, which it has just built."""
 
@@ -170,8 +173,11 @@ class _Machine:
                 name, module = stack.pop(), stack.pop()
                 stack.append(self._vocabulary.named(f"{_require(module, str)}.{_require(name, str)}"))
             case "REDUCE" | "NEWOBJ":
-                arguments = _require(stack.pop(), tuple)
-                stack.append(_require(stack.pop(), Builder).build(*arguments))
+                arguments, function = _require(stack.pop(), tuple), stack.pop()
+                if isinstance(function, Builder):
+                    stack.append(function.build(*arguments))
+                else:
+                    stack.append(self._vocabulary.call(function, arguments, opcode == "NEWOBJ"))
             case "BUILD":
                 state = stack.pop()
                 self._vocabulary.set_state(stack[-1], state)

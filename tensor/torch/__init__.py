@@ -65,6 +65,7 @@ from tensor.torch import (
     nn,
     onnx,
     optim,
+    serialization,
     utils,
 )
 from tensor.torch import creation as _creation
@@ -135,6 +136,7 @@ __all__ = [
     "result_type",
     "save",
     "seed",
+    "serialization",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",

@@ -200,6 +200,7 @@ __all__ = [
     "softmax",
     "sort",
     "split",
+    "spmm",
     "sqrt",
     "sqrt_",
     "square",
@@ -445,6 +446,8 @@ adjoint: Final = function(Tensor.adjoint)
 # Products
 
 mm: Final = function(Tensor.mm)
+# For two dense tensors, which is what there is.
+spmm: Final = function(Tensor.mm)
 bmm: Final = function(Tensor.bmm)
 mv: Final = function(Tensor.mv)
 dot: Final = function(Tensor.dot)

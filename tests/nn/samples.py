@@ -10,7 +10,7 @@ import tensor
 from nn import functional as F
 from nn.functional import padding
 from nn.functional.convolutions import weight_of_convolution
-from nn.functional.max_pooling import _added, _taken
+from nn.functional.plane_places import added, taken
 from nn.utils import rnn
 from tensor import Generator, Tensor
 from tensor.autograd.recorded_functions import Functions
@@ -110,6 +110,7 @@ def _packed_and_padded(x: Tensor, y: Tensor) -> Tensor:
     return rnn.pad_packed_sequence(rnn.pack_sequence([x, y], enforce_sorted=False), padding_value=2.0)[0]
 
 
+DRAWS = tensor.tensor([[[0.2, 0.7], [0.9, 0.4]]], dtype=tensor.float64)
 WHERE_LARGEST = tensor.tensor([[3, 0], [1, 2]])
 BAGS = tensor.tensor([2, 0, 2, 1, 2, 3])
 BAG_STARTS = tensor.tensor([0, 3, 3])
@@ -140,8 +141,11 @@ POOLS = [
     Sample("max_pool", _opted(F.max_pool2d, kernel_size=(3, 2), dilation=(1, 2)), ((2, 1, 4, 4),)),
     Sample("max_pool", _opted(F.adaptive_max_pool3d, output_size=2), ((1, 1, 2, 3, 2),)),
     Sample("max_pool", lambda x: F.max_pool2d(x, 2, 1, return_indices=True)[0] ** 2, ((1, 1, 3, 3),)),
-    Sample("add_at_places", lambda x: _added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
-    Sample("take_places", lambda x: _taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
+    Sample(
+        "max_pool", lambda x: F.fractional_max_pool2d(x, 2, 2, _random_samples=DRAWS) ** 2, ((1, 2, 4, 3),)
+    ),
+    Sample("add_at_places", lambda x: added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
+    Sample("take_places", lambda x: taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
     Sample("max_unpool", lambda x: F.max_unpool1d(x, WHERE_LARGEST, 2), ((2, 2),)),
 ]
 

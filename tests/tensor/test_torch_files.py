@@ -169,7 +169,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "an opcode of extensions": (archive(pickled(Raw(b"\x82\x01"))), "the opcode EXT1"),
     "an old persistent id": (archive(pickled(Raw(b"Pa\n"))), "the opcode PERSID"),
     "a state of a list": (archive(pickled(Raw(b"]}b"))), "sets a state of list"),
-    "a call of no function": (archive(pickled(Raw(b"K\x01)R"))), "int instead of Builder"),
+    "a call of no function": (archive(pickled(Raw(b"K\x01)R"))), "it calls int"),
     "nothing": (archive(b""), "pickle in it is broken|no objects|ends with 0"),
     "cut off": (archive(pickled(X)[:-5], DATA), "pickle in it is broken"),
     "two objects": (archive(pickled(Raw(b"K\x01K\x02"))), "ends with 2 objects"),

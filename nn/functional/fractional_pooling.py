@@ -1,0 +1,236 @@
+"""Pools of the largest element whose windows begin at random: B. Graham, Fractional Max-Pooling (2014)."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from nn.functional.checks import array_of
+from nn.functional.convolutions import sizes_of
+from nn.functional.plane_places import recorded_largest
+from nn.functional.windows import Sizes, pooled_array
+from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+Ratios = float | tuple[float, ...] | list[float]
+
+
+def _starts(draws: Array, size: int, outs: int, kernel: int) -> Array:
+    """Return where the windows begin, ``(planes, outs)``, one draw for each plane."""
+    starts = np.full((len(draws), outs), size - kernel, np.int64)
+    if outs > 1:
+        step = draws.dtype.type((size - kernel) / (outs - 1))
+        draws = draws[:, None]
+        at = (np.arange(outs - 1, dtype=draws.dtype) + draws) * step
+        starts[:, :-1] = at.astype(np.int64) - (draws * step).astype(np.int64)
+    return starts
+
+
+def _found(x: Array, draws: Array, kernel: tuple[int, ...], outs: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the largest elements of the windows, and their places in the plane."""
+    space = len(kernel)
+    ins = x.shape[-space:]
+    planes = prod(x.shape[:-space])
+    places: Array = np.zeros((planes, 1, 1), np.int64)
+    count = reached = 1
+    for at, size, out, reach in zip(draws.T, ins, outs, kernel, strict=True):
+        taps = _starts(at, size, out, reach)[:, :, None] + np.arange(reach)
+        places = places[:, :, None, :, None] * size + taps[:, None, :, None, :]
+        count, reached = count * out, reached * reach
+        places = places.reshape(planes, count, reached)
+    flat = places.reshape(planes, count * reached)
+    values = np.take_along_axis(x.reshape(planes, prod(ins)), flat, 1).reshape(places.shape)
+    which = values.argmax(axis=2)[:, :, None]
+    shape = (*x.shape[:-space], *outs)
+    return (
+        np.take_along_axis(values, which, 2).reshape(shape),
+        np.take_along_axis(places, which, 2).reshape(shape),
+    )
+
+
+def _output_sizes(
+    name: str, space: int, ins: tuple[int, ...], output_size: object, output_ratio: object
+) -> tuple[int, ...]:
+    if (output_size is None) == (output_ratio is None):
+        raise InvalidArgumentError(f"{name}: give either an output_size or an output_ratio")
+    if output_size is not None:
+        return sizes_of(name, "output_size", output_size, space, 1)
+    ratios: list[Any] = (
+        list(output_ratio) if isinstance(output_ratio, (tuple, list)) else [output_ratio] * space
+    )
+    if len(ratios) != space or not all(isinstance(ratio, float) and 0 < ratio < 1 for ratio in ratios):
+        raise InvalidArgumentError(
+            f"{name}: output_ratio is a number between 0 and 1, or {space} of them, not {shown(output_ratio)}"
+        )
+    return tuple([int(size * ratio) for size, ratio in zip(ins, ratios, strict=True)])
+
+
+def _pool(
+    space: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: object,
+    output_ratio: object,
+    return_indices: bool,
+    samples: Tensor | None,
+) -> Any:
+    name = f"fractional_max_pool{space}d"
+    x = pooled_array(name, space, input)
+    kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
+    outs = _output_sizes(name, space, x.shape[-space:], output_size, output_ratio)
+    for size, out, reach in zip(x.shape[-space:], outs, kernel, strict=True):
+        if out < 1 or out + reach - 1 > size:
+            raise InvalidArgumentError(
+                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, and the input "
+                f"has {size}: at least one window, and not more than fit"
+            )
+    planes = x.shape[: x.ndim - space]
+    wanted = (*((1,) * (2 - len(planes))), *planes, space)
+    if samples is None:
+        draws = numbers_of(default_generator).random(wanted).astype(x.dtype)
+    else:
+        draws = array_of(name, "_random_samples", samples)
+        if draws.shape != wanted or draws.dtype != x.dtype:
+            raise InvalidArgumentError(
+                f"{name}: _random_samples has shape {wanted} and the input's dtype, {x.dtype}, not "
+                f"{draws.shape} and {draws.dtype}"
+            )
+    flat = draws.reshape(-1, space)
+    # Two dimensions have their draws in the order of width and height, as PyTorch has them.
+    flat = flat[:, ::-1] if space == 2 else flat
+    found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
+    return recorded_largest(space, input, found, places, return_indices)
+
+
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    *,
+    return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: bool = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+
+
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Ratios | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each window of `input`; where windows begin is drawn for each plane.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, height, width)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each dimension of space.
+    output_size, output_ratio
+        The sizes of the result, or their share of the input's, between 0 and 1: one of both.
+    return_indices
+        Return also where the largest elements lie, as ``max_pool2d`` does.
+    _random_samples
+        The draws, from 0 to 1, of shape ``(batch, channels, 2)``; for None from the default generator.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.fractional_max_pool2d(tensor.ones((1, 3, 9, 7)), 2, output_ratio=0.7).shape
+    (1, 3, 6, 4)
+    """
+    return _pool(  # type: ignore[no-any-return]
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    *,
+    return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: bool = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+
+
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Ratios | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each window, over three dimensions: see ``fractional_max_pool2d``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.fractional_max_pool3d(tensor.ones((1, 3, 9, 7, 5)), 2, (4, 3, 2)).shape
+    (1, 3, 4, 3, 2)
+    """
+    return _pool(  # type: ignore[no-any-return]
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )

@@ -1,0 +1,214 @@
+"""Images read at places that a grid says, and the grids of affine maps."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import tensor as tn
+from nn.functional.checks import floating_array_of
+from tensor.lowlevel import InvalidArgumentError, shown, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+# Of the cubic of Keys (1981), as PyTorch has it.
+_A = -0.75
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Return the places at which ``grid_sample`` reads to map images by the affine maps `theta`.
+
+    Parameters
+    ----------
+    theta
+        Shape ``(batch, 2, 3)`` for images, ``(batch, 3, 4)`` for volumes.
+    size
+        Of the images to make: ``(batch, channels, height, width)``, or with a depth before the height.
+    align_corners
+        Whether -1 and 1 are the centres of the corners' elements, not their outer edges.
+
+    Returns
+    -------
+    Shape ``(batch, height, width, 2)`` or ``(batch, depth, height, width, 3)``: x, y and z from -1 to 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> theta = tensor.tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]])
+    >>> nn.functional.affine_grid(theta, (1, 1, 1, 2), align_corners=True).tolist()
+    [[[[-0.5, 0.0], [1.5, 0.0]]]]
+    """
+    x = floating_array_of("affine_grid", "theta", theta)
+    batch, space = (size[0], len(size) - 2) if len(size) in (4, 5) else (0, 0)
+    if space == 0 or min(size) < 1 or x.shape != (batch, space, space + 1):
+        raise InvalidArgumentError(
+            "affine_grid: theta has shape (batch, 2, 3) with a size (batch, channels, height, width), or "
+            f"(batch, 3, 4) with (batch, channels, depth, height, width), all positive; not {x.shape} with "
+            f"{shown(tuple(size))}"
+        )
+    axes: list[Array] = []
+    for count in size[2:]:
+        along = np.linspace(-1, 1, count, dtype=x.dtype) if count > 1 else np.zeros(1, x.dtype)
+        axes.append(along if align_corners else along * x.dtype.type((count - 1) / count))
+    ones = np.ones(tuple(size[2:]), x.dtype)
+    base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], ones], axis=-1)
+    grid = wrap(base.reshape(1, -1, space + 1)).expand(batch, -1, -1).bmm(theta.transpose(1, 2))
+    return grid.reshape(batch, *size[2:], space)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Return `input` read at the places of `grid`, with derivatives of both.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, height, width)``, or with a depth before the height.
+    grid
+        Shape ``(batch, *outs, 2)``, or 3: x, y and z from -1 to 1, the width first; of the dtype of `input`.
+    mode
+        Between elements: ``"bilinear"`` (of volumes, too), ``"nearest"``, or ``"bicubic"`` for images.
+    padding_mode
+        Beyond the edges: ``"zeros"``, ``"border"`` for what is at them, or ``"reflection"``.
+    align_corners
+        Whether -1 and 1 are the centres of the corners' elements, not their outer edges.
+
+    Returns
+    -------
+    Shape ``(batch, channels, *outs)``.
+
+    Raises
+    ------
+    ValueError
+        If shapes, dtypes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> image = tensor.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
+    >>> places = tensor.tensor([[[[0.0, 0.0], [1.0, -1.0]]]])
+    >>> nn.functional.grid_sample(image, places, align_corners=True).tolist()
+    [[[[1.5, 1.0]]]]
+    """
+    x, places = (
+        floating_array_of("grid_sample", "input", input),
+        floating_array_of("grid_sample", "grid", grid),
+    )
+    _check(x, places, mode, padding_mode)
+    space, batch, channels = x.ndim - 2, x.shape[0], x.shape[1]
+    ins, outs = x.shape[2:], places.shape[1:-1]
+    count, aligned = prod(outs), bool(align_corners)
+    flat = input.reshape(batch, channels, prod(ins))
+    # Of each dimension: weights and indices of elements, which are added up.
+    taps = []
+    for dim, size in enumerate(ins):
+        at = grid[..., space - 1 - dim].reshape(batch, 1, count)
+        at = (at + 1) * ((size - 1) / 2) if aligned else ((at + 1) * size - 1) / 2
+        taps.append(_taps(at, size, mode, padding_mode, aligned))
+    total: Tensor | None = None
+    for chosen in product(*taps):
+        weight: Tensor | None = None
+        index: Array = np.zeros((batch, 1, count), np.int64)
+        inside: Array = np.ones((batch, 1, count), np.bool_)
+        for (share, place), size in zip(chosen, ins, strict=True):
+            weight = share if weight is None else weight if share is None else weight * share
+            is_in = (place >= 0) & (place <= size - 1)
+            inside &= is_in
+            index = index * size + np.where(is_in, place, 0).astype(np.int64)
+        value = flat.gather(2, wrap(index).expand(batch, channels, count))
+        if not inside.all():
+            value = value * wrap(inside.astype(x.dtype))
+        value = value if weight is None else value * weight
+        total = value if total is None else total + value
+    assert total is not None
+    return total.reshape(batch, channels, *outs)
+
+
+def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
+    if mode not in MODES or (mode == "bicubic" and x.ndim == 5):
+        raise InvalidArgumentError(
+            f"grid_sample: mode is one of {MODES}, 'bicubic' for images alone, not {shown(mode)}"
+        )
+    if padding_mode not in PADDINGS:
+        raise InvalidArgumentError(
+            f"grid_sample: padding_mode is one of {PADDINGS}, not {shown(padding_mode)}"
+        )
+    fits = x.ndim in (4, 5) and grid.ndim == x.ndim and grid.shape[-1] == x.ndim - 2
+    if not fits or grid.shape[0] != x.shape[0] or 0 in x.shape[2:]:
+        raise InvalidArgumentError(
+            "grid_sample: input has shape (batch, channels, height, width) and grid (batch, *outs, 2), or "
+            "with a depth and (batch, *outs, 3), with the same batch and no empty image; not "
+            f"{x.shape} and {grid.shape}"
+        )
+    if x.dtype != grid.dtype:
+        raise InvalidArgumentError(
+            f"grid_sample: input and grid have one dtype, not {x.dtype} and {grid.dtype}: write "
+            "grid.to(input.dtype)"
+        )
+
+
+def _taps(
+    at: Tensor, size: int, mode: str, padding_mode: str, aligned: bool
+) -> list[tuple[Tensor | None, Array]]:
+    """Return along one dimension which elements are read, and their weights; None for one."""
+    if mode != "bicubic":
+        at = _kept_inside(at, size, padding_mode, aligned)
+    if mode == "nearest":
+        return [(None, np.rint(at.detach().numpy()))]
+    lower = at.detach().floor()
+    share, first = at - lower, lower.numpy()
+    if mode == "bilinear":
+        return [(1 - share, first), (share, first + 1)]
+    return [
+        (
+            _cubic(share, step),
+            _kept_inside(wrap(first + step), size, padding_mode, aligned).numpy(),
+        )
+        for step in range(-1, 3)
+    ]
+
+
+def _cubic(share: Tensor, step: int) -> Tensor:
+    """Return the weight of the element `step` after the one before the place."""
+    x = share - step if step < 1 else step - share
+    if step in (0, 1):
+        return ((_A + 2) * x - (_A + 3)) * x * x + 1
+    return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A
+
+
+def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Tensor:
+    """Return places within the image: those beyond its edges reflected, or at the edges."""
+    if padding_mode == "zeros":
+        return at
+    if padding_mode == "reflection":
+        low, span = (0.0, float(size - 1)) if aligned else (-0.5, float(size))
+        if span == 0:
+            at = at * 0
+        else:
+            at = at - low
+            at = tn.where(at.detach() < 0, -at, at)
+            turns = (at.detach() / span).floor()
+            rest = at - turns * span
+            at = tn.where(turns % 2 == 0, rest + low, (span + low) - rest)
+    seen = at.detach()
+    # What is moved to an edge has no gradient, nor has what lies on it.
+    return tn.where((seen > 0) & (seen < size - 1), at, seen.clamp(0, size - 1))

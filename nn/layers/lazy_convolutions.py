@@ -1,0 +1,198 @@
+"""Layers of convolutions that take the number of channels from their first input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nn.layers.convolutions import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    Convolution,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from nn.module.lazy import LazyModuleMixin
+from nn.module.uninitialized import UninitializedParameter
+from tensor.lowlevel import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class _LazyConvolution(LazyModuleMixin, Convolution):
+    def _forget_shapes(self, dtype: DtypeLike | None) -> None:
+        self.weight = UninitializedParameter(dtype=dtype)
+        if self.bias is not None:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw both parameters anew, if they have their shapes."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *_: Any) -> None:
+        """Take the number of channels of `input`, unless a state dict has given the shapes."""
+        space = self._space
+        if input.ndim not in (space + 1, space + 2):
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: input has shape (batch, channels, *sizes), or no batch, with "
+                f"{space} sizes, not {input.shape}"
+            )
+        self.in_channels = input.shape[-space - 1]
+        if not self.has_uninitialized_params():
+            return
+        if self.in_channels % self.groups:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: groups must divide the channels of the input, {self.in_channels}, "
+                f"and {self.groups} does not"
+            )
+        outer, inner = self.out_channels, self.in_channels
+        if self._is_transposed:
+            outer, inner = inner, outer
+        for x, shape in (
+            (self.weight, (outer, inner // self.groups, *self.kernel_size)),
+            (self.bias, (self.out_channels,)),
+        ):
+            if isinstance(x, UninitializedParameter):
+                x.materialize(shape)
+        self.reset_parameters()
+
+
+class _LazyForward(_LazyConvolution):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            *(0, out_channels, kernel_size, stride, padding, dilation, groups, bias),  # type: ignore[call-arg]
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+        )
+        self._forget_shapes(dtype)
+
+
+class _LazyTransposed(_LazyConvolution):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            *(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation),
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+        )
+        self._forget_shapes(dtype)
+
+
+class LazyConv1d(_LazyForward, Conv1d):
+    """A ``Conv1d`` whose ``in_channels`` are those of its first input.
+
+    Parameters
+    ----------
+    out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype
+        As ``Conv1d`` has them.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConv1d(2, 2)(tensor.ones((1, 3, 4))).shape
+    (1, 2, 3)
+    """
+
+    cls_to_become: ClassVar = Conv1d
+
+
+class LazyConv2d(_LazyForward, Conv2d):
+    """A ``Conv2d`` whose ``in_channels`` are those of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConv2d(2, 2)(tensor.ones((1, 3, 4, 4))).shape
+    (1, 2, 3, 3)
+    """
+
+    cls_to_become: ClassVar = Conv2d
+
+
+class LazyConv3d(_LazyForward, Conv3d):
+    """A ``Conv3d`` whose ``in_channels`` are those of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConv3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
+    (1, 2, 3, 3, 3)
+    """
+
+    cls_to_become: ClassVar = Conv3d
+
+
+class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
+    """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input.
+
+    Parameters
+    ----------
+    out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, dtype
+        As ``ConvTranspose1d`` has them.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConvTranspose1d(2, 2)(tensor.ones((1, 3, 4))).shape
+    (1, 2, 5)
+    """
+
+    cls_to_become: ClassVar = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
+    """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConvTranspose2d(2, 2)(tensor.ones((1, 3, 4, 4))).shape
+    (1, 2, 5, 5)
+    """
+
+    cls_to_become: ClassVar = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
+    """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyConvTranspose3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    cls_to_become: ClassVar = ConvTranspose3d

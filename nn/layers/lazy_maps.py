@@ -1,0 +1,63 @@
+"""A linear layer that takes the size of its inputs from the first of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nn.layers.maps import Linear
+from nn.module.lazy import LazyModuleMixin
+from nn.module.uninitialized import UninitializedParameter
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A ``Linear`` whose ``in_features`` is the size of the last dimension of its first input.
+
+    Parameters
+    ----------
+    out_features
+        The size of an output.
+    bias
+        Whether there is a bias.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyLinear(2)
+    >>> layer(tensor.ones((4, 3))).shape
+    (4, 2)
+    >>> layer
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+
+    cls_to_become: ClassVar = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: str | None = None, dtype: DtypeLike | None = None
+    ) -> None:
+        super().__init__(0, out_features, bias, device, dtype)
+        self.weight = UninitializedParameter(dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw both parameters anew, if they have their shapes."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *_: Any) -> None:
+        """Take the size of `input`, unless a state dict has given the shapes."""
+        self.in_features = input.shape[-1]
+        if self.has_uninitialized_params():
+            for x, shape in (
+                (self.weight, (self.out_features, self.in_features)),
+                (self.bias, (self.out_features,)),
+            ):
+                if isinstance(x, UninitializedParameter):
+                    x.materialize(shape)
+            self.reset_parameters()

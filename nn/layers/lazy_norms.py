@@ -1,0 +1,167 @@
+"""Batch and instance norms that take the number of channels from their first input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nn.layers.channel_norms import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    ChannelNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
+from nn.module.lazy import LazyModuleMixin
+from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
+from tensor.lowlevel import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
+
+
+class _LazyNorm(LazyModuleMixin, ChannelNorm):
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        if self.weight is not None:
+            self.weight = UninitializedParameter(dtype=dtype)
+        if self.bias is not None:
+            self.bias = UninitializedParameter(dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(dtype=dtype)
+            self.running_var = UninitializedBuffer(dtype=dtype)
+
+    def _channel_dim(self, input: Tensor) -> int:
+        if input.ndim not in self._shapes:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: input has shape {' or '.join(self._shapes.values())}, "
+                f"not {input.shape}"
+            )
+        return 1 if self._shapes[input.ndim].startswith("(batch") else 0
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1, the bias to 0, and the running figures to their start, if they have shapes."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *_: Any) -> None:
+        """Take the number of channels of `input`, unless a state dict has given the shapes."""
+        self.num_features = input.shape[self._channel_dim(input)]
+        if not self.has_uninitialized_params():
+            return
+        for x in (self.weight, self.bias, self.running_mean, self.running_var):
+            if isinstance(x, (UninitializedParameter, UninitializedBuffer)):
+                x.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input.
+
+    Parameters
+    ----------
+    eps, momentum, affine, track_running_stats, dtype, bias
+        As ``BatchNorm1d`` has them.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> _ = layer(tensor.ones((2, 3, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm1d', 3)
+    """
+
+    cls_to_become: ClassVar = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm2d', 3)
+    """
+
+    cls_to_become: ClassVar = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm3d', 3)
+    """
+
+    cls_to_become: ClassVar = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """A ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input.
+
+    Parameters
+    ----------
+    eps, momentum, affine, track_running_stats, dtype, bias
+        As ``InstanceNorm1d`` has them.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> _ = layer(tensor.ones((2, 3, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm1d', 3)
+    """
+
+    cls_to_become: ClassVar = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """A ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm2d', 3)
+    """
+
+    cls_to_become: ClassVar = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """A ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4, 4)))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm3d', 3)
+    """
+
+    cls_to_become: ClassVar = InstanceNorm3d

@@ -1,0 +1,67 @@
+"""Modules that take sizes from their first input."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from nn.module.module import Module
+from nn.module.uninitialized import Uninitialized
+
+
+class LazyModuleMixin(Module):
+    """Base of modules whose parameters get their shapes at the first call: PyTorch's name for it.
+
+    Parameters are ``nn.UninitializedParameter``, buffers ``nn.UninitializedBuffer``. The first call gives its
+    arguments to ``initialize_parameters``, which materializes them all, and the module becomes one of the
+    class ``cls_to_become``, if that is set. A state dict that is loaded before gives shapes too.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> class Scale(nn.LazyModuleMixin):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.weight = nn.UninitializedParameter()
+    ...
+    ...     def initialize_parameters(self, x):
+    ...         self.weight.materialize(x.shape[1:])
+    ...         nn.init.ones_(self.weight)
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.weight
+    >>> scale = Scale()
+    >>> scale.has_uninitialized_params()
+    True
+    >>> scale(tensor.ones((2, 3))).shape, scale.weight.shape
+    ((2, 3), (3,))
+    """
+
+    cls_to_become: ClassVar[type[Module] | None] = None
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materialize what has no shape, by the arguments of the first call; subclasses define it."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no initialize_parameters: define "
+            "`def initialize_parameters(self, x)` in the class, which materializes its parameters for x"
+        )
+
+    def has_uninitialized_params(self) -> bool:
+        """Tell whether a parameter or buffer of this module itself has no shape yet."""
+        return any(isinstance(value, Uninitialized) for _, _, value in self._registered())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "_has_initialized" in self.__dict__:
+            return super().__call__(*args, **kwargs)
+        self._raise_if_module_is_disposed()
+        # Also where a state dict has given the shapes: what else follows from the input is set then.
+        self.initialize_parameters(*args, **kwargs)
+        if self.has_uninitialized_params():
+            raise RuntimeError(
+                f"{type(self).__name__}.initialize_parameters has left parameters without a shape: "
+                "materialize all of them there"
+            )
+        if self.cls_to_become is None:
+            self.__dict__["_has_initialized"] = True
+        else:
+            self.__class__ = self.cls_to_become  # type: ignore[assignment]  # another module's class, with its attributes
+        return self(*args, **kwargs)

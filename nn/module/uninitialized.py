@@ -1,0 +1,154 @@
+"""Parameters and buffers whose shape is known only when a lazy module is called for the first time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import tensor as tn
+from nn.module.parameter import Parameter
+from tensor import Tensor
+from tensor.lowlevel import TensorCore, require_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor.lowlevel import DtypeLike
+
+
+class Uninitialized(Tensor):
+    """What both share. They are empty tensors: their dtype is that of the values to come."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raise: there is none yet."""
+        raise RuntimeError(
+            f"this {type(self).__name__} has no shape yet: call the lazy module once with an input like "
+            "those to come, before an optimizer, a count or a copy of its values needs them"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        kind: Any = type(self)
+        return memo.setdefault(id(self), kind(requires_grad=self.requires_grad, dtype=self.dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.requires_grad, self.dtype.str)
+
+    def detach(self) -> Tensor:
+        """Return this: there are no values to share, and a state dict holds that they are missing."""
+        return self
+
+
+class UninitializedParameter(Uninitialized, Parameter):
+    """A parameter without a shape: a lazy module's, before its first call.
+
+    It stays the object that it is when it gets its shape, so that an optimizer may have it before.
+
+    Parameters
+    ----------
+    requires_grad
+        Whether the parameter will require grad.
+    dtype
+        Of the values to come; float32 for None.
+
+    Examples
+    --------
+    >>> import nn
+    >>> weight = nn.UninitializedParameter()
+    >>> weight
+    <UninitializedParameter>
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', (2, 3))
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        data: Tensor | None = None,
+        requires_grad: bool = True,
+        *,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> UninitializedParameter:
+        require_cpu(device)
+        return Parameter.__new__(cls, tn.empty((0,), dtype=dtype) if data is None else data, requires_grad)  # type: ignore[return-value]  # of the class given
+
+    def __init__(
+        self,
+        data: Tensor | None = None,
+        requires_grad: bool = True,
+        *,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        """Do nothing, as `Parameter`."""
+
+    def materialize(
+        self, shape: Sequence[int], device: str | None = None, dtype: DtypeLike | None = None
+    ) -> None:
+        """Become a parameter of this shape, whose values are still to be set.
+
+        Parameters
+        ----------
+        shape
+            The sizes.
+        device
+            ``"cpu"``.
+        dtype
+            That of before for None.
+        """
+        _materialize(self, Parameter, shape, device, dtype)
+
+
+class UninitializedBuffer(Uninitialized):
+    """A buffer without a shape: a lazy module's, before its first call. See ``UninitializedParameter``.
+
+    Examples
+    --------
+    >>> import nn
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> type(mean).__name__, mean.shape
+    ('Tensor', (3,))
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, requires_grad: bool = False, *, device: str | None = None, dtype: DtypeLike | None = None
+    ) -> UninitializedBuffer:
+        require_cpu(device)
+        made = TensorCore.__new__(cls)
+        made._replace(tn.empty((0,), dtype=dtype), "its handle moved into a buffer")
+        return made.requires_grad_(requires_grad)
+
+    def __init__(
+        self, requires_grad: bool = False, *, device: str | None = None, dtype: DtypeLike | None = None
+    ) -> None:
+        """Do nothing: all is there."""
+
+    def materialize(
+        self, shape: Sequence[int], device: str | None = None, dtype: DtypeLike | None = None
+    ) -> None:
+        """Become a tensor of this shape, whose values are still to be set."""
+        _materialize(self, Tensor, shape, device, dtype)
+
+
+def _rebuild(kind: Any, requires_grad: bool, dtype: str) -> Any:
+    return kind(requires_grad=requires_grad, dtype=dtype)
+
+
+def _materialize(
+    x: Any, kind: type[Tensor], shape: Sequence[int], device: str | None, dtype: DtypeLike | None
+) -> None:
+    require_cpu(device)
+    values = tn.empty(tuple(shape), dtype=x.dtype if dtype is None else dtype)
+    x.data = values
+    values.dispose()
+    x.__class__ = kind

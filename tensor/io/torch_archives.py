@@ -1,0 +1,114 @@
+"""The archive of ``torch.save``: a zip file of one pickle, and of the bytes of each storage as they are.
+
+Its layout is that of `torch.serialization` (PyTorch 1.6 and later): ``<name>/data.pkl``,
+``<name>/data/<key>`` for each storage, ``<name>/byteorder`` and ``<name>/version``.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.io.unpickling import CheckpointError
+
+if TYPE_CHECKING:
+    import zipfile
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+SIGNATURE = b"PK\x03\x04"
+# Of a member in a zip archive: the sizes of its name and of what comes between that and its bytes.
+_LOCAL = struct.Struct("<4s22xHH")
+# How a member of an archive is compressed: not at all.
+_STORED = 0
+# What Python's reader raises for archives that are cut off, or made to harm.
+_BROKEN_ARCHIVE = (NotImplementedError, ValueError, OSError, EOFError, struct.error)
+# Where the bytes of each storage begin, so that they can be mapped: at multiples of so many bytes.
+_ALIGNMENT = 64
+# Of PyTorch's padding: a field of its own, as zip archives have them, of a name and a size.
+_PADDING = struct.Struct("<2sH")
+# What Python puts before it for members whose size needs more than 32 bits.
+_ZIP64_FIELD, _ZIP64_FROM = 20, 1 << 31
+
+
+class Archive:
+    """The members of a zip archive, as parts of the memory that the file is in."""
+
+    def __init__(self, memory: Array, file: BinaryIO) -> None:
+        import zipfile  # here, as below: `import tensor` is a tenth quicker without
+
+        self._memory = memory
+        try:
+            with zipfile.ZipFile(file) as archive:
+                self._members = {member.filename: member for member in archive.infolist()}
+        except (zipfile.BadZipFile, *_BROKEN_ARCHIVE) as error:
+            _fail(f"its zip archive is broken: {error}")
+        pickles = [name for name in self._members if name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            _fail("it is a zip archive, and not one of torch.save: there is no <name>/data.pkl in it")
+        self._folder = pickles[0].removesuffix("data.pkl")
+        if f"{self._folder}constants.pkl" in self._members:
+            _fail(
+                "it is a TorchScript program, which would run code. In PyTorch, load it with torch.jit.load "
+                "and save its state_dict()"
+            )
+        order = bytes(self.member("byteorder")) if f"{self._folder}byteorder" in self._members else b"little"
+        if order not in (b"little", b"big"):
+            _fail(f"its byte order is {shown(order)}: 'little' or 'big' was expected")
+        self.is_swapped = order.decode() != sys.byteorder
+
+    def member(self, name: str) -> Array:
+        """Return the bytes of a member; nothing is copied or read."""
+        found = self._members.get(self._folder + name)
+        if found is None:
+            _fail(f"its archive has no {shown(name)}: it was cut off, or made by hand")
+        if found.compress_type != _STORED or found.flag_bits & 1:
+            _fail(
+                f"{shown(name)} in its archive is compressed or encrypted, which torch.save never does. "
+                "Unpack it, and zip it again without compression (zip -0)"
+            )
+        start, size = found.header_offset, self._memory.nbytes
+        if not 0 <= start <= size - _LOCAL.size:
+            _fail(f"{shown(name)} lies outside the file")
+        signature, name_size, extra_size = _LOCAL.unpack(self._memory[start : start + _LOCAL.size].tobytes())
+        begin = start + _LOCAL.size + name_size + extra_size
+        end = begin + found.file_size
+        if signature != SIGNATURE or end > size:
+            _fail(f"{shown(name)} in its archive is not where the archive says")
+        return self._memory[begin:end]
+
+
+def write_archive(file: BinaryIO, pickle: bytes, storages: Sequence[Array]) -> None:
+    """Write an archive whose storages have the keys "0", "1", ...; their bytes are in the machine's order."""
+    import zipfile
+
+    with zipfile.ZipFile(file, "w") as archive:
+        _write(archive, file, "data.pkl", np.frombuffer(pickle, np.uint8))
+        _write(archive, file, "byteorder", np.frombuffer(sys.byteorder.encode(), np.uint8))
+        for key, array in enumerate(storages):
+            _write(archive, file, f"data/{key}", array)
+        _write(archive, file, "version", np.frombuffer(b"3\n", np.uint8))
+
+
+def _write(archive: zipfile.ZipFile, file: BinaryIO, name: str, array: Array) -> None:
+    import zipfile
+
+    # Of no particular time: the same checkpoint is the same file.
+    member = zipfile.ZipInfo(f"archive/{name}")
+    member.file_size = array.nbytes
+    fields = _PADDING.size + (_ZIP64_FIELD if array.nbytes * 1.05 > _ZIP64_FROM else 0)
+    begin = file.tell() + _LOCAL.size + len(member.filename) + fields
+    padding = -begin % _ALIGNMENT
+    member.extra = _PADDING.pack(b"FB", padding) + b"Z" * padding
+    with archive.open(member, "w") as stream:
+        if array.nbytes:
+            stream.write(array.reshape(-1).view(np.uint8).data)
+
+
+def _fail(what: str) -> NoReturn:
+    raise CheckpointError(what) from None

@@ -1,0 +1,162 @@
+"""Storages of PyTorch's files: the kinds that there are, and the bytes of one, with the tensors over them.
+
+Kinds are classes because pickles name them so: `FloatStorage` here is ``torch.FloatStorage`` in a file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tensor import _dtypes as dtypes
+from tensor._dtypes import Array, Dtype
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, view_of, wrap, wrap_mapped
+from tensor.io.spans import is_within
+from tensor.io.unpickling import CheckpointError
+from tensor.memory.buffer import copy
+from tensor.memory.external import External
+
+if TYPE_CHECKING:
+    from tensor._tensor import Tensor
+
+MAX_DIMENSIONS = 64
+
+
+class StorageKind:
+    """The dtype that tensors over such a storage have here, and the bytes of an element in the file."""
+
+    # None for bytes: there each tensor says of what dtype it is.
+    dtype: ClassVar[Dtype | None] = None
+    itemsize: ClassVar[int] = 1
+
+
+class UntypedStorage(StorageKind):
+    """Bytes; PyTorch puts tensors into them whose dtype has no storage of its own."""
+
+
+class BFloat16Storage(StorageKind):
+    """NumPy has no bfloat16: it becomes float32, whose upper half it is."""
+
+    dtype, itemsize = dtypes.float32, 2
+
+
+class HalfStorage(StorageKind):
+    dtype, itemsize = dtypes.float16, dtypes.float16.itemsize
+
+
+class FloatStorage(StorageKind):
+    dtype, itemsize = dtypes.float32, dtypes.float32.itemsize
+
+
+class DoubleStorage(StorageKind):
+    dtype, itemsize = dtypes.float64, dtypes.float64.itemsize
+
+
+class CharStorage(StorageKind):
+    dtype, itemsize = dtypes.int8, dtypes.int8.itemsize
+
+
+class ShortStorage(StorageKind):
+    dtype, itemsize = dtypes.int16, dtypes.int16.itemsize
+
+
+class IntStorage(StorageKind):
+    dtype, itemsize = dtypes.int32, dtypes.int32.itemsize
+
+
+class LongStorage(StorageKind):
+    dtype, itemsize = dtypes.int64, dtypes.int64.itemsize
+
+
+class ByteStorage(StorageKind):
+    dtype, itemsize = dtypes.uint8, dtypes.uint8.itemsize
+
+
+class BoolStorage(StorageKind):
+    dtype, itemsize = dtypes.bool_, dtypes.bool_.itemsize
+
+
+class ComplexFloatStorage(StorageKind):
+    dtype, itemsize = dtypes.complex64, dtypes.complex64.itemsize
+
+
+class ComplexDoubleStorage(StorageKind):
+    dtype, itemsize = dtypes.complex128, dtypes.complex128.itemsize
+
+
+_TYPED = (
+    *(BFloat16Storage, HalfStorage, FloatStorage, DoubleStorage, CharStorage, ShortStorage, IntStorage),
+    *(LongStorage, ByteStorage, BoolStorage, ComplexFloatStorage, ComplexDoubleStorage),
+)
+STORAGES: dict[str, type[StorageKind]] = {
+    "torch.storage.UntypedStorage": UntypedStorage,
+    **{f"torch.{kind.__name__}": kind for kind in _TYPED},
+}
+# In which kind of storage a tensor of a dtype is written; nothing is written as bfloat16.
+KIND_OF: dict[Dtype, type[StorageKind]] = {kind.dtype: kind for kind in _TYPED[1:]}
+
+
+class UInt16:
+    """``torch.uint16`` in a file: tensors of dtypes that have no storage of their own lie in untyped ones."""
+
+
+class UInt32:
+    """``torch.uint32`` in a file."""
+
+
+class UInt64:
+    """``torch.uint64`` in a file."""
+
+
+NAME_OF: dict[Dtype, type] = {dtypes.uint16: UInt16, dtypes.uint32: UInt32, dtypes.uint64: UInt64}
+
+
+class Storage:
+    """The bytes of one storage, and a tensor over them once there is one."""
+
+    def __init__(self, kind: type[StorageKind], memory: Array, is_swapped: bool) -> None:
+        self.kind, self._memory, self._is_swapped = kind, memory, is_swapped
+        # By dtype: the first tensor, and the memory it lies in.
+        self._tensors: dict[Dtype, TensorCore] = {}
+        self._converted: dict[Dtype, Array] = {}
+
+    def tensor(self, dtype: Dtype, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+        """Return a tensor over the storage; those of one storage share memory."""
+        size = self.kind.itemsize if self.kind.dtype is not None else dtype.itemsize
+        count = self._memory.nbytes // size
+        if len(shape) > MAX_DIMENSIONS or not is_within(count, 1, shape, stride, offset):
+            raise CheckpointError(
+                f"a tensor of shape {shown(shape)} and strides {shown(stride)}, from element {shown(offset)} "
+                f"on, does not lie in its storage of {count:,} elements"
+            )
+        is_mapped = size == dtype.itemsize and not self._is_swapped
+        memory = self._memory if is_mapped else self._converted_to(dtype, count)
+        strides = tuple([dtype.itemsize * step for step in stride])
+        array: Array = np.ndarray(shape, dtype, memory, dtype.itemsize * offset, strides)
+        first = self._tensors.get(dtype)
+        if first is not None and not first.is_invalid:
+            return view_of(first, first._array, array)
+        made = wrap_mapped(External(memory, memory.nbytes).over(array)) if is_mapped else wrap(array)
+        self._tensors[dtype] = made
+        return made
+
+    def replace(self, x: TensorCore, successor: TensorCore) -> None:
+        """Let further tensors share memory with `successor`, which has taken over the handle of `x`."""
+        for dtype, first in self._tensors.items():
+            if first is x:
+                self._tensors[dtype] = successor
+
+    def _converted_to(self, dtype: Dtype, count: int) -> Array:
+        """Return memory of our own with the values: bfloat16 as float32, bytes in the machine's order."""
+        known = self._converted.get(dtype)
+        if known is None:
+            native = np.dtype(np.uint16) if self.kind is BFloat16Storage else dtype
+            given = self._memory[: count * native.itemsize].view(native)
+            if self._is_swapped:
+                given = given.view(native.newbyteorder()).astype(native)
+            if self.kind is BFloat16Storage:  # the upper half of a float32
+                given = (given.astype(np.uint32) << 16).view(dtype)
+            known = self._converted[dtype] = copy(given)
+        return known

@@ -1,0 +1,207 @@
+"""Files in the format of ``torch.save``, written without PyTorch.
+
+Python's pickler writes the pickle. It names classes and functions of ours, such as `rebuild_tensor`; those
+names are exchanged for PyTorch's afterwards, and names of inner modules for those that users import.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from tensor.core.storage import on_same_storage, snapshot, snapshot_block
+from tensor.core.tensor import TensorCore
+from tensor.io.files import PathLike, replace_file, require_file
+from tensor.io.torch_archives import write_archive
+from tensor.io.torch_builders import rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
+from tensor.io.torch_storages import KIND_OF, NAME_OF, STORAGES, StorageKind, UntypedStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import Array, Dtype
+
+# The protocol that PyTorch writes. It names what is global in one opcode, which is what `_renamed` looks for.
+_PROTOCOL = 2
+_OWN = {"tensor", "nn", "scopes"}
+
+
+class _Place(NamedTuple):
+    """Where the values of a tensor lie, in elements."""
+
+    key: int
+    size: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class _StorageReference(NamedTuple):
+    """What the pickler writes as a persistent id."""
+
+    kind: type[StorageKind]
+    key: str
+    size: int
+
+
+class _Values(NamedTuple):
+    """A parameter's tensor, as PyTorch has it inside."""
+
+    parameter: TensorCore
+
+
+def write_torch_file(obj: object, f: PathLike | BinaryIO, parameter: type[TensorCore] | None = None) -> None:
+    """Write `obj`, whatever can be pickled, as PyTorch does; tensors of the class `parameter` as parameters.
+
+    A path is replaced whole or not at all.
+
+    Raises
+    ------
+    pickle.PicklingError
+        If a class or function in it is not found by its name, or an object can't be pickled.
+    TensorDisposedError
+        If one of the tensors is empty.
+    """
+    code = io.BytesIO()
+    pickler = _Pickler(code, parameter)
+    try:
+        pickler.dump(obj)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise pickle.PicklingError(
+            f"save: {error}. Objects are saved by the names of their classes and functions, which therefore "
+            "stand at the top level of a module: move them there, or save module.state_dict() alone"
+        ) from error
+    written = _renamed(code.getvalue())
+    if isinstance(f, (str, os.PathLike)):
+        replace_file(f, lambda file: write_archive(file, written, pickler.arrays))
+    else:
+        require_file(f, "write")
+        write_archive(f, written, pickler.arrays)
+
+
+class _Pickler(pickle.Pickler):
+    """Python's pickler, which writes tensors as PyTorch does and collects their storages."""
+
+    def __init__(self, code: io.BytesIO, parameter: type[TensorCore] | None) -> None:
+        super().__init__(code, _PROTOCOL)
+        self._parameter = parameter
+        # The bytes of the storages, by their keys.
+        self.arrays: list[Array] = []
+        # The keys by the ids of tensors, which are held so that these stay theirs.
+        self._keys: dict[tuple[int, Dtype], int] = {}
+        self._held: list[TensorCore] = []
+
+    def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is _StorageReference:
+            return ("storage", obj.kind, obj.key, "cpu", obj.size)
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        # A parameter without a shape is saved by its class: it has no values.
+        if isinstance(obj, TensorCore) and not hasattr(obj, "materialize"):
+            requires_grad = obj._node is not None
+            if self._parameter is not None and isinstance(obj, self._parameter):
+                return rebuild_parameter, (_Values(obj), requires_grad, OrderedDict())
+            return self._tensor(obj, requires_grad)
+        if type(obj) is _Values:
+            return self._tensor(obj.parameter, False)
+        return NotImplemented
+
+    def _tensor(self, x: TensorCore, requires_grad: bool) -> tuple[Callable[..., object], tuple[object, ...]]:
+        array = x._array
+        if array is None:
+            x._raise_disposed()
+        place = self._place(x, array)
+        dtype = array.dtype
+        # PyTorch writes its hooks here, of which files have none.
+        hooks: OrderedDict[str, Any] = OrderedDict()
+        layout = (place.offset, place.shape, place.strides, requires_grad, hooks)
+        if dtype in KIND_OF:
+            return rebuild_tensor, (_StorageReference(KIND_OF[dtype], str(place.key), place.size), *layout)
+        storage = _StorageReference(UntypedStorage, str(place.key), place.size * dtype.itemsize)
+        return rebuild_tensor_of_dtype, (storage, *layout, NAME_OF[dtype])
+
+    def _place(self, x: TensorCore, array: Array) -> _Place:
+        """Return where `x` lies in a storage: its own, or one that it shares with views and aliases."""
+        dtype, itemsize = array.dtype, array.dtype.itemsize
+        on_it = on_same_storage(x)
+        root = x._buffer.root
+        offset = _address(array) - _address(root)
+        steps = [step for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
+        # Strides of PyTorch are counted in elements, from zero on.
+        counted = all(step >= 0 and step % itemsize == 0 for step in steps)
+        alone = len(on_it) == 1 and array.nbytes < root.nbytes
+        if alone or not counted or offset % itemsize or root.nbytes % itemsize or not root.flags.forc:
+            values = np.ascontiguousarray(snapshot(x)).reshape(array.shape)
+            strides = tuple([step // itemsize for step in values.strides])
+            return _Place(self._add(values), values.size, 0, array.shape, strides)
+        known = [self._keys[id(y), dtype] for y in on_it if (id(y), dtype) in self._keys]
+        key = known[0] if known else self._add(snapshot_block(x).ravel(order="K"))
+        self._keys[id(x), dtype] = key
+        self._held.append(x)
+        strides = tuple([max(step, 0) // itemsize for step in array.strides])
+        return _Place(key, root.nbytes // itemsize, offset // itemsize, array.shape, strides)
+
+    def _add(self, array: Array) -> int:
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def global_name(obj: Any) -> str:
+    """Return what files call a class or function: of ours the shortest name by which it is imported."""
+    module, name = str(obj.__module__), str(obj.__qualname__)
+    return f"{_public(module, name)}.{name}"
+
+
+def _public(module: str, name: str) -> str:
+    parts = module.split(".")
+    if parts[0] not in _OWN:
+        return module
+    found = getattr(sys.modules.get(module), name, None)
+    for end in range(1, len(parts)):
+        outer = ".".join(parts[:end])
+        if found is not None and getattr(sys.modules.get(outer), name, None) is found:
+            return outer
+    return module
+
+
+def _own(obj: Any) -> tuple[str, str]:
+    return obj.__module__, obj.__qualname__
+
+
+# PyTorch's names for what the pickler has named as ours.
+_NAMES = {
+    _own(rebuild_tensor): "torch._utils _rebuild_tensor_v2",
+    _own(rebuild_tensor_of_dtype): "torch._utils _rebuild_tensor_v3",
+    _own(rebuild_parameter): "torch._utils _rebuild_parameter",
+    **{_own(kind): " ".join(name.rsplit(".", 1)) for name, kind in STORAGES.items()},
+    **{_own(marker): f"torch {dtype}" for dtype, marker in NAME_OF.items()},
+}
+
+
+def _renamed(code: bytes) -> bytes:
+    """Return the pickle `code` with the names that files have."""
+    import pickletools  # here: `import tensor` is quicker without
+
+    pieces, begin = [], 0
+    for opcode, argument, place in pickletools.genops(code):
+        if opcode.name != "GLOBAL" or place is None or argument is None:
+            continue
+        module, _, name = argument.partition(" ")
+        written = _NAMES.get((module, name)) or f"{_public(module, name)} {name}"
+        if written != argument:
+            pieces += [code[begin:place], b"c", written.replace(" ", "\n").encode(), b"\n"]
+            # The opcode, and both names with the ends of their lines.
+            begin = place + len(argument.encode()) + 2
+    return b"".join([*pieces, code[begin:]])

@@ -1,0 +1,1 @@
+"""Sentences of words drawn at random."""

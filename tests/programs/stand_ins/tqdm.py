@@ -1,0 +1,5 @@
+"""Progress is not shown."""
+
+
+def tqdm(items, **options):
+    return items
