@@ -208,6 +208,8 @@ def _convolve(
         return _with_bias(out, bias)
     if out.size:
         packed = PackedWeight(weight, geometry.groups)
+        if bias is not None:
+            bias = np.ascontiguousarray(bias, x.dtype)
         for piece in _copied(x, geometry, outs):
             piece.add_up(packed, bias, out)
     return out

@@ -148,7 +148,7 @@ cdef class PaddedInput:
             axis.length += axis.count
         self._sliced = 3 - space
         self._before, self._rows = axes[self._sliced].before, rows
-        # The zeros before the first piece of a row are none behind it.
+        # Of a row that is cut into pieces there may be no zeros behind one, as there are before it.
         self._layout.behind = _shared(axes[2]) if rows == outs[0] or space > 1 else 0
         self._layout.pitch = axes[2].length - self._layout.behind
         self._layout.plane = self._layout.pitch * axes[1].length
@@ -209,7 +209,10 @@ cdef class PaddedInput:
         self._sample = sample
         self._skipped = top * self._places() // rows
         work.padded = self._layout
-        work.x = <char*>cnp.PyArray_DATA(self._x) + sample * cnp.PyArray_STRIDE(self._x, 0)
+        work.x = (
+            <char*>cnp.PyArray_DATA(self._x)
+            + sample * self._layout.channels * _elements_of_channel(self._x) * self._itemsize
+        )
         run_units(
             _kernels.copy[self._kind], &work, samples * self._layout.channels,
             max(COPIED // (self._phases() * self._layout.volume), 1),
@@ -217,7 +220,7 @@ cdef class PaddedInput:
         )
 
     cdef int _check(self, cnp.ndarray other) except -1:
-        if kind_of(other) != self._kind or cnp.PyArray_NDIM(other) < 1:
+        if kind_of(other) != self._kind or cnp.PyArray_NDIM(other) < 3:
             raise TypeError("direct convolution is of arrays of one dtype, in C order")
         return 0
 
@@ -243,7 +246,7 @@ cdef class PaddedInput:
             if kind_of(bias) != self._kind or cnp.PyArray_SIZE(bias) != work.groups * work.rows:
                 raise TypeError("the bias is of the input's dtype, one for each channel")
             work.bias = cnp.PyArray_DATA(bias)
-        work.channel_size = cnp.PyArray_STRIDE(out, 1) // self._itemsize
+        work.channel_size = _elements_of_channel(out)
         if (
             cnp.PyArray_DIM(out, 0) != cnp.PyArray_DIM(self._x, 0)
             or cnp.PyArray_DIM(out, 1) != work.groups * work.rows
@@ -252,14 +255,14 @@ cdef class PaddedInput:
         ):
             raise ValueError("the result has no room for these places")
         work.out = (
-            <char*>cnp.PyArray_DATA(out) + self._sample * cnp.PyArray_STRIDE(out, 0)
-            + self._skipped * self._itemsize
+            <char*>cnp.PyArray_DATA(out)
+            + (self._sample * work.groups * work.rows * work.channel_size + self._skipped) * self._itemsize
         )
         plan(work)
         one = min(work.run_length, places_of_block) * work.groups * work.rows * work.count
         run_units(
             _kernels.add_up[self._kind], &work, work.runs * work.blocks, max(MULTIPLIED // max(one, 1), 1),
-            self._layout.samples * cnp.PyArray_STRIDE(out, 0),
+            self._layout.samples * work.groups * work.rows * work.channel_size * self._itemsize,
         )
 
     def add_weights(self, cnp.ndarray y not None, cnp.ndarray out not None):
@@ -278,12 +281,11 @@ cdef class PaddedInput:
         work.group_step = self._layout.channels // work.groups * self._phases() * self._layout.block
         work.offsets = <const Py_ssize_t*>cnp.PyArray_DATA(self._offsets)
         work.out = cnp.PyArray_DATA(out)
+        work.by_channel = _elements_of_channel(y)
+        work.by_sample = work.by_channel * cnp.PyArray_DIM(y, 1)
         work.by = (
-            <char*>cnp.PyArray_DATA(y) + self._sample * cnp.PyArray_STRIDE(y, 0)
-            + self._skipped * self._itemsize
+            <char*>cnp.PyArray_DATA(y) + (self._sample * work.by_sample + self._skipped) * self._itemsize
         )
-        work.by_sample = cnp.PyArray_STRIDE(y, 0) // self._itemsize
-        work.by_channel = cnp.PyArray_STRIDE(y, 1) // self._itemsize
         if (
             cnp.PyArray_DIM(y, 0) != cnp.PyArray_DIM(self._x, 0)
             or self._skipped + places > work.by_channel
@@ -323,6 +325,15 @@ cdef class PaddedInput:
             _kernels.lay_out[self._kind], &work, units, max(COPIED // (work.places * width), 1),
             size * self._itemsize,
         )
+
+
+cdef Py_ssize_t _elements_of_channel(cnp.ndarray a) noexcept:
+    # Not by strides, which mean nothing where there is one channel, or one sample.
+    cdef Py_ssize_t found = 1
+    cdef int i
+    for i in range(2, cnp.PyArray_NDIM(a)):
+        found *= cnp.PyArray_DIM(a, i)
+    return found
 
 
 cdef Py_ssize_t _shared(CopiedAxis axis) noexcept:

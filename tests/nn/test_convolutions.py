@@ -16,6 +16,7 @@ from nn import functional as F
 from scopes import new_dispose_scope
 from tensor import memory
 from tensor.kernels import convolution
+from tensor.kernels.direct_convolution import PackedWeight, PaddedInput
 from tests.tensor.cutting import three_threads
 
 Array = np.ndarray[Any, Any]
@@ -218,6 +219,55 @@ def test_float16_is_computed_in_float32_and_stays_float16() -> None:
     x = tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16)
     y = F.conv2d(x, tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16))
     assert (y.dtype, y.item()) == (tensor.float16, 4608.0)
+
+
+def test_a_bias_may_be_of_another_dtype() -> None:
+    x, weight = tensor.ones((2, 1, 5)), tensor.ones((2, 1, 3))
+    for dtype in (tensor.float16, tensor.float64):
+        y = F.conv1d(x, weight, tensor.tensor([1.0, 2.0], dtype=dtype), padding=1)
+        assert (y.dtype, y[1].tolist()) == (tensor.float32, [[3, 4, 4, 4, 3], [4, 5, 5, 5, 4]])
+    half = [a.half() for a in (x, weight, tensor.tensor([1.0, 2.0]))]
+    y = F.conv1d(*half)
+    assert (y.dtype, y[0, 1].tolist()) == (tensor.float16, [5, 5, 5])
+
+
+def test_one_channel_or_sample_may_be_a_view_that_has_it_from_nowhere() -> None:
+    drawn = np.random.default_rng(0).standard_normal((3, 6, 7))
+    weight = np.random.default_rng(1).standard_normal((1, 1, 3, 3))
+    geometry = convolution.Geometry((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    for view in (drawn[:, None], drawn[None, :1]):
+        whole = view.copy()
+        y, same = (convolution.convolve(x, weight, geometry, (6, 7)) for x in (view, whole))
+        assert y.tolist() == same.tolist()
+        back, same = (convolution.convolve_transposed(x, weight, geometry, (6, 7)) for x in (view, whole))
+        assert back.tolist() == same.tolist()
+        by_weight, same = (convolution.convolve_for_weight(x, x, geometry) for x in (view, whole))
+        assert by_weight.tolist() == same.tolist()
+
+
+def test_the_kernel_refuses_what_does_not_fit() -> None:
+    geometry = convolution.Geometry((2,), (1,), ((0, 0),), (1,), 1)
+    x, weight = np.ones((4, 3, 9)), PackedWeight(np.ones((5, 3, 2)), 1)
+    with pytest.raises(TypeError, match="float32 or float64, in C order"):
+        PaddedInput(x.astype(int), geometry, (8,), 4, 8)
+    copy = PaddedInput(x, geometry, (8,), 2, 8)
+    with pytest.raises(ValueError, match="no room for a piece larger than the first one"):
+        copy.fill(0, 3, 0, 8)
+    with pytest.raises(IndexError, match="no such samples"):
+        copy.fill(3, 2, 0, 8)
+    copy.fill(0, 2, 0, 8)
+    with pytest.raises(ValueError, match="the result has no room"):
+        copy.add_up(weight, None, np.empty((4, 5, 7)))
+    with pytest.raises(TypeError, match="one for each channel"):
+        copy.add_up(weight, np.ones(4), np.empty((4, 5, 8)))
+    with pytest.raises(TypeError, match="one element for each of a patch"):
+        copy.add_up(PackedWeight(np.ones((5, 3, 3)), 1), None, np.empty((4, 5, 8)))
+    with pytest.raises(TypeError, match="of one dtype"):
+        copy.add_weights(np.ones((4, 5, 8), np.float32), np.empty((1, 6, 5)))
+    with pytest.raises(ValueError, match="gradient and result do not fit"):
+        copy.add_weights(np.ones((4, 5, 8)), np.empty((1, 5, 5)))
+    with pytest.raises(TypeError, match="divided into groups"):
+        PackedWeight(np.ones((5, 3, 2)), 2)
 
 
 def test_two_dtypes_give_the_wider_one() -> None:
