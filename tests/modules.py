@@ -48,6 +48,7 @@ IN_FOLDERS = {
     "tensor.torch.onnx",
     "tensor.torch.optim",
     "tensor.torch.optim.lr_scheduler",
+    "tensor.torch.serialization",
     "tensor.torch.utils",
     "tensor.torch.utils.checkpoint",
     "tensor.torch.utils.data",

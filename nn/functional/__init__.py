@@ -119,6 +119,19 @@ from nn.functional.piecewise_activations import (
     threshold,
 )
 from nn.functional.sampling import affine_grid, grid_sample
+from nn.functional.second_names import (
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices,
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+    native_channel_shuffle,
+    upsample_bilinear,
+    upsample_nearest,
+)
 from nn.functional.shuffles import (
     channel_shuffle,
     pixel_shuffle,
@@ -142,8 +155,11 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
@@ -177,7 +193,9 @@ __all__ = [
     "feature_alpha_dropout",
     "fold",
     "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -207,8 +225,11 @@ __all__ = [
     "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
+    "max_pool3d_with_indices",
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
@@ -218,6 +239,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -254,6 +276,8 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 _clear_errors_of(globals(), __all__)

@@ -79,16 +79,16 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"AdaptiveLogSoftmaxWithLoss: cutoffs are ascending integers from 1 to n_classes - 1, here "
                 f"{n_classes - 1}, not {shown(cutoffs)}"
             )
-        self.in_features = in_features
-        self.n_classes = n_classes
-        self.cutoffs = [*ends, n_classes]
-        self.div_value = div_value
-        self.head_bias = head_bias
-        self.shortlist_size = self.cutoffs[0]
-        self.n_clusters = len(self.cutoffs) - 1
-        self.head_size = self.shortlist_size + self.n_clusters
-        self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
-        self.tail = ModuleList()
+        self.in_features: int = in_features
+        self.n_classes: int = n_classes
+        self.cutoffs: list[int] = [*ends, n_classes]
+        self.div_value: float = div_value
+        self.head_bias: bool = head_bias
+        self.shortlist_size: int = self.cutoffs[0]
+        self.n_clusters: int = len(self.cutoffs) - 1
+        self.head_size: int = self.shortlist_size + self.n_clusters
+        self.head: Linear = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
+        self.tail: ModuleList = ModuleList()
         for i, (begin, end) in enumerate(pairwise(self.cutoffs)):
             inner = int(in_features // div_value ** (i + 1))
             self.tail.append(

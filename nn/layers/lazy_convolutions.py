@@ -14,6 +14,7 @@ from nn.layers.convolutions import (
     ConvTranspose3d,
 )
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from nn.module.uninitialized import UninitializedParameter
 from tensor.lowlevel import InvalidArgumentError
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 class _LazyConvolution(LazyModuleMixin, Convolution):
     def _forget_shapes(self, dtype: DtypeLike | None) -> None:
-        self.weight = UninitializedParameter(dtype=dtype)
+        self.register_parameter("weight", UninitializedParameter(dtype=dtype))
         if self.bias is not None:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
 
     def reset_parameters(self) -> None:
         """Draw both parameters anew, if they have their shapes."""
@@ -43,7 +44,7 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
                 f"{type(self).__name__}: input has shape (batch, channels, *sizes), or no batch, with "
                 f"{space} sizes, not {input.shape}"
             )
-        self.in_channels = input.shape[-space - 1]
+        self.in_channels: int = input.shape[-space - 1]
         if not self.has_uninitialized_params():
             return
         if self.in_channels % self.groups:
@@ -125,7 +126,7 @@ class LazyConv1d(_LazyForward, Conv1d):
     (1, 2, 3)
     """
 
-    cls_to_become: ClassVar = Conv1d
+    cls_to_become: ClassVar[type[Module] | None] = Conv1d
 
 
 class LazyConv2d(_LazyForward, Conv2d):
@@ -138,7 +139,7 @@ class LazyConv2d(_LazyForward, Conv2d):
     (1, 2, 3, 3)
     """
 
-    cls_to_become: ClassVar = Conv2d
+    cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
 
 class LazyConv3d(_LazyForward, Conv3d):
@@ -151,7 +152,7 @@ class LazyConv3d(_LazyForward, Conv3d):
     (1, 2, 3, 3, 3)
     """
 
-    cls_to_become: ClassVar = Conv3d
+    cls_to_become: ClassVar[type[Module] | None] = Conv3d
 
 
 class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
@@ -169,7 +170,7 @@ class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
     (1, 2, 5)
     """
 
-    cls_to_become: ClassVar = ConvTranspose1d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
@@ -182,7 +183,7 @@ class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
     (1, 2, 5, 5)
     """
 
-    cls_to_become: ClassVar = ConvTranspose2d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
@@ -195,4 +196,4 @@ class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
     (1, 2, 5, 5, 5)
     """
 
-    cls_to_become: ClassVar = ConvTranspose3d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d

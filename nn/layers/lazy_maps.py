@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn.layers.maps import Linear
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from nn.module.uninitialized import UninitializedParameter
 
 if TYPE_CHECKING:
@@ -35,15 +36,15 @@ class LazyLinear(LazyModuleMixin, Linear):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
-    cls_to_become: ClassVar = Linear
+    cls_to_become: ClassVar[type[Module] | None] = Linear
 
     def __init__(
         self, out_features: int, bias: bool = True, device: str | None = None, dtype: DtypeLike | None = None
     ) -> None:
         super().__init__(0, out_features, bias, device, dtype)
-        self.weight = UninitializedParameter(dtype=dtype)
+        self.register_parameter("weight", UninitializedParameter(dtype=dtype))
         if bias:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
 
     def reset_parameters(self) -> None:
         """Draw both parameters anew, if they have their shapes."""
@@ -52,7 +53,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Take the size of `input`, unless a state dict has given the shapes."""
-        self.in_features = input.shape[-1]
+        self.in_features: int = input.shape[-1]
         if self.has_uninitialized_params():
             for x, shape in (
                 (self.weight, (self.out_features, self.in_features)),

@@ -14,6 +14,7 @@ from nn.layers.channel_norms import (
     InstanceNorm3d,
 )
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 from tensor.lowlevel import InvalidArgumentError
 
@@ -36,12 +37,12 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
     ) -> None:
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         if self.weight is not None:
-            self.weight = UninitializedParameter(dtype=dtype)
+            self.register_parameter("weight", UninitializedParameter(dtype=dtype))
         if self.bias is not None:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(dtype=dtype)
-            self.running_var = UninitializedBuffer(dtype=dtype)
+            self.register_buffer("running_mean", UninitializedBuffer(dtype=dtype))
+            self.register_buffer("running_var", UninitializedBuffer(dtype=dtype))
 
     def _channel_dim(self, input: Tensor) -> int:
         if input.ndim not in self._shapes:
@@ -58,7 +59,7 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Take the number of channels of `input`, unless a state dict has given the shapes."""
-        self.num_features = input.shape[self._channel_dim(input)]
+        self.num_features: int = input.shape[self._channel_dim(input)]
         if not self.has_uninitialized_params():
             return
         for x in (self.weight, self.bias, self.running_mean, self.running_var):
@@ -84,7 +85,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     ('BatchNorm1d', 3)
     """
 
-    cls_to_become: ClassVar = BatchNorm1d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
@@ -99,7 +100,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     ('BatchNorm2d', 3)
     """
 
-    cls_to_become: ClassVar = BatchNorm2d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
@@ -114,7 +115,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     ('BatchNorm3d', 3)
     """
 
-    cls_to_become: ClassVar = BatchNorm3d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
@@ -134,7 +135,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     ('InstanceNorm1d', 3)
     """
 
-    cls_to_become: ClassVar = InstanceNorm1d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
@@ -149,7 +150,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     ('InstanceNorm2d', 3)
     """
 
-    cls_to_become: ClassVar = InstanceNorm2d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
@@ -164,4 +165,4 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     ('InstanceNorm3d', 3)
     """
 
-    cls_to_become: ClassVar = InstanceNorm3d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d

@@ -110,10 +110,11 @@ def add_safe_globals(safe_globals: Sequence[Any]) -> None:
 
     Examples
     --------
-    >>> import io, tensor.torch as torch
-    >>> torch.save(torch.nn.Linear(2, 3), file := io.BytesIO())
-    >>> with torch.serialization.safe_globals([torch.nn.Linear]):
-    ...     torch.load(file)
+    >>> import io
+    >>> from tensor.torch import nn, serialization
+    >>> serialization.save(nn.Linear(2, 3), file := io.BytesIO())
+    >>> with serialization.safe_globals([nn.Linear]):
+    ...     serialization.load(file)
     Linear(in_features=2, out_features=3, bias=True)
     """
     _allowed.update(_by_name(safe_globals))

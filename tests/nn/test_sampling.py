@@ -10,6 +10,7 @@ import pytest
 
 import nn
 import tensor
+import tensor.torch
 from nn import functional as F
 from tensor.autograd import gradcheck, gradgradcheck
 from tests.nn.against import both
@@ -191,3 +192,31 @@ def test_the_adaptive_softmax_has_second_derivatives_and_says_what_does_not_fit(
     for given, match in ((tensor.tensor([0, 20, 1]), "from 0 to 19"), (tensor.tensor([0, 1]), "target")):
         with pytest.raises(RuntimeError, match=match):
             layer(x, given)
+
+
+# --- PyTorch's second names ---------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*upsample.*:UserWarning", "ignore:.*upsample.*:FutureWarning")
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"max_pool{n}d_with_indices(x{n}, 2, 1)" for n in (1, 2, 3)),
+        *(f"adaptive_max_pool{n}d_with_indices(x{n}, 2)" for n in (1, 2, 3)),
+        "upsample_nearest(x2, scale_factor=2)",
+        "upsample_bilinear(x2, (7, 5))",
+        "native_channel_shuffle(x2, 2)",
+    ],
+)
+def test_second_names_do_what_pytorchs_do(line: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (tensor.torch, torch):
+        x = {
+            f"x{n}": lib.asarray(np.random.default_rng(n).standard_normal((2, 4, 3, 4, 5)[: n + 2]))
+            for n in (1, 2, 3)
+        }
+        y = eval(f"F.{line}", {"F": lib.nn.functional, **x})
+        found.append([part.numpy() for part in (y if isinstance(y, tuple) else (y,))])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)

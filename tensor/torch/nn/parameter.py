@@ -1,5 +1,5 @@
 """``torch.nn.parameter``."""
 
-from nn import Parameter
+from nn import Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Parameter"]
+__all__ = ["Parameter", "UninitializedBuffer", "UninitializedParameter"]

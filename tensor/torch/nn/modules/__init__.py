@@ -2,12 +2,14 @@
 
 from tensor.torch.nn.modules import (
     activation,
+    adaptive,
     batchnorm,
     container,
     conv,
     dropout,
     flatten,
     instancenorm,
+    lazy,
     linear,
     loss,
     module,
@@ -22,12 +24,14 @@ from tensor.torch.nn.modules import (
 
 __all__ = [
     "activation",
+    "adaptive",
     "batchnorm",
     "container",
     "conv",
     "dropout",
     "flatten",
     "instancenorm",
+    "lazy",
     "linear",
     "loss",
     "module",

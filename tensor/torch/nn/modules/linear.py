@@ -1,5 +1,5 @@
 """``torch.nn.modules.linear``."""
 
-from nn import Bilinear, Identity, Linear, NonDynamicallyQuantizableLinear
+from nn import Bilinear, Identity, LazyLinear, Linear, NonDynamicallyQuantizableLinear
 
-__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuantizableLinear"]

@@ -1,0 +1,5 @@
+"""``torch.nn.modules.adaptive``."""
+
+from nn import AdaptiveLogSoftmaxWithLoss
+
+__all__ = ["AdaptiveLogSoftmaxWithLoss"]

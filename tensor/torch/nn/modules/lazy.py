@@ -1,0 +1,5 @@
+"""``torch.nn.modules.lazy``."""
+
+from nn import LazyModuleMixin
+
+__all__ = ["LazyModuleMixin"]
