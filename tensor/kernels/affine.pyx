@@ -152,12 +152,12 @@ cdef cnp.ndarray _in_one_pass(
         or not (bias is None or _is_alike(<cnp.ndarray>bias, weight))
     ):
         return None
-    by = cnp.PyArray_SwapAxes(weight, 0, 1)
     if ndim == 2:
-        return finished_product(x, by, bias, is_rectified, function, mapped)
+        return finished_product(x, weight, True, bias, is_rectified, function, mapped)
     # One product: NumPy would make several.
     *sizes, inner = (<object>x).shape
-    out = finished_product((<object>x).reshape(-1, inner), by, bias, is_rectified, function, mapped)
+    x = (<object>x).reshape(-1, inner)
+    out = finished_product(x, weight, True, bias, is_rectified, function, mapped)
     return None if out is None else out.reshape(*sizes, cnp.PyArray_DIM(weight, 0))
 
 

@@ -30,6 +30,12 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
         }
         return;
     }
+    if (columns < width<T>) {
+        // Zeros behind the last column, only as far as is read.
+        const ptrdiff_t filled = columns <= Pack<T>::size ? ptrdiff_t{Pack<T>::size} : width<T>;
+        for (ptrdiff_t k = 0; k < own.inner; ++k)
+            for (ptrdiff_t j = 0; j < filled; j += Pack<T>::size) Pack<T>::of(0).store(to + k * width<T> + j);
+    }
     if (own.b_inner == 1) {
         whole_rows = own.inner - own.inner % 4;
         whole_columns = columns - columns % 4;
@@ -42,13 +48,9 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
                     transpose_block(b + j * own.b_column + k, to + k * width<T> + j, own.b_column, width<T>);
         }
     }
-    // Behind the last column only as much as is read.
-    const ptrdiff_t filled = columns <= Pack<T>::size ? ptrdiff_t{Pack<T>::size} : width<T>;
-    for (ptrdiff_t k = 0; k < own.inner; ++k) {
-        ptrdiff_t j = k < whole_rows ? whole_columns : 0;
-        for (; j < columns; ++j) to[k * width<T> + j] = b[k * own.b_inner + j * own.b_column];
-        for (; j < filled; ++j) to[k * width<T> + j] = T(0);
-    }
+    for (ptrdiff_t j = 0; j < columns; ++j)
+        for (ptrdiff_t k = j < whole_columns ? whole_rows : 0; k < own.inner; ++k)
+            to[k * width<T> + j] = b[k * own.b_inner + j * own.b_column];
 }
 
 // Where some rows of the first factor are, and how far apart its elements and those of the result are.

@@ -11,11 +11,13 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 # BLAS: these go on spinning when they have done their work, on the cores of ours.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
 
-# The same, and in the same pass: `bias`, None or one value for each column, is added, then what is negative
-# raised to 0, then `function`, NULL or a loop of tensor/kernels/elementwise.h, is called. What that returns
-# goes to `mapped`, an array in C order, or takes the place of the product. None where a BLAS is quicker.
+# The same, or by the transposed `b`, and in the same pass: `bias`, None or one value for each column, is
+# added, then what is negative raised to 0, then `function` is called, NULL or a loop of
+# tensor/kernels/elementwise.h. What that returns goes to `mapped`, an array in C order, or takes the place of
+# the product. None where a BLAS is quicker.
 cdef cnp.ndarray finished_product(
-    cnp.ndarray a, cnp.ndarray b, cnp.ndarray bias, bint is_rectified, Kernel function, cnp.ndarray mapped
+    cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
+    cnp.ndarray mapped,
 )
 
 

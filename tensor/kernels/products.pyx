@@ -155,15 +155,17 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
 
 
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
-    cdef cnp.ndarray out = finished_product(a, b, None, False, NULL, None)
+    cdef cnp.ndarray out = finished_product(a, b, False, None, False, NULL, None)
     return _matmul(a, b) if out is None else out
 
 
 cdef cnp.ndarray finished_product(
-    cnp.ndarray a, cnp.ndarray b, cnp.ndarray bias, bint is_rectified, Kernel function, cnp.ndarray mapped
+    cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
+    cnp.ndarray mapped,
 ):
     cdef MatrixProduct work
-    cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 1)]
+    # No array object is made for the transposed matrix: that takes 0.1 us, of 3 for a small product.
+    cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 0 if is_transposed else 1)]
     cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
     cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), panels, units
     cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
@@ -178,7 +180,8 @@ cdef cnp.ndarray finished_product(
     out = new_array(2, shape, cnp.PyArray_TYPE(a))
     work.rows, work.inner, work.columns = shape[0], inner, shape[1]
     work.a_row, work.a_inner = cnp.PyArray_STRIDE(a, 0) // itemsize, cnp.PyArray_STRIDE(a, 1) // itemsize
-    work.b_inner, work.b_column = cnp.PyArray_STRIDE(b, 0) // itemsize, cnp.PyArray_STRIDE(b, 1) // itemsize
+    work.b_inner = cnp.PyArray_STRIDE(b, 1 if is_transposed else 0) // itemsize
+    work.b_column = cnp.PyArray_STRIDE(b, 0 if is_transposed else 1) // itemsize
     work.a = cnp.PyArray_DATA(a)
     work.b = cnp.PyArray_DATA(b)
     work.out = cnp.PyArray_DATA(out)
