@@ -30,9 +30,9 @@ using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
 
 constexpr int most_threads = 256;
 
-// So long a worker may take to come before it is moved to another core. One that comes at once takes less than a
+// So long a worker may take to come before it is moved to another core for the first time. One that comes at once takes less than a
 // microsecond, one whose core must be woken first 20 to 100.
-constexpr std::chrono::microseconds patience{20};
+constexpr std::chrono::microseconds first_patience{20};
 
 // Outlive a fork, which the rest does not.
 inline std::atomic<int> thread_count{1};
@@ -118,6 +118,7 @@ class ThreadPool {
         // Of who uses the pool.
         ThreadHandle thread{};
         Time late_since{};  // the beginning of time if it is not late
+        std::chrono::nanoseconds patience{};
 
         // After a change of `epoch`: the worker has seen it, or has said before that it sleeps.
         void wake() noexcept {
@@ -162,20 +163,22 @@ class ThreadPool {
 
     // A worker that was called and does not come may be waiting for the very core that we use.
     void move_late_workers() noexcept {
-        const std::uint64_t now = epoch.load(std::memory_order_relaxed);
+        const std::uint64_t called = epoch.load(std::memory_order_relaxed);
+        const Worker::Time now = std::chrono::steady_clock::now();
         for (int i = next_to_come; i < job.threads; ++i) {
             Worker& worker = workers[i];
-            if (worker.seen.load(std::memory_order_relaxed) == now) {
+            if (worker.seen.load(std::memory_order_relaxed) == called) {
                 worker.late_since = {};
                 next_to_come += i == next_to_come;
                 continue;
             }
-            const Worker::Time time = std::chrono::steady_clock::now();
             if (worker.late_since == Worker::Time{}) {
-                worker.late_since = time;
-            } else if (time - worker.late_since > patience) {
+                worker.late_since = now;
+                worker.patience = first_patience;
+            } else if (now - worker.late_since > worker.patience) {
                 move_from(current_core(), worker.thread);
-                worker.late_since = {};
+                // If it stays away, others are in its way, not we.
+                worker.patience *= 2;
             }
         }
     }
@@ -191,6 +194,7 @@ class ThreadPool {
 
     void enter(int self) noexcept {
         if (entrants.fetch_add(1) < closed && self < job.threads) {
+            // It may have been woken where the thread that asks has been stopped for it.
             if (current_core() == job.core) move_from(job.core, workers[self].thread);
             work(self);
         }

@@ -114,7 +114,7 @@ def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) ->
         threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
         return {thread: os.sched_getaffinity(thread) for thread in threads}
 
-    threads_at_work(3)
+    record_pieces(60, 1, microseconds=100)
     before = usable()
     # On one core with the workers, which have to be moved from there; and where they may not be.
     for core in sorted(cores)[:2]:
@@ -122,11 +122,11 @@ def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) ->
         for thread in usable().keys() - {threading.get_native_id()}:
             os.sched_setaffinity(thread, {core})
         pinned = usable()
-        threads_at_work(3)
+        record_pieces(60, 1, microseconds=100)
         assert usable() == pinned
         for thread, its in before.items():
             os.sched_setaffinity(thread, its)
-        threads_at_work(3)
+        record_pieces(60, 1, microseconds=100)
         assert usable() == before
 
 
