@@ -153,7 +153,7 @@ class _Worker:
             self._ended.set()
 
     def _listen(self) -> None:
-        """Take in tasks at once, so that who sends them need never wait; and end with the parent."""
+        """Take in tasks at once, so that the sender never has to wait; and end with the parent."""
         from multiprocessing import parent_process
         from multiprocessing.connection import wait
 

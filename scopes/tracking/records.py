@@ -188,7 +188,7 @@ class Tracker:
                 listener.created(record)
         finally:
             # Last: another thread that disposes `x` meanwhile finds nothing to end, so no listener hears of
-            # an end before the creation. Who calls this looks afterwards whether that was so.
+            # an end before the creation. The caller looks afterwards whether that was so.
             self.records[key] = record
         return record
 
