@@ -206,7 +206,7 @@ def attention_forward(
     """Return the mixed values, and for backward the logarithms of each query's sum of exponentials.
 
     `mask` has four dimensions that broadcast, or is None; booleans tell what counts, numbers are added to
-    scores. What softmax gives is dropped with probability `p`, by `seed`. A query that sees no key gets zeros.
+    scores. What softmax gives is dropped with probability `p`, by `seed`. A query that sees no key gets 0.
     """
     cdef AttentionWork work
     cdef cnp.ndarray out, logsumexp
