@@ -26,6 +26,7 @@ MISTAKES = {
     "tensor.max(x, 0)": "write tensor.max(x, axis=0)",
     "tensor.flip(x, 0)": "write tensor.flip(x, axis=0)",
     "tensor.linspace(0, 1, steps=5)": "write num= instead of steps=",
+    "x.view(tensor.int32)": "not of the dtype int32: to read the same bytes as that dtype, write ",
     "tensor.std(x, unbiased=False)": "correction=0 for unbiased=False",
     "tensor.add(x, x, alpha=2)": "write tensor.add(x, alpha * y), or x.add(y, alpha=alpha)",
     "tensor.relu(x, inplace=True)": "write x.relu_()",

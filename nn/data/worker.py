@@ -153,7 +153,7 @@ class _Worker:
             self._ended.set()
 
     def _listen_to_the_end(self) -> None:
-        """Take in tasks at once, so that who sends them need never wait; and end with the parent."""
+        """Take in tasks at once, so that the sender never has to wait; and end with the parent."""
         try:
             self._listen()
         finally:  # after an error of its own too: without a listener nobody would ever end this process

@@ -129,7 +129,7 @@ cdef class DisposeScope(MemberList):
             if is_current(self):
                 make_current(outer)
         except MemoryError:
-            pass  # who asks for the current scope looks past those that have ended
+            pass  # `current_dispose_scope` looks past those that have ended
         if self.members.count:
             errors = dispose_members(self, errors)
         if is_observed():

@@ -102,7 +102,7 @@ cdef class Tracker:
                 listener.created(record)
         finally:
             # Last: another thread that disposes `x` meanwhile finds nothing to end, so no listener hears of
-            # an end before the creation. Who calls this looks afterwards whether that was so.
+            # an end before the creation. The caller looks afterwards whether that was so.
             self.records[record.key] = record
         return record
 

@@ -7,6 +7,8 @@ from math import prod
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
+import numpy as np
+
 from tensor._errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -58,6 +60,11 @@ def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
 def _size(op: str, sizes: Sequence[object], n: object) -> int:
     if isinstance(n, SupportsIndex):
         return index(n)
+    if isinstance(n, np.dtype):
+        raise TypeError(
+            f"a shape is made of sizes, not of the dtype {n}: to read the same bytes as that dtype, write "
+            "tensor.from_numpy(x.numpy().view(dtype)); to convert the values, x.to(dtype)"
+        )
     raise TypeError(f"{op} takes integers, not {shown(tuple(sizes))}: write {op}(2, 3) or {op}((2, 3))")
 
 

@@ -102,7 +102,7 @@ cdef cnp.ndarray _laid_out(cnp.ndarray a):
 
 
 cdef cnp.ndarray _new(cnp.ndarray like, Py_ssize_t features):
-    """Return a new array, but for its features as `like` and laid out as that.
+    """Return a new array of the shape and memory order of `like`, but with so many features.
 
     So heads that lie within rows, as a linear map gives them, do so again: they are joined without a copy.
     """
@@ -206,7 +206,7 @@ def attention_forward(
     """Return the mixed values, and for backward the logarithms of each query's sum of exponentials.
 
     `mask` has four dimensions that broadcast, or is None; booleans tell what counts, numbers are added to
-    scores. What softmax gives is dropped with probability `p`, by `seed`. Who sees no key gets zeros.
+    scores. What softmax gives is dropped with probability `p`, by `seed`. A query that sees no key gets 0.
     """
     cdef AttentionWork work
     cdef cnp.ndarray out, logsumexp

@@ -7,7 +7,7 @@
 namespace disposescope::kernels {
 
 // Arrays of one dtype, contiguous, of one shape but where `columns` says otherwise. `out` may be one of the
-// operands, and overlaps none but that. Who calls keeps the arrays alive.
+// operands, and overlaps none but that. The caller keeps the arrays alive.
 struct Operands {
     const void* a;
     const void* b;

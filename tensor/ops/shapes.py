@@ -368,8 +368,9 @@ class Shapes(TensorCore):
         if dim is None:
             out = array.squeeze()
         elif type(dim) is int:
-            place = dim_of("squeeze", dim, len(shape))
-            out = array.squeeze(place) if shape[place] == 1 else array
+            # As in PyTorch, a tensor without dimensions takes 0 and -1.
+            place = dim_of("squeeze", dim, len(shape) or 1)
+            out = array.squeeze(place) if shape and shape[place] == 1 else array
         else:
             out = array.squeeze(tuple([i for i in dims_of("squeeze", dim, len(shape)) if shape[i] == 1]))
         if out is array:

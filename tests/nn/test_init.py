@@ -57,7 +57,7 @@ def test_an_orthogonal_matrix_is_orthogonal(shape):
     np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
 
 
-def test_gains():
+def test_gains_are_pytorchs_and_an_unknown_activation_is_named():
     assert init.calculate_gain("tanh") == pytest.approx(5 / 3)
     assert init.calculate_gain("leaky_relu", 1.0) == 1.0
     with pytest.raises(ValueError, match="'swish'"):

@@ -93,7 +93,9 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_padded_batch(kind: str, options: dict[str, Any], with_states: bool) -> None:
+def test_a_padded_batch_gives_what_pytorch_gives(
+    kind: str, options: dict[str, Any], with_states: bool
+) -> None:
     torch, theirs, ours = torch_s(kind, 3, 5, **options)
     shape = (2, 7, 3) if options.get("batch_first") else (7, 2, 3)
     x, h, c = arrays_for(theirs, shape, (2,))
@@ -104,7 +106,9 @@ def test_a_padded_batch(kind: str, options: dict[str, Any], with_states: bool) -
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize("options", OPTIONS[:4])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packed_batch(kind: str, options: dict[str, Any], with_states: bool) -> None:
+def test_a_packed_batch_gives_what_pytorch_gives(
+    kind: str, options: dict[str, Any], with_states: bool
+) -> None:
     torch, theirs, ours = torch_s(kind, 3, 5, **options)
     x, h, c = arrays_for(theirs, (4, 6, 3), (4,))
     states = [h, c] if with_states else [None, None]
@@ -119,7 +123,7 @@ def test_a_packed_batch(kind: str, options: dict[str, Any], with_states: bool) -
 
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("options", OPTIONS[:4])
-def test_projections(options: dict[str, Any], is_packed: bool) -> None:
+def test_projections_are_pytorchs(options: dict[str, Any], is_packed: bool) -> None:
     torch, theirs, ours = torch_s("LSTM", 3, 5, proj_size=2, **options)
 
     def call(rnn: Any, layer: Any, x: Any, h: Any, c: Any) -> Any:
@@ -129,14 +133,14 @@ def test_projections(options: dict[str, Any], is_packed: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sequence_without_a_batch(kind: str) -> None:
+def test_a_sequence_without_a_batch_gives_what_pytorch_gives(kind: str) -> None:
     torch, theirs, ours = torch_s(kind, 3, 5, num_layers=2, bidirectional=True, batch_first=True)
     compare(torch, theirs, ours, arrays_for(theirs, (7, 3), ()), lambda _, layer, *xs: called(layer, *xs))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(1, 1, 3), (4, 0, 3), (1, 9, 3), (33, 17, 3)])
-def test_odd_sizes(kind: str, shape: tuple[int, ...]) -> None:
+def test_odd_sizes_give_what_pytorch_gives(kind: str, shape: tuple[int, ...]) -> None:
     torch, theirs, ours = torch_s(kind, 3, 33)
     compare(
         torch, theirs, ours, arrays_for(theirs, shape, shape[1:2]), lambda _, layer, *xs: called(layer, *xs)
@@ -158,7 +162,7 @@ def test_each_output_alone_has_its_gradient(place: int) -> None:
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (0, 3)])
 @pytest.mark.parametrize("kind", ["RNNCell", "RNNCell relu", "LSTMCell", "GRUCell"])
-def test_cells(kind: str, shape: tuple[int, ...], with_states: bool) -> None:
+def test_cells_are_pytorchs(kind: str, shape: tuple[int, ...], with_states: bool) -> None:
     torch, theirs, ours = torch_s(kind, 3, 5)
     numbers = np.random.default_rng(2)
     state = (*shape[:-1], 5)

@@ -29,7 +29,7 @@ def test_small_gradients_stay():
     assert a.grad.tolist() == [3.0]
 
 
-def test_other_norms():
+def test_gradients_are_clipped_by_norms_of_other_orders():
     assert utils.clip_grad_norm_(parameters([3.0], [-4.0]), 100.0, float("inf")).item() == 4.0
     assert utils.clip_grad_norm_(parameters([3.0], [-4.0]), 100.0, 1).item() == 7.0
     assert utils.clip_grad_norm_([], 1.0).item() == 0.0
