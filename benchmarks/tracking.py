@@ -1,7 +1,7 @@
 """What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like.
 
-Off, nothing is to be measured: ``off`` and ``off again``, after it was on, are one figure. ``with history`` is
-what a program under ``disposescope run`` pays when it has run for a moment: its beginning is looked at often.
+Off, nothing is to be measured: ``off`` and ``off again``, after it was on, are one figure. ``with history``
+is what a program under ``disposescope run`` pays after its beginning, which is looked at often.
 """
 
 import time
