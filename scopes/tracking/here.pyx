@@ -5,7 +5,7 @@ Compiled, for this is asked for each operation while tracking is on.
 
 from cpython.object cimport PyObject
 
-from scopes.tracking.sites import known, places_in, site_at, site_of_several
+from scopes.tracking import sites
 
 cdef extern from *:
     """
@@ -36,7 +36,7 @@ cdef extern from *:
     int instruction_of(object frame)
 
 # What is known of each code object, by its id; see `scopes.tracking.sites`.
-cdef dict _known = known
+cdef dict _known = sites.known
 
 
 cdef object here(long depth):
@@ -45,12 +45,12 @@ cdef object here(long depth):
     while frame is not None:
         code = code_of(frame)
         key = <size_t><PyObject*>code
-        places = _known[key] if key in _known else places_in(frame)
+        places = _known[key] if key in _known else sites.places_in(frame)
         if places is not None:
             at = instruction_of(frame)
             site = (<dict>places).get(at)
             if site is None:
-                site = site_at(frame)
+                site = sites.site_at(frame)
                 (<dict>places)[at] = site
             if depth == 1:
                 return site
@@ -60,7 +60,7 @@ cdef object here(long depth):
             if len(found) == depth:
                 break
         frame = frame_around(frame)
-    return site_of_several(found or [])
+    return sites.site_of_several(found or [])
 
 
 def site_here(long depth=1):

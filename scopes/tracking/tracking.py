@@ -83,8 +83,8 @@ class track:  # noqa: N801  # used as a function: `with track():`
     """Note for each new disposable which line created it, in which scope, and how and where it ended.
 
     On for a ``with`` block, and while any of several is open; or for the whole program, with the environment
-    variable ``DISPOSESCOPE_TRACK=1``. See ``leaks``. An op costs some microseconds more meanwhile; otherwise
-    tracking costs nothing.
+    variable ``DISPOSESCOPE_TRACK=1``. See ``leaks``. An op costs about a microsecond more
+    meanwhile; otherwise tracking costs nothing.
 
     Parameters
     ----------
