@@ -264,4 +264,4 @@ def test_signals_while_backward_runs_leave_all_gradients_as_they_were_or_all_new
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert stopped > 10
+    assert stopped  # how often depends on what else the machine does
