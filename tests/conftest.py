@@ -16,6 +16,9 @@ settings.register_profile("default", max_examples=20, derandomize=True, deadline
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Modules by other libraries' names, for programs that run beside PyTorch: pytest would import them here.
+collect_ignore = ["programs/stand_ins"]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def collections_pass_over_what_was_there_before() -> None:

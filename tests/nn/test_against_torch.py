@@ -80,6 +80,7 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     others += ("Shuffle", "Bag", "Bilinear", "Fold", "Unfold", "Upsample", "Norm", "AlphaDropout")
     others += ("Attention", "Transformer", "TransformerEncoder", "TransformerDecoder")
     others += ("TransformerEncoderLayer", "TransformerDecoderLayer", "Unshuffle")
+    others += ("LazyLinear", "LazyModuleMixin", "UninitializedParameter", "UninitializedBuffer")
     layers = {name for name in nn.__all__ if name[0].isupper() and not name.endswith(others)}
     for module in (piecewise_activations, smooth_activations):
         layers -= {
@@ -90,7 +91,7 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     layers |= {"BatchNorm1d", "LayerNorm", "RMSNorm"}
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
-        "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance",
+        "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance", "NonDynamicallyQuantizableLinear",
     }  # fmt: skip
     # See `test_losses_against_torch`.
     elsewhere = {*vars(ctc), *vars(densities), *vars(margins)}

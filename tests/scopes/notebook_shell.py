@@ -8,8 +8,9 @@ import sys
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-config = Config()
-config.HistoryManager.enabled = False
-shell = InteractiveShell.instance(config=config)
-for cell in json.load(sys.stdin):
-    shell.run_cell(cell, store_history=True)
+if __name__ == "__main__":
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    for cell in json.load(sys.stdin):
+        shell.run_cell(cell, store_history=True)

@@ -15,6 +15,7 @@ import pytest
 import scopes
 from scopes import Disposable, DisposeScope, current_dispose_scope, disposing, new_dispose_scope
 from scopes.tracking import tracking
+from scopes.tracking.listeners import Listener
 from tests.things import Thing
 
 
@@ -157,13 +158,16 @@ def test_an_interrupt_at_any_moment_leaves_no_scope_current_and_nothing_counted(
     assert 12 < moment < 999
 
 
-def test_an_observer_that_fails_at_the_beginning_leaves_no_scope_current(monkeypatch) -> None:
-    with scopes.track():
-
-        def interrupt(scope: DisposeScope) -> None:
+def test_an_observer_that_fails_at_the_beginning_leaves_no_scope_current() -> None:
+    class Failing(Listener):
+        def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(type(tracking.current.tracker), "opened", lambda self, scope: interrupt(scope))
+    with scopes.track():
+        tracker = tracking.current.tracker
+        assert tracker is not None
+        tracker.listeners += (Failing(),)
         with pytest.raises(KeyboardInterrupt):
             new_dispose_scope("never")
+        tracker.listeners = ()
         assert current_dispose_scope() is None
