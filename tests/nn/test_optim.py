@@ -95,6 +95,7 @@ CASES = [
 KINDS = [
     optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Lion,
     optim.Adadelta, optim.Adagrad, optim.Adamax, optim.NAdam, optim.RAdam,
+    optim.ASGD, optim.Rprop,
 ]  # fmt: skip
 
 
@@ -592,6 +593,10 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.Adamax([one()], betas=(0.9, 1.0)), ValueError, "Adamax: betas.*below 1"),
         (lambda: optim.NAdam([one()], momentum_decay=-1), ValueError, "NAdam: momentum_decay"),
         (lambda: optim.RAdam([one()], weight_decay=-1), ValueError, "RAdam: weight_decay"),
+        (lambda: optim.ASGD([one()], weight_decay=-1), ValueError, "ASGD: weight_decay"),
+        (lambda: optim.Rprop([one()], lr=-1), ValueError, "Rprop: lr"),
+        (lambda: optim.Rprop([one()], etas=(1.2, 0.5)), ValueError, r"etas.*not \(1.2, 0.5\)"),
+        (lambda: optim.Rprop([one()], step_sizes=0.1), ValueError, "step_sizes must be two numbers, not 0.1"),
         (lambda: optim.Lion([one()], lr="fast"), ValueError, "Lion: lr.*'fast'"),
         (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
         (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),

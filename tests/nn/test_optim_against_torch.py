@@ -19,7 +19,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("SGD", "Adam", "AdamW", "RMSprop")),
     *(
         (name, options)
-        for name in ("Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam")
+        for name in ("ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam")
         for options in ({}, MORE)
     ),
     ("Adadelta", {"lr": 0.3, "rho": 0.5, "eps": 1e-3}),
@@ -30,6 +30,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("NAdam", {"decoupled_weight_decay": True, "weight_decay": 0.1}),
     ("RAdam", {"lr": 0.3, "betas": (0.5, 0.6), "eps": 1e-3}),
     ("RAdam", {"betas": (0.9, 0.99), "decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ("ASGD", {"lr": 0.3, "lambd": 0.1, "alpha": 0.5, "t0": 4}),
+    ("ASGD", {"t0": 0}),
+    ("Rprop", {}),
+    ("Rprop", {"maximize": True}),
+    ("Rprop", {"lr": 0.3, "etas": (0.3, 1.7), "step_sizes": (0.1, 0.6)}),
 ]
 # The last is more than the steps work on at a time.
 SHAPES = [(3, 4), (5,), (), (0,), (200, 201)]
@@ -128,6 +133,16 @@ def test_pytorch_goes_on_from_a_state_of_ours(name, options):
     pair.step(3)
     # PyTorch makes a double number of NAdam's product of shares, which it keeps as a single one before.
     pair.assert_equal(1e-8 if name == "NAdam" else 1e-12)
+
+
+def test_rprop_leaves_what_has_no_gradient_and_what_is_nan_as_pytorch_does():
+    ours, theirs = nn.Parameter(tensor.zeros(3)), torch.nn.Parameter(torch.zeros(3))
+    optimizer, reference = optim.Rprop([ours], lr=0.1), torch.optim.Rprop([theirs], lr=0.1)
+    for row in ([1.0, 0.0, np.nan], [1.0, 1.0, 1.0], [-1.0, 0.0, 1.0]):
+        ours.grad, theirs.grad = tensor.tensor(row), torch.tensor(row)
+        optimizer.step()
+        reference.step()
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [*dict.fromkeys(name for name, _ in CASES), "LBFGS"])

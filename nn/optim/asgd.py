@@ -1,0 +1,117 @@
+"""ASGD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+
+class ASGD(Optimizer):
+    """Gradient descent that also averages the parameters it passes (Polyak and Juditsky, 1992).
+
+    The average is ``optimizer.state[parameter]["ax"]``: the parameter itself until `t0` steps are made.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The step size of the first step.
+    lambd
+        How much each step shrinks the parameter, times the step size; also how fast the step size falls.
+    alpha
+        The step size is divided by (1 + `lambd` times `lr` times the number of steps made) to this power.
+    t0
+        After how many steps the averaging starts.
+    weight_decay
+        How much of the parameter is added to its gradient.
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.ASGD([x], lr=0.1, t0=0)
+    >>> for _ in range(3):
+    ...     optimizer.zero_grad()
+    ...     (x * 5).sum().backward()
+    ...     optimizer.step()
+    >>> round(x.item(), 3), round(optimizer.state[x]["ax"].item(), 3)
+    (-0.5, -0.25)
+    """
+
+    _bounds = bounds("lr", "weight_decay")
+    _counter = "step"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
+        return ("eta", "mu", "ax")
+
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
+        if name == "ax":
+            return super()._new_state(group, x, name)
+        # One number for the whole parameter: the step size and the new parameter's share of the average.
+        return self._unowned(np.full((), group["lr"] if name == "eta" else 1, np.float32))
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        lr, step = group["lr"], steps + 1
+        sign = -1 if group["maximize"] else 1
+        next_size = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
+        return sign, group["weight_decay"], group["lambd"], next_size, 1 / max(1, step - group["t0"])
+
+    def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
+        sign, decay, shrink, next_size, next_share = numbers
+        p, g, size, share, average = arrays
+        eta = float(size)
+        super()._update_plainly((sign, decay, 1 - shrink * eta, eta, float(share)), [p, g, average])
+        # Single numbers, as PyTorch's, also where a state of doubles was loaded.
+        size[...], share[...] = np.float32(next_size), np.float32(next_share)
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        sign, decay, stays, size, share = numbers
+        (average,) = state
+        g = g * sign
+        if decay:
+            g = g + p * decay
+        p *= stays
+        p -= g * size
+        if share == 1:
+            average[...] = p
+        else:
+            average += (p - average) * share

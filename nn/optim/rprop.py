@@ -1,0 +1,106 @@
+"""Rprop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import bounds
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+
+class Rprop(Optimizer):
+    """Steps of the gradient's sign, each element with a size of its own (Riedmiller and Braun, 1993).
+
+    A size grows while the sign of its gradient stays, and shrinks when the sign changes; that element then
+    rests for one step. Made for gradients of the whole data, not of batches.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        What all sizes start from.
+    etas
+        By what a size is multiplied: when the sign changes (below 1), and when it stays (above 1).
+    step_sizes
+        The smallest and the largest size.
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Rprop([x], lr=0.1)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     (x * 5).sum().backward()
+    ...     optimizer.step()
+    >>> round(x.item(), 4)
+    0.78
+    """
+
+    _bounds = bounds("lr")
+    _counter = "step"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        for option in ("etas", "step_sizes"):
+            if not isinstance(group[option], (tuple, list)) or len(group[option]) != 2:
+                raise ValueError(f"Rprop: {option} must be two numbers, not {shown(group[option])}")
+        less, more = group["etas"]
+        if not 0 < less < 1 < more:
+            raise ValueError(
+                "Rprop: etas must be a number between 0 and 1 and a number above 1, as (0.5, 1.2), not "
+                f"{shown(group['etas'])}"
+            )
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
+        return ("prev", "step_size")
+
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
+        if name == "prev":
+            return super()._new_state(group, x, name)
+        first = group["lr"]
+        return self._filled_like(x, complex(first, first) if x.dtype.kind == "c" else first)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
+        return -1 if group["maximize"] else 1, *group["etas"], *group["step_sizes"]
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        sign, less, more, smallest, largest = numbers
+        before, sizes = state
+        g = g * sign
+        agreement = g * before
+        has_turned = agreement < 0
+        grown = np.where(agreement > 0, sizes * more, sizes)
+        np.clip(np.where(has_turned, sizes * less, grown), smallest, largest, out=sizes)
+        before[...] = np.where(has_turned, 0, g)
+        # Not np.sign: where the gradient is nan, PyTorch takes no step.
+        p -= np.where(before > 0, sizes, np.where(before < 0, -sizes, 0))
