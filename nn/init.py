@@ -12,6 +12,7 @@ from tensor.lowlevel import TensorCore, numbers_of, shown, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import EllipsisType
 
     from tensor import Generator
     from tensor.lowlevel import Array
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 __all__ = [
     "calculate_gain",
     "constant_",
+    "dirac_",
     "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -241,6 +244,44 @@ def eye_(tensor: T) -> T:
     return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
 
 
+def dirac_(tensor: T, groups: int = 1) -> T:
+    """Fill the weight ``(out, in, *)`` of a convolution so that it hands on as many channels as it can.
+
+    Parameters
+    ----------
+    tensor
+        What is filled: of three, four or five dimensions.
+    groups
+        The convolution's groups; each hands on its own channels.
+
+    Raises
+    ------
+    ValueError
+        If the dimensions are others, or if `groups` does not divide the first.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.dirac_(tensor.zeros((2, 2, 3))).tolist()
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+    """
+    shape = _size("dirac_", tensor)
+    if len(shape) not in (3, 4, 5):
+        raise ValueError(
+            f"dirac_ fills a convolution's weight, of 3, 4 or 5 dimensions, and this tensor has shape {shape}"
+        )
+    if groups < 1 or shape[0] % groups:
+        raise ValueError(f"dirac_: groups must divide the {shape[0]} outputs, and {groups} does not")
+    values = np.zeros(shape, np.int8)
+    if values.size:
+        at_middle: tuple[EllipsisType | int, ...] = (..., *[size // 2 for size in shape[2:]])
+        middle = values[at_middle]
+        channels = np.arange(min(shape[0] // groups, shape[1]))
+        for first in range(0, shape[0], shape[0] // groups):
+            middle[first + channels, channels] = 1
+    return _fill("dirac_", tensor, values)
+
+
 def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
     """Return how many inputs each output has, and how many outputs each input."""
     shape = _size(name, tensor)
@@ -355,3 +396,40 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     q, r = np.linalg.qr(drawn)
     q *= np.sign(np.diag(r))  # else not all orthogonal matrices are equally likely
     return _fill("orthogonal_", tensor, gain * (q if rows >= columns else q.T).reshape(shape))
+
+
+def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> T:
+    """Fill a matrix with numbers of a normal distribution, and zeros among them (Martens, 2010).
+
+    Parameters
+    ----------
+    tensor
+        What is filled: of two dimensions.
+    sparsity
+        Which share of the elements of each column is zero, rounded up to whole elements.
+    std
+        The standard deviation of the others.
+    generator
+        What the numbers and the places are drawn from; the default one otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the tensor is no matrix, or if `sparsity` is not from 0 to 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> (nn.init.sparse_(tensor.ones((4, 3)), sparsity=0.5) == 0).sum(dim=0).tolist()
+    [2, 2, 2]
+    """
+    shape = _size("sparse_", tensor)
+    if len(shape) != 2:
+        raise ValueError(f"sparse_ fills a matrix, and this tensor has shape {shape}")
+    if not 0 <= sparsity <= 1:
+        raise ValueError(f"sparse_: sparsity is a share from 0 to 1, not {shown(sparsity)}")
+    numbers = numbers_of(generator)
+    values = numbers.standard_normal(shape, np.float32) * std
+    places = numbers.random(shape).argsort(axis=0)[: math.ceil(sparsity * shape[0])]
+    np.put_along_axis(values, places, 0, axis=0)
+    return _fill("sparse_", tensor, values)

@@ -5,6 +5,8 @@ from nn.utils.normalized import remove_spectral_norm, remove_weight_norm, spectr
 from nn.utils.parameters import (
     clip_grad_norm_,
     clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
     parameters_to_vector,
     vector_to_parameters,
 )
@@ -12,6 +14,8 @@ from nn.utils.parameters import (
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",

@@ -14,16 +14,27 @@ from nn.module.states import copy_values
 from tensor.lowlevel import TensorCore, wrap, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
+
+
+def _refuse_module(given: object) -> None:
+    if isinstance(given, Module):
+        raise TypeError("this takes parameters, not a module: write model.parameters()")
 
 
 def _gradients_of(parameters: Tensor | Iterable[Tensor]) -> list[TensorCore]:
-    if isinstance(parameters, Module):
-        raise TypeError("this takes parameters, not a module: write model.parameters()")
+    _refuse_module(parameters)
     given = [parameters] if isinstance(parameters, TensorCore) else list(parameters)
     found: list[TensorCore] = []
     for x in given:
@@ -73,21 +84,83 @@ def clip_grad_norm_(
     [0.6, 0.8]
     """
     grads = _gradients_of(parameters)
-    norms = [float(np.linalg.norm(g._live_array().ravel(), norm_type)) for g in grads]
+    total, norm = _norm_of(grads, norm_type, error_if_nonfinite)
+    _scale(grads, max_norm, total)
+    return norm
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Return the norm of all elements of all tensors, taken as one vector: a tensor without dimensions.
+
+    Parameters
+    ----------
+    tensors
+        Gradients, as a rule; nothing is recorded.
+    norm_type
+        Which norm: 2 is the usual one, ``float("inf")`` the largest absolute value.
+    error_if_nonfinite
+        Raise when the norm is infinite or NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the norm is not finite and `error_if_nonfinite` is set.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()
+    5.0
+    """
+    _refuse_module(tensors)
+    given = [tensors] if isinstance(tensors, TensorCore) else list(tensors)
+    return _norm_of(given, norm_type, error_if_nonfinite)[1]
+
+
+def _norm_of(
+    tensors: Sequence[TensorCore], norm_type: float, error_if_nonfinite: bool
+) -> tuple[float, Tensor]:
+    """Return the norm, and as a tensor of the first one's precision, in which half numbers may overflow."""
+    arrays = [x._live_array() for x in tensors]
+    # Squares of half numbers overflow from 256 on.
+    wide = (array.astype(np.float32) if array.dtype == np.float16 else array for array in arrays)
+    norms = [float(np.linalg.norm(array.ravel(), norm_type)) for array in wide]
     total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
-            f"the norm of the gradients is {total}: a gradient holds infinity or NaN. Look for where it "
+            f"the norm is {total}: one of the tensors or gradients holds infinity or NaN. Look for where it "
             "comes from, or pass error_if_nonfinite=False"
         )
+    dtype = arrays[0].dtype if arrays and arrays[0].dtype.kind in "fc" else np.dtype(np.float32)
+    with np.errstate(over="ignore"):
+        return total, wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
+
+
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
+    """Scale all gradients together, in place, by `max_norm` / `total_norm` where that is below 1.
+
+    With `get_total_norm`, for gradients whose norm is made of more than is here.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0, 1.0]))
+    >>> (x * tensor.tensor([3.0, 4.0])).sum().backward()
+    >>> nn.utils.clip_grads_with_norm_([x], 1.0, nn.utils.get_total_norm([x.grad]))
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [0.6, 0.8]
+    """
+    _scale(_gradients_of(parameters), max_norm, total_norm.item())
+
+
+def _scale(grads: list[TensorCore], max_norm: float, total: float) -> None:
     factor = max_norm / (total + 1e-6)
     if not factor >= 1:
         for g in grads:
             with writing(g) as array:
                 np.multiply(array, factor, out=array)
-    dtype = grads[0]._live_array().dtype if grads else np.dtype(np.float32)
-    norm = np.asarray(total, np.zeros(1, dtype).real.dtype)
-    return wrap(norm)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:

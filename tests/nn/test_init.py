@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -57,6 +58,38 @@ def test_an_orthogonal_matrix_is_orthogonal(shape):
     np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
 
 
+@pytest.mark.parametrize("places", [(3,), (5, 4), (3, 1, 2)])
+@pytest.mark.parametrize(("outputs", "inputs", "groups"), [(4, 4, 1), (2, 3, 1), (6, 2, 3), (6, 3, 3)])
+def test_a_dirac_convolution_hands_on_the_channels_of_each_group(outputs, inputs, groups, places):
+    weight = init.dirac_(tensor.ones((outputs, inputs, *places)), groups).numpy()
+    expected = np.zeros_like(weight)
+    for out in range(outputs):
+        if out % (outputs // groups) < inputs:
+            expected[(out, out % (outputs // groups), *(size // 2 for size in places))] = 1
+    np.testing.assert_array_equal(weight, expected)
+
+
+def test_a_dirac_convolution_returns_what_it_is_given():
+    layer = nn.Conv2d(4, 4, 3, padding=1, groups=2, bias=False)
+    init.dirac_(layer.weight, groups=2)
+    x = tensor.randn(2, 4, 5, 6)
+    np.testing.assert_array_equal(layer(x).detach().numpy(), x.numpy())
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 2, 0)])
+def test_a_dirac_convolution_may_be_empty(shape):
+    assert init.dirac_(tensor.zeros(shape)).shape == shape
+
+
+@pytest.mark.parametrize(("sparsity", "zeros"), [(0, 0), (0.1, 41), (0.5, 201), (1, 401)])
+def test_a_sparse_matrix_has_its_zeros_in_each_column_and_is_normal_elsewhere(sparsity, zeros):
+    values = init.sparse_(tensor.ones((401, 50)), sparsity, std=2.0).numpy()
+    assert ((values == 0).sum(axis=0) == zeros).all()
+    if 0 < zeros < 401:
+        assert values[values != 0].std() == pytest.approx(2, rel=0.05)
+        assert len({tuple(column) for column in (values == 0).T}) == 50
+
+
 def test_gains_are_pytorchs_and_an_unknown_activation_is_named():
     assert init.calculate_gain("tanh") == pytest.approx(5 / 3)
     assert init.calculate_gain("leaky_relu", 1.0) == 1.0
@@ -65,11 +98,11 @@ def test_gains_are_pytorchs_and_an_unknown_activation_is_named():
 
 
 def test_a_generator_repeats():
-    a, b = (
-        init.normal_(tensor.zeros((3,)), generator=tensor.Generator().manual_seed(1)).tolist()
-        for _ in range(2)
-    )
-    assert a == b
+    for fill in (init.normal_, partial(init.sparse_, sparsity=0.5)):
+        a, b = (
+            fill(tensor.zeros((3, 4)), generator=tensor.Generator().manual_seed(1)).tolist() for _ in range(2)
+        )
+        assert a == b
 
 
 @pytest.mark.parametrize(
@@ -78,6 +111,11 @@ def test_a_generator_repeats():
         (lambda: init.xavier_uniform_(tensor.zeros((3,))), ValueError, r"two dimensions.*\(3,\)"),
         (lambda: init.eye_(tensor.zeros((3,))), ValueError, "matrix"),
         (lambda: init.orthogonal_(tensor.zeros((3,))), ValueError, "two dimensions"),
+        (lambda: init.dirac_(tensor.zeros((3, 3))), ValueError, r"3, 4 or 5 dimensions.*\(3, 3\)"),
+        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 3), ValueError, "4 outputs, and 3 does not"),
+        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 0), ValueError, "4 outputs, and 0 does not"),
+        (lambda: init.sparse_(tensor.zeros((3,)), 0.5), ValueError, r"matrix.*\(3,\)"),
+        (lambda: init.sparse_(tensor.zeros((3, 3)), 1.5), ValueError, "sparsity.*1.5"),
         (lambda: init.normal_(tensor.tensor([1])), TypeError, "int64"),
         (lambda: init.zeros_([0.0]), TypeError, "list"),
         (lambda: init.kaiming_uniform_(tensor.zeros((2, 2)), mode="fan"), ValueError, "'fan'"),
