@@ -20,7 +20,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-foreign test-interop test-ray conformance build check docs dist bench performance soak matrix \
+.PHONY: help demo test test-foreign test-interop test-ray conformance build check docs dist bench bench-cluster performance soak matrix \
 	clean FORCE
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
+	@echo "make bench-cluster  jobs on Ray: steps against their ideal and against PyTorch's, written into docs/cluster.md"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs, and 500 random examples of each property"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
@@ -78,7 +79,7 @@ conformance: $(VENV)/.has-test $(VENV)/.built
 
 # A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
 # first: its figures tell of the last job after there was one.
-RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py
+RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py
 
 test-ray: $(VENV)/.has-test $(VENV)/.built
 	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
@@ -116,6 +117,10 @@ dist: $(VENV)/.made $(COMPILER)
 
 bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
+
+# Four to eight minutes; the contender is PyTorch. `BENCH_FLAGS=--quick` writes nothing.
+bench-cluster: $(VENV)/.has-bench $(VENV)/.has-ray $(VENV)/.built
+	$(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
 
 # The other Pythons get the same NumPy, where there is one for them: what is compared is Python.
 performance: $(VENV)/.has-bench $(VENV)/.built

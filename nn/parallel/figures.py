@@ -56,14 +56,14 @@ _counts_of = attrgetter(*[field.name for field in fields(DisposeStatistics)])
 WIDTH: Final = 6 + 7 + len(memory.MemoryStatistics._fields)
 
 
-def row_of_now(step: int, waited: float) -> list[int]:
-    """Return this process's figures."""
+def row_of_now(step: int, waited: float, process: int) -> list[int]:
+    """Return this process's figures, with the `bytes_of_process` that were measured last."""
     views, nbytes = store.figures()
     return [
         step,
         time.time_ns(),
         round(waited * 1e9),
-        bytes_of_process(),
+        process,
         views,
         nbytes,
         *_counts_of(statistics.snapshot()),

@@ -11,7 +11,7 @@ import numpy as np
 
 from nn.parallel.errors import ExchangeTimeoutError
 from nn.parallel.exchange import Exchange, Size
-from nn.parallel.figures import WIDTH, figures_of, row_of_now
+from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
 from nn.parallel.regions import Layout, Region, remove_left_behind
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TIMEOUT = 300.0
 # Figures go to the driver's board no more often, in seconds.
 _BETWEEN_POSTS = 0.5
+# The system is asked how large the process is no more often between two steps: it takes 20 us to answer.
+_BETWEEN_SIZES = 0.01
 
 
 class Place(NamedTuple):
@@ -84,7 +86,8 @@ class Group:
         self._token = f"{token}-n{place.node_rank}"
         self._region_count = self._key_count = 0
         self._regions: list[Region] = []
-        self._posted_at = 0.0
+        self._posted_at = self._sized_at = 0.0
+        self._bytes_of_process = 0
         self._barriers = 0
         if place.local_rank == 0 and token:
             remove_left_behind(f"{token.partition('.')[0]}.", token)
@@ -119,6 +122,7 @@ class Group:
             place.local_world_size,
             layout,
             self.timeout,
+            self.ranks,
         )
         self._regions.append(region)
         return region
@@ -189,21 +193,24 @@ class Group:
         """Let the others see this worker's figures; called after each exchange of gradients."""
         self.step += 1
         self.waited += waited
-        self.write_row()
+        now = time.monotonic()
+        self.write_row(now - self._sized_at >= _BETWEEN_SIZES)
         if self.link is not None:
             if self._sending is not None:
                 self.finish(self._sending, "to exchange figures")
             self._sending = self.link.submit(self._send_rows)
-        now = time.monotonic()
         if self.board is not None and now - self._posted_at >= _BETWEEN_POSTS:
             self._posted_at = now
             self.board.post(self)
 
-    def write_row(self) -> None:
-        """Write this worker's figures of now."""
+    def write_row(self, with_size: bool = True) -> None:
+        """Write this worker's figures of now; of its process's size those of before unless `with_size`."""
+        if with_size:
+            self._bytes_of_process = bytes_of_process()
+            self._sized_at = time.monotonic()
         self._row_count += 1
         mine = self.place.local_rank
-        self._rows[mine, self._row_count % 2] = row_of_now(self.step, self.waited)
+        self._rows[mine, self._row_count % 2] = row_of_now(self.step, self.waited, self._bytes_of_process)
         self._region.flags.set(self._newest + mine, self._row_count)
 
     def _send_rows(self) -> None:

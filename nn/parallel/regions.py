@@ -23,6 +23,8 @@ from nn.parallel.flags import Flags
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensor.lowlevel import Array, Dtype
 
 #: Before the name of each file: what is left where all workers were killed while they mapped it.
@@ -74,6 +76,8 @@ class Region:
         What will be in it.
     timeout
         How long to wait for the others, in seconds.
+    ranks
+        Their ranks in the job, by which errors name them.
 
     Raises
     ------
@@ -85,16 +89,19 @@ class Region:
         If there is not so much shared memory.
     """
 
-    def __init__(self, name: str, place: int, count: int, layout: Layout, timeout: float) -> None:
+    def __init__(
+        self, name: str, place: int, count: int, layout: Layout, timeout: float, ranks: Sequence[int]
+    ) -> None:
         self.place = place
         self.count = count
+        self._ranks = ranks
         self.timeout = timeout
         self._here = -(-count * 8 // _LINE) * _LINE
         nbytes = self._here + layout.nbytes
         self._file = -1
         path = folder() / (PREFIX + name)
         if count > 1:
-            self._file = _make(path, nbytes) if place == 0 else _open(path, timeout)
+            self._file = _make(path, nbytes) if place == 0 else _open(path, timeout, ranks[0])
         try:
             self._memory = mmap.mmap(self._file, nbytes)
             self.flags = Flags(self._memory)
@@ -135,15 +142,14 @@ class Region:
             place = late - first
             if self.has_ended(place) and flags.wait(late, 1, value, 0) >= 0:
                 raise WorkerLostError(
-                    f"worker {place} of this machine has ended or was killed while the others waited for it "
+                    f"worker {self._ranks[place]} has ended or was killed while the others waited for it "
                     f"{what}. Its last figures are in parallel.statistics()"
                 )
             if waited > self.timeout:
-                missing = [i for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
+                missing = [self._ranks[i] for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
                 raise ExchangeTimeoutError(
-                    f"waited {waited:.1f} s for worker {', '.join(map(str, missing))} of this machine "
-                    f"{what}. All "
-                    "workers must make the same number of steps. If steps are that slow, give "
+                    f"waited {waited:.1f} s for worker {', '.join(map(str, missing))} {what}. All workers "
+                    "must make the same number of steps. If steps are that slow, give "
                     "parallel.Trainer(..., timeout=...) more seconds"
                 )
 
@@ -192,7 +198,7 @@ def _make(path: Path, nbytes: int) -> int:
     return file
 
 
-def _open(path: Path, timeout: float) -> int:
+def _open(path: Path, timeout: float, rank: int) -> int:
     end = time.monotonic() + timeout
     while True:
         try:
@@ -200,8 +206,7 @@ def _open(path: Path, timeout: float) -> int:
         except FileNotFoundError:
             if time.monotonic() > end:
                 raise ExchangeTimeoutError(
-                    f"waited {timeout:.1f} s for worker 0 of this machine to make shared memory: it has "
-                    "failed, or "
+                    f"waited {timeout:.1f} s for worker {rank} to make shared memory: it has failed, or "
                     "makes other calls of parallel.prepare() than this worker"
                 ) from None
             time.sleep(0.001)

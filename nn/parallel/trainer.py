@@ -56,7 +56,7 @@ class Trainer:
         require("ray.train")
         jobs = require("nn.parallel.jobs")
         self._watch = Watch(track=track, trace=trace)
-        self._exchange = jobs.ExchangeConfig(timeout)
+        self._exchange = jobs.ExchangeConfig(timeout, _processors(options.get("scaling_config")))
         self.ray_trainer: Any = jobs.make_trainer(
             self._watch.loop(train_loop_per_worker), self._exchange, options
         )
@@ -81,3 +81,9 @@ class Trainer:
                 self._exchange.board = None
                 # Where all workers of this machine were killed at once while they made shared memory.
                 remove_left_behind(f"{self._exchange.job}.")
+
+
+def _processors(scaling: Any) -> int:
+    """Return how many threads a worker may compute on: one for each of its processors, and at least one."""
+    resources = getattr(scaling, "resources_per_worker", None) or {}
+    return max(1, int(resources.get("CPU", 1)))

@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: i
     first, killed, third = workers.run(3, training.die_in_mid_step, at)
     assert killed is None
     for message, step, is_last_seen, alive in (first, third):
-        assert "worker 1 of this machine has ended or was killed" in message
+        assert "worker 1 has ended or was killed" in message
         assert (step, is_last_seen) == (at, True)
         assert (alive > 0) == (at > 0)  # before the first step it has none yet
 
@@ -107,7 +107,7 @@ def test_who_waits_too_long_says_for_whom() -> None:
     slept, late = workers.run(2, training.come_too_late, timeout=1.0)
     assert slept == "slept"
     assert "waited 1." in late
-    assert "for worker 0 of this machine at a barrier" in late
+    assert "for worker 0 at a barrier" in late
 
 
 def test_barriers_hold_again_and_again() -> None:
@@ -205,7 +205,7 @@ def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: py
     layout = regions.Layout()
     layout.add(100)
     with pytest.raises(OSError, match="docker run --shm-size=4g"):
-        regions.Region("test.0-n0-1", 0, 2, layout, 1.0)
+        regions.Region("test.0-n0-1", 0, 2, layout, 1.0, (0, 1))
 
 
 def test_files_that_a_killed_job_has_left_are_removed_by_the_next_start(tmp_path: Path) -> None:
