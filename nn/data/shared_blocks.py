@@ -14,6 +14,7 @@ from collections import deque
 from contextlib import suppress
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,13 +181,23 @@ class Read:
         try:
             while True:  # what the worker has made, and did not live to tell of
                 self._open_next()
-        except (FileNotFoundError, ValueError):  # no such name; or a name alone, without memory
+        except (FileNotFoundError, ValueError) as error:
+            if isinstance(error, ValueError):
+                self._remove_name_without_memory()
             self._settle()
         self._collect()
         for number in self._blocks.keys() - self._out:
             self._blocks.pop(number).close()
         self._ended = True
         self._close_let_go()
+
+    def _remove_name_without_memory(self) -> None:
+        """Remove the name of a block to which the worker, when it was killed, had not yet given memory.
+
+        Python's `SharedMemory` can't open it. Linux documents where names are (shm_overview(7)); elsewhere
+        such a name, of no bytes, stays.
+        """
+        Path("/dev/shm", f"{self._name}_{self._opened}").unlink(missing_ok=True)
 
     def _settle(self) -> None:
         """Tell the process that tracks names that the next one is gone.

@@ -81,7 +81,7 @@ class Workers:
         _living.add(self)
         try:
             for i in range(count):
-                name = f"ds_{token_hex(6)}"
+                name = f"ds_{os.getpid()}_{token_hex(4)}"
                 job = Job(recipe, i, count, base_seed, init_fn, name)
                 self.members.append(_Worker(context, job))
         except BaseException:

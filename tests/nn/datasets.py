@@ -141,9 +141,9 @@ def is_kept(command: bytes) -> bool:
     return b"resource_tracker" in command or b"forkserver import main" in command
 
 
-def names_of_blocks() -> set[str]:
-    """Return the names of shared memory that loaders have made."""
-    return {path.name for path in Path("/dev/shm").glob("ds_*")}
+def names_of_blocks(process: int | None = None) -> set[str]:
+    """Return the names of shared memory made for loaders of this process, or of another one."""
+    return {path.name for path in Path("/dev/shm").glob(f"ds_{process or os.getpid()}_*")}
 
 
 def wait_until(condition: Any, seconds: float = 30.0) -> bool:

@@ -487,7 +487,7 @@ def test_a_parent_that_is_killed_leaves_no_worker_and_no_memory(method: str) -> 
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     assert wait_until(lambda: not any(is_alive(worker) for worker in workers))
-    assert wait_until(lambda: not names_of_blocks())
+    assert wait_until(lambda: not names_of_blocks(parent.pid))
 
 
 # What an interrupt within `ForkingPickler.dumps` leaves: a BytesIO whose memory is lent, in whatever process.
@@ -533,6 +533,18 @@ def test_a_program_that_ends_in_the_middle_of_a_loop_is_silent(end: str) -> None
     """)
     out, errors = program.communicate(timeout=60)
     assert (program.returncode, out, errors) == (0, "", "")
+    assert not names_of_blocks(program.pid)
+
+
+def test_a_worker_killed_before_its_block_had_memory_leaves_no_name() -> None:
+    batches: Any = iter(forked(list(range(10)), num_workers=1))
+    next(batches)
+    member = batches._workers.members[0]
+    Path("/dev/shm", f"{member.blocks._name}_0").touch()  # between two calls of the worker
+    os.kill(member.process.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="worker 0"):
+        list(batches)
+    assert not names_of_blocks()
 
 
 @pytest.mark.parametrize(
