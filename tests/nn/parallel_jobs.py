@@ -136,7 +136,7 @@ def tell_threads() -> None:
     import threadpoolctl
 
     blas = [it["num_threads"] for it in threadpoolctl.threadpool_info() if it["user_api"] == "blas"]
-    parallel.report({"threads": [tensor.get_num_threads(), *blas]})
+    parallel.report({"threads": [tensor.get_num_threads(), *blas]}, "done")
 
 
 def try_one(config: dict[str, Any]) -> None:

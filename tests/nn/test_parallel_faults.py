@@ -14,9 +14,16 @@ import numpy as np
 import pytest
 
 from nn import parallel
-from nn.parallel import regions
 from tests.nn import parallel_jobs as jobs
-from tests.nn.parallel_cluster import ROOT, environment, expected, live_actors, run, wait_until
+from tests.nn.parallel_cluster import (
+    ROOT,
+    environment,
+    expected,
+    files_in_memory,
+    live_actors,
+    run,
+    wait_until,
+)
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
 train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
@@ -158,7 +165,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     running = tmp_path / "running"
     config = {"steps": 60, "every": 10, "pause": 0.1, "running": str(running)}
     removed = []
-    files = set(regions.folder().glob(f"{regions.PREFIX}*"))
+    files = files_in_memory()
 
     def remove() -> None:
         if wait_until(running.exists, 120):
@@ -174,7 +181,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     remover.join()
     assert removed
     assert wait_until(lambda: live_actors() == []), live_actors()
-    assert set(regions.folder().glob(f"{regions.PREFIX}*")) <= files
+    assert wait_until(lambda: files_in_memory() <= files), files_in_memory() - files
     assert result.metrics["nodes"] == 1
     assert_learnt(result, 60)
     assert parallel.statistics().live_count == 0
