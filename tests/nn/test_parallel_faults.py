@@ -30,11 +30,17 @@ train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'd
 
 # Ray's own warnings are not ours to answer for.
 pytestmark = pytest.mark.filterwarnings("default")
-# Each has a job of its own, some ten seconds long: `make soak` runs those that `make test-ray` leaves out.
-MOMENTS = [
-    pytest.param(i, id=f"moment-{i}", marks=pytest.mark.soak if i >= 2 else ())
-    for i in range(int(os.environ.get("FAULT_MOMENTS", "20")))
-]
+
+
+def moments(usual: int) -> list[Any]:
+    """Return seeds of random moments: `make test-ray` takes the usual ones, `make soak` all FAULT_MOMENTS.
+
+    Each has a job of its own, some ten seconds long.
+    """
+    count = int(os.environ.get("FAULT_MOMENTS", "20"))
+    return [
+        pytest.param(i, id=f"moment-{i}", marks=pytest.mark.soak if i >= usual else ()) for i in range(count)
+    ]
 
 
 def assert_learnt(result: Any, steps: int) -> None:
@@ -82,7 +88,7 @@ def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
     assert figures[0].step <= 6
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", moments(1))
 @pytest.mark.parametrize("what", ["kill", "raise"])
 def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
     what: str, moment: int, at_its_start: None, tmp_path: Path
@@ -102,7 +108,7 @@ def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
     assert parallel.memory().bytes_in_store == 0
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", moments(2))
 def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
     moment: int, at_its_start: None, tmp_path: Path
 ) -> None:
