@@ -100,7 +100,7 @@ programs: $(VENV)/.has-bench $(VENV)/.built
 
 # A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
 # first: its figures tell of the last job after there was one.
-RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py
+RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py
 
 test-ray: $(VENV)/.has-test $(VENV)/.built
 	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \

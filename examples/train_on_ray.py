@@ -12,6 +12,7 @@ checkpoint: try it, with the process that is printed.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
     """Return the images that are learnt, and a fifth that is held out."""
     from sklearn.datasets import load_digits
 
-    images, labels = load_digits(return_X_y=True)
+    images, labels = map(np.asarray, load_digits(return_X_y=True))
     order = np.random.default_rng(0).permutation(len(images))
     images, labels = (images[order] / 16).astype(np.float32), labels[order]
     held_out = len(images) // 5
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> float:
     if not ray.is_initialized():
         # As many processors as workers, so that the job starts on a machine with fewer, too.
         local = {"num_cpus": max(chosen.workers, os.cpu_count() or 1)} if chosen.address is None else {}
-        ray.init(chosen.address or "local", include_dashboard=False, logging_level="warning", **local)
+        ray.init(chosen.address or "local", include_dashboard=False, logging_level=logging.WARNING, **local)
     trainer = parallel.Trainer(
         train,
         train_loop_config={"epochs": chosen.epochs, "lr": chosen.lr},

@@ -24,7 +24,8 @@ def report(metrics: Mapping[str, Any], state: object = None) -> None:
     Parameters
     ----------
     metrics
-        Numbers by name.
+        Numbers by name. The ``Result.metrics`` of Ray Train's second version are those of the last report
+        with a `state`.
     state
         What ``tensor.save`` takes, such as ``{"model": model.state_dict(), "optimizer":
         optimizer.state_dict(), "epoch": 3}``: a safetensors file. None keeps none.

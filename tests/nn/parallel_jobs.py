@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -23,9 +24,10 @@ kept: list[Any] = []
 
 def train(config: dict[str, Any]) -> None:
     """Train from the last checkpoint on; make one every few steps, and one in the end."""
+    fault = Fault(config)
     tensor.manual_seed(parallel.rank())
     model = parallel.prepare(training.perceptron())
-    optimizer = nn.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = nn.optim.SGD(model.parameters(), lr=config.get("lr", 0.05), momentum=0.9)
     found = parallel.checkpoint()
     first = 0
     if found is not None:
@@ -42,32 +44,63 @@ def train(config: dict[str, Any]) -> None:
             value = loss.item()
         if "pause" in config:
             time.sleep(config["pause"])
-        misbehave(config, step)
+        fault.at(step)
         if (step + 1) % config.get("every", 50) == 0 or step + 1 == config["steps"]:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
-            parallel.report({"loss": value, "step": step + 1, "began_at": first}, state)
+            nodes = parallel.group.current().place.node_count
+            parallel.report({"loss": value, "step": step + 1, "began_at": first, "nodes": nodes}, state)
+            if "running" in config and step + 1 == 2 * config["every"]:
+                Path(config["running"]).touch()
 
 
-def misbehave(config: dict[str, Any], step: int) -> None:
-    """Do in one worker what the test asks for; `once` is a file that says that it has been done."""
-    if parallel.rank() != config.get("worker"):
-        return
-    if "after" in config and step == 0:  # at a moment that has nothing to do with steps
-        once = Path(config["once"])
-        if not once.exists():
-            once.touch()
-            threading.Timer(config["after"], os.kill, (os.getpid(), signal.SIGKILL)).start()
-    if step != config.get("at"):
-        return
-    if "once" in config:
-        once = Path(config["once"])
-        if once.exists():
+class OutOfLuckError(RuntimeError):
+    """Comes at a moment that has nothing to do with steps."""
+
+
+class Fault:
+    """What one worker does to itself: at a step, or some time after its loop has begun."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+        self._is_due = False
+        once = config.get("once")
+        #: Where it is noted that it was done, if it is done once in a job.
+        self._once = None if once is None else Path(once)
+        if not self._is_mine() or "after" not in config:
             return
-        once.write_text(str(os.getpid()))
-    if config["what"] == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if config["what"] == "raise":
-        raise ValueError("this worker has no more patience")
+        timer = threading.Timer(config["after"], self._strike, [threading.get_ident()])
+        timer.daemon = True
+        timer.start()
+
+    def _is_mine(self) -> bool:
+        is_done = self._once is not None and self._once.exists()
+        return parallel.rank() == self._config.get("worker") and not is_done
+
+    def _strike(self, thread: int) -> None:
+        """Kill the process, or raise in the thread of the loop wherever it is."""
+        assert self._once is not None
+        self._once.touch()
+        if self._config["what"] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._is_due = True
+        set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        set_error(ctypes.c_ulong(thread), ctypes.py_object(OutOfLuckError))
+
+    def at(self, step: int) -> None:
+        """Do at `step` what the test asks for."""
+        config = self._config
+        if self._is_due:  # the error came where Python only prints errors: in a finalizer, for example
+            raise OutOfLuckError
+        if step != config.get("at") or not self._is_mine():
+            return
+        if self._once is not None:
+            self._once.touch()
+        if config["what"] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if config["what"] == "sleep":
+            time.sleep(config["seconds"])
+        if config["what"] == "raise":
+            raise ValueError("this worker has no more patience")
 
 
 def train_long(config: dict[str, Any]) -> None:
@@ -96,6 +129,46 @@ def figures_of(it: parallel.WorkerFigures) -> dict[str, int]:
         "process": it.bytes_of_process,
         "store": it.bytes_in_store,
     }
+
+
+def tell_threads() -> None:
+    """Report on how many threads tensors and NumPy's BLAS compute."""
+    import threadpoolctl
+
+    blas = [it["num_threads"] for it in threadpoolctl.threadpool_info() if it["user_api"] == "blas"]
+    parallel.report({"threads": [tensor.get_num_threads(), *blas]}, "done")
+
+
+def try_one(config: dict[str, Any]) -> None:
+    """Run a job of two workers inside a trial of Ray Tune, and report what came of it."""
+    from ray import train as ray_train
+    from ray import tune
+
+    result = parallel.Trainer(
+        train,
+        train_loop_config={"steps": 20, "lr": config["lr"]},
+        scaling_config=ray_train.ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}),
+        run_config=ray_train.RunConfig(storage_path=config["folder"]),
+    ).fit()
+    alive = parallel.statistics().live_count
+    tune.report({"loss": result.metrics["loss"], "step": result.metrics["step"], "alive": alive})
+
+
+def train_for_ever(config: dict[str, Any]) -> None:
+    """Train until the job is ended, and say when it has begun to."""
+    model = parallel.prepare(training.perceptron())
+    optimizer = nn.optim.SGD(model.parameters(), lr=0.05)
+    step = 0
+    while True:
+        with new_dispose_scope("step"):
+            x, y = training.part_of_batch(step)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        step += 1
+        if step % 50 == 0:
+            parallel.report({"step": step}, {"model": model.state_dict()})
+        Path(config["running"]).touch()
 
 
 def leak(config: dict[str, Any]) -> None:

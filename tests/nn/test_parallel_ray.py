@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,106 +16,16 @@ import pytest
 import nn
 import tensor
 from nn import parallel
-from nn.parallel import regions
 from scopes import new_dispose_scope
 from tests.nn import parallel_jobs as jobs
-from tests.nn import parallel_training as training
+from tests.nn.parallel_cluster import environment, expected, free, run, wait_until
 from tests.test_examples import load
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
 train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
 
-ROOT = Path(__file__).parents[2]
 # Ray's own warnings are not ours to answer for.
 pytestmark = pytest.mark.filterwarnings("default")
-# What every process of a cluster is started with.
-_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": str(ROOT),
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "120",
-}
-# Actors that Ray keeps for the cluster, and not for a job.
-_OF_THE_CLUSTER = {"ActorLocationTracker", "_AutoscalingCoordinatorActor", "_StatsActor"}
-
-
-def live_actors() -> list[str]:
-    from ray._private.state import actors
-
-    alive = [it["ActorClassName"] for it in actors().values() if it["State"] != "DEAD"]
-    return [name for name in alive if name not in _OF_THE_CLUSTER]
-
-
-def free_store() -> float:
-    return float(ray.available_resources().get("object_store_memory", 0))
-
-
-def wait_until(is_true: Callable[[], bool], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    """One node with four processors, as far as Ray knows."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in _ENVIRONMENT.items():
-            patch.setenv(name, value)
-        ray.init(
-            "local",
-            num_cpus=4,
-            include_dashboard=False,
-            object_store_memory=200 * 2**20,
-            logging_level="error",
-            log_to_driver=False,
-        )
-        yield
-        ray.shutdown()
-
-
-@pytest.fixture
-def at_its_start(cluster: None) -> Iterator[None]:
-    """Hold that a job leaves neither actors nor objects nor shared memory behind."""
-    assert wait_until(lambda: live_actors() == []), live_actors()
-    store, files = free_store(), set(regions.folder().glob(f"{regions.PREFIX}*"))
-    yield
-    assert wait_until(lambda: live_actors() == []), live_actors()
-    assert wait_until(lambda: free_store() >= store), (free_store(), store)
-    assert set(regions.folder().glob(f"{regions.PREFIX}*")) <= files
-
-
-def run(
-    loop: Callable[..., Any],
-    config: dict[str, Any] | None,
-    folder: Path,
-    count: int = 2,
-    failures: int = 0,
-    **options: Any,
-) -> Any:
-    failure = train.FailureConfig(max_failures=failures)
-    return parallel.Trainer(
-        loop,
-        train_loop_config=config,
-        scaling_config=train.ScalingConfig(num_workers=count),
-        run_config=train.RunConfig(storage_path=str(folder), failure_config=failure),
-        **options,
-    ).fit()
-
-
-def expected(steps: int) -> dict[str, Any]:
-    """Return what one process with whole batches learns."""
-    tensor.manual_seed(0)
-    model = training.perceptron()
-    optimizer = nn.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    for step in range(steps):
-        x, y = training.part_of_batch(step)
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return training.values_of(model)
 
 
 def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_path: Path) -> None:
@@ -136,38 +46,13 @@ def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_
     assert "step" in shown.stdout, shown.stderr
 
 
-def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(
-    at_its_start: None, tmp_path: Path
+@pytest.mark.parametrize("processors", [1, 2])
+def test_a_worker_computes_on_as_many_threads_as_it_has_processors(
+    processors: int, at_its_start: None, tmp_path: Path
 ) -> None:
-    config = {
-        "steps": 60, "every": 10, "what": "kill", "worker": 1, "at": 33, "once": str(tmp_path / "once"),
-    }  # fmt: skip
-    result = run(jobs.train, config, tmp_path, failures=1)
-    assert (tmp_path / "once").exists()
-    assert result.metrics["step"] == 60
-    assert result.metrics["began_at"] >= 10  # the third report waits until Ray has taken the first
-    for name, values in expected(60).items():
-        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-6)
-    assert parallel.statistics().live_count == 0
-
-
-@pytest.mark.soak
-def test_twenty_jobs_whose_worker_is_killed_at_a_random_moment_end_right(
-    at_its_start: None, tmp_path: Path
-) -> None:
-    numbers = np.random.default_rng(0)
-    values = expected(60)
-    for i in range(20):
-        folder = tmp_path / str(i)
-        folder.mkdir()
-        once = folder / "once"
-        config = {"steps": 60, "every": 10, "what": "kill", "once": str(once), "pause": 0.01}
-        config |= {"worker": int(numbers.integers(2)), "after": float(numbers.uniform(0, 0.7))}
-        result = run(jobs.train, config, folder, failures=1)
-        assert once.exists()
-        for name, value in values.items():
-            np.testing.assert_allclose(jobs.values_in(result)[name], value, rtol=0, atol=1e-6)
-        assert parallel.statistics().live_count == 0
+    scaling = train.ScalingConfig(num_workers=1, resources_per_worker={"CPU": processors})
+    threads = run(jobs.tell_threads, None, tmp_path, scaling_config=scaling).metrics["threads"]
+    assert set(threads) == {min(processors, os.cpu_count() or 1)}
 
 
 @pytest.mark.soak
@@ -178,25 +63,6 @@ def test_ten_thousand_steps_leave_all_figures_flat(at_its_start: None, tmp_path:
         mine = [mark[worker] for mark in marks]
         assert len({(it["alive"], it["live"], it["store"]) for it in mine}) == 1
         assert max(it["process"] for it in mine) < min(it["process"] for it in mine) + 2**20
-
-
-def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp_path: Path) -> None:
-    config = {"steps": 60, "what": "kill", "worker": 1, "at": 33, "pause": 0.02}
-    with pytest.raises(train.TrainingFailedError):
-        run(jobs.train, config, tmp_path)
-    lost = parallel.statistics().workers[1]
-    assert lost.is_last_seen
-    assert lost.step > 0
-    assert "last seen" in str(parallel.statistics())
-
-
-def test_an_exception_in_one_worker_is_told_and_stops_the_others(at_its_start: None, tmp_path: Path) -> None:
-    config = {"steps": 1000, "what": "raise", "worker": 1, "at": 5}
-    with pytest.raises(train.TrainingFailedError, match="this worker has no more patience"):
-        run(jobs.train, config, tmp_path)
-    figures = parallel.statistics().workers
-    assert "stopped by ValueError: this worker has no more patience" in figures[1].lost
-    assert figures[1].step == 6
 
 
 def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tmp_path: Path) -> None:
@@ -238,9 +104,9 @@ def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:
 
 
 def test_a_view_lets_the_store_go_when_its_scope_ends(at_its_start: None) -> None:
-    before = free_store()
+    before = free("object_store_memory")
     reference = parallel.put({"x": tensor.ones((5_000_000,))})
-    assert wait_until(lambda: free_store() < before - 15e6)
+    assert wait_until(lambda: free("object_store_memory") < before - 15e6)
     with new_dispose_scope():
         view = parallel.get(reference)["x"][:10]
         (pin,) = parallel.store_pins()
@@ -250,7 +116,7 @@ def test_a_view_lets_the_store_go_when_its_scope_ends(at_its_start: None) -> Non
     assert view.is_invalid
     assert parallel.store_pins() == []
     del reference
-    assert wait_until(lambda: free_store() >= before)
+    assert wait_until(lambda: free("object_store_memory") >= before)
 
 
 def test_what_is_written_over_the_store_is_a_copy(at_its_start: None) -> None:
@@ -262,45 +128,6 @@ def test_what_is_written_over_the_store_is_a_copy(at_its_start: None) -> None:
         assert x.sum().item() == 100_000
         (again,) = parallel.get(reference)
         assert again.sum().item() == 0
-
-
-def test_ctrl_c_ends_the_job_and_its_actors(at_its_start: None, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(_INTERRUPTED.format(root=str(ROOT), folder=str(tmp_path)))
-    address = ray.get_runtime_context().gcs_address
-    process = subprocess.Popen(
-        [sys.executable, str(program), address], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert wait_until(lambda: (tmp_path / "running").exists(), 60)
-    process.send_signal(2)
-    output, _ = process.communicate(timeout=60)
-    assert "interrupted, and the handler is back" in output, output
-
-
-_INTERRUPTED = """
-import signal, sys, time
-sys.path.insert(0, {root!r})
-import ray
-from nn import parallel
-from ray import train
-
-def loop():
-    from pathlib import Path
-    import nn, tensor
-    model = parallel.prepare(nn.Linear(2, 1))
-    while True:
-        model(tensor.ones((1, 2))).sum().backward()
-        Path({folder!r}, "running").touch()
-
-ray.init(sys.argv[1], logging_level="error", log_to_driver=False)
-before = signal.getsignal(signal.SIGINT)
-scaling = train.ScalingConfig(num_workers=2)
-try:
-    parallel.Trainer(loop, scaling_config=scaling, run_config=train.RunConfig(storage_path={folder!r})).fit()
-except BaseException as error:
-    assert signal.getsignal(signal.SIGINT) is before
-    print("interrupted, and the handler is back", repr(error)[:300])
-"""
 
 
 def test_tensors_of_pytorch_are_counted_and_their_leaks_named(at_its_start: None, tmp_path: Path) -> None:
@@ -347,9 +174,7 @@ def two_nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in _ENVIRONMENT.items():
-            patch.setenv(name, value)
+    with environment():
         made = Cluster()
         try:
             for _ in range(2):

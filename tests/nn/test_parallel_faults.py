@@ -1,0 +1,193 @@
+"""Jobs on Ray's own local cluster in which something goes wrong. Skipped without Ray."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nn import parallel
+from tests.nn import parallel_jobs as jobs
+from tests.nn.parallel_cluster import (
+    ROOT,
+    environment,
+    expected,
+    files_in_memory,
+    live_actors,
+    run,
+    wait_until,
+)
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
+train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
+
+# Ray's own warnings are not ours to answer for.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def moments(usual: int) -> list[Any]:
+    """Return seeds of random moments: `make test-ray` takes the usual ones, `make soak` all FAULT_MOMENTS.
+
+    Each has a job of its own, some ten seconds long.
+    """
+    count = int(os.environ.get("FAULT_MOMENTS", "20"))
+    return [
+        pytest.param(i, id=f"moment-{i}", marks=pytest.mark.soak if i >= usual else ()) for i in range(count)
+    ]
+
+
+def assert_learnt(result: Any, steps: int) -> None:
+    found = jobs.values_in(result)
+    for name, values in expected(steps).items():
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-6)
+
+
+def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    config = {
+        "steps": 60, "every": 10, "what": "kill", "worker": 1, "at": 33, "once": str(tmp_path / "once"),
+    }  # fmt: skip
+    result = run(jobs.train, config, tmp_path, failures=1)
+    assert (tmp_path / "once").exists()
+    assert result.metrics["step"] == 60
+    assert result.metrics["began_at"] >= 10  # the third report waits until Ray has taken the first
+    assert_learnt(result, 60)
+    assert parallel.statistics().live_count == 0
+
+
+def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp_path: Path) -> None:
+    config = {"steps": 60, "what": "kill", "worker": 1, "at": 33, "pause": 0.02}
+    with pytest.raises(train.TrainingFailedError):
+        run(jobs.train, config, tmp_path)
+    lost = parallel.statistics().workers[1]
+    assert lost.is_last_seen
+    assert lost.step > 0
+    assert "last seen" in str(parallel.statistics())
+
+
+def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    config = {"steps": 1000, "what": "raise", "worker": 1, "at": 5}
+    with pytest.raises(train.TrainingFailedError, match="this worker has no more patience") as caught:
+        run(jobs.train, config, tmp_path)
+    assert "parallel_jobs.py" in str(caught.value)
+    assert "in at" in str(caught.value)
+    figures = parallel.statistics().workers
+    assert "stopped by ValueError: this worker has no more patience" in figures[1].lost
+    assert figures[1].step == 6
+    assert figures[0].is_last_seen
+    assert figures[0].step <= 6
+
+
+@pytest.mark.parametrize("moment", moments(1))
+@pytest.mark.parametrize("what", ["kill", "raise"])
+def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
+    what: str, moment: int, at_its_start: None, tmp_path: Path
+) -> None:
+    numbers = np.random.default_rng([moment, what == "raise"])
+    once = tmp_path / "once"
+    # Without the fault the loop takes longer than any of the moments.
+    config = {
+        "steps": 60, "every": 10, "pause": 0.02, "what": what, "once": str(once),
+        "worker": int(numbers.integers(2)), "after": float(numbers.uniform(0, 1.2)),
+    }  # fmt: skip
+    result = run(jobs.train, config, tmp_path, failures=1)
+    assert once.exists()
+    assert result.metrics["step"] == 60
+    assert_learnt(result, 60)
+    assert parallel.statistics().live_count == 0
+    assert parallel.memory().bytes_in_store == 0
+
+
+@pytest.mark.parametrize("moment", moments(2))
+def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
+    moment: int, at_its_start: None, tmp_path: Path
+) -> None:
+    address = ray.get_runtime_context().gcs_address
+    program = [sys.executable, "-m", "tests.nn.parallel_interrupted", address, str(moment), str(tmp_path)]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_straggler_is_waited_for_and_named_when_it_takes_too_long(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    config = {"steps": 10, "what": "sleep", "seconds": 2.0, "worker": 1, "at": 5}
+    assert_learnt(run(jobs.train, config, tmp_path), 10)
+    figures = parallel.statistics().workers
+    assert figures[0].seconds_waited > 1 > figures[1].seconds_waited
+    config["seconds"] = 60.0
+    with pytest.raises(train.TrainingFailedError, match="for worker 1 to exchange gradients") as caught:
+        run(jobs.train, config, tmp_path, timeout=2.0)
+    assert "ExchangeTimeoutError" in str(caught.value)
+    assert "ExchangeTimeoutError" in parallel.statistics().workers[0].lost
+
+
+def test_ray_tune_runs_a_job_for_each_trial(at_its_start: None, tmp_path: Path) -> None:
+    from ray import tune
+
+    found = tune.Tuner(
+        jobs.try_one,
+        param_space={"lr": tune.grid_search([0.0, 0.05]), "folder": str(tmp_path / "jobs")},
+        run_config=tune.RunConfig(storage_path=str(tmp_path / "trials")),
+    ).fit()
+    assert not found.errors
+    best = found.get_best_result("loss", "min")
+    assert best.config["lr"] == 0.05
+    assert sorted(it.metrics["alive"] for it in found) == [0, 0]
+    assert sorted(it.metrics["step"] for it in found) == [20, 20]
+
+
+@pytest.fixture
+def three_nodes() -> Iterator[Any]:
+    """A head where no worker has room, and two nodes for a worker each or both on one."""
+    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()  # of the tests above: a process is in one cluster at a time
+    with environment():
+        made = Cluster()
+        try:
+            for processors in (0, 2, 2):
+                made.add_node(num_cpus=processors, object_store_memory=100 * 2**20, include_dashboard=False)
+            ray.init(made.address, logging_level="error", log_to_driver=False)
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
+
+
+def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_path: Path) -> None:
+    running = tmp_path / "running"
+    config = {"steps": 60, "every": 10, "pause": 0.1, "running": str(running)}
+    removed = []
+    files = files_in_memory()
+
+    def remove() -> None:
+        if wait_until(running.exists, 120):
+            node = next(iter(three_nodes.worker_nodes))
+            three_nodes.remove_node(node, allow_graceful=False)
+            removed.append(node)
+
+    remover = Thread(target=remove)
+    remover.start()
+    # The removed node's processors and store do not come back: actors and shared memory are what is left.
+    spread = train.ScalingConfig(num_workers=2, placement_strategy="SPREAD")
+    result = run(jobs.train, config, tmp_path, failures=3, scaling_config=spread)
+    remover.join()
+    assert removed
+    assert wait_until(lambda: live_actors() == []), live_actors()
+    assert wait_until(lambda: files_in_memory() <= files), files_in_memory() - files
+    assert result.metrics["nodes"] == 1
+    assert_learnt(result, 60)
+    assert parallel.statistics().live_count == 0
