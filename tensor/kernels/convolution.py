@@ -243,11 +243,12 @@ def _transposed(
         return _scattered(y, weight, geometry, sizes, bias)
     # A convolution with the weight turned round.
     groups, axes = geometry.groups, range(3, weight.ndim + 1)
-    turned = np.flip(weight.reshape(groups, -1, *weight.shape[1:]).swapaxes(1, 2), tuple(axes))
+    rows, channels = weight.shape[0] // groups, weight.shape[1]
+    turned = np.flip(weight.reshape(groups, rows, *weight.shape[1:]).swapaxes(1, 2), tuple(axes))
     padding = tuple(
         [(span - 1 - before, 0) for span, (before, _) in zip(geometry.spans(), geometry.padding, strict=True)]
     )
-    weight = np.ascontiguousarray(turned).reshape(-1, weight.shape[0] // groups, *geometry.kernel)
+    weight = np.ascontiguousarray(turned).reshape(groups * channels, rows, *geometry.kernel)
     return _convolve(y, weight, geometry._replace(padding=padding), sizes, bias)
 
 

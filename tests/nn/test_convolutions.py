@@ -215,6 +215,29 @@ def test_an_empty_batch_gives_an_empty_output_and_gradients_of_zeros() -> None:
     assert not layer.weight.grad.any()
 
 
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channels", [(2, 0), (0, 4), (0, 0)], ids=str)
+def test_no_channels_give_zeros_and_gradients_of_zeros(
+    channels: tuple[int, int], stride: int, kernel: int
+) -> None:
+    outs, ins = channels
+    x = tensor.ones((3, ins, 6), requires_grad=True)
+    y = tensor.ones((3, outs, 6), requires_grad=True)
+    weight = tensor.ones((outs, ins // 2, kernel), requires_grad=True)
+    bias = tensor.ones((outs,), requires_grad=True)
+    there = F.conv1d(x, weight, bias, stride=stride, groups=2)
+    back = F.conv_transpose1d(y, weight, stride=stride, groups=2)
+    assert (there.shape[:2], back.shape[:2]) == ((3, outs), (3, ins // 2 * 2))
+    assert (there.detach() == 1).all()
+    assert not back.detach().any()
+    (there.sum() + back.sum()).backward()
+    for leaf in (x, y, weight):
+        assert leaf.grad is not None
+        assert leaf.grad.shape == leaf.shape
+        assert not leaf.grad.any()
+
+
 def test_float16_is_computed_in_float32_and_stays_float16() -> None:
     x = tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16)
     y = F.conv2d(x, tensor.full((1, 512, 3, 3), 1.0, dtype=tensor.float16))
