@@ -14,6 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +88,8 @@ def main() -> int:
         if not given.only or any(name.startswith(each) for each in given.only)
     }
     equal: dict[str, bool] = {}
+    python = sys.version.partition(" ")[0]
+    print(f"{date.today()}: PyTorch {version('torch')}, NumPy {version('numpy')}, Python {python}\n")
     print("| program | losses equal | largest difference | PyTorch against itself |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
