@@ -125,7 +125,10 @@ class Workers:
             answer: Answer = worker.connection.recv()
         except (EOFError, OSError):
             self._end_with(worker)
-        worker.blocks.open(answer.made)
+        try:
+            worker.blocks.open(answer.made)
+        except FileNotFoundError:  # it has ended since, and removed the names of what it had made
+            self._end_with(worker)
         worker.blocks.retire(answer.retired)
         if answer.round != self._round:
             worker.blocks.give_back(answer.blocks)

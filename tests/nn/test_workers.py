@@ -423,6 +423,17 @@ def test_a_worker_that_cannot_read_what_it_is_asked_for_ends_and_is_no_hang() ->
     assert not children()
 
 
+def test_an_answer_of_a_worker_that_has_ended_since_and_removed_its_names_tells_of_its_end() -> None:
+    batches: Any = iter(forked(Images(4), None, num_workers=1, prefetch_factor=1))
+    member = batches._workers.members[0]
+    assert wait_until(lambda: f"{member.blocks._name}_0" in names_of_blocks() and member.connection.poll())
+    os.kill(member.process.pid, signal.SIGKILL)
+    Path("/dev/shm", f"{member.blocks._name}_0").unlink()
+    with pytest.raises(RuntimeError, match=r"worker 0 \(process \d+\)"):
+        next(batches)
+    assert not children()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_worker_killed_from_outside_is_noticed_and_all_end(method: str) -> None:
     loader = forked(Slow(10_000), 2, num_workers=3, multiprocessing_context=method)
