@@ -142,7 +142,7 @@ def come_too_late() -> str:
         return "came"
     import time
 
-    time.sleep(3)
+    time.sleep(8)
     return "slept"
 
 
