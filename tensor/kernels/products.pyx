@@ -90,8 +90,8 @@ cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
 # second thread gains little (10 us).
 cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
 # And from which on a BLAS is quicker, whose blocks are larger: 256 x 784 x 2048 took 1.1 times as long by
-# ours, 256 x 2048 x 2048 1.7 times. Below, its threads, which go on spinning, cost more: a step of an LSTM with
-# products of 1024 x 1280 x 256 took 1.5 times as long by a BLAS.
+# ours, 256 x 2048 x 2048 1.7 times. Below, its threads, which go on spinning, cost more: a step of an LSTM
+# with products of 1024 x 1280 x 256 took 1.5 times as long by a BLAS.
 cdef Py_ssize_t _LARGEST = 3 << 27
 # Elements that are laid out in a piece of work.
 cdef Py_ssize_t _COPIED = 1 << 14
