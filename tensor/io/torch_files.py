@@ -94,7 +94,7 @@ class _TorchNames:
         if module.partition(".")[0] != "torch":
             _fail(
                 f"it would call {shown(name)}: it holds more than tensors and plain data, perhaps a whole "
-                "model, and to load that is to run code of whoever wrote the file. Save model.state_dict() "
+                "model, and loading that runs code by the file's author. Save model.state_dict() "
                 "and load that. Or, if you trust a file of tensor.torch.save, write torch.load(f, "
                 "weights_only=False), or allow the class: "
                 f"with torch.serialization.safe_globals([{last}]): ..."

@@ -102,7 +102,7 @@ def test_a_loaded_module_trains_on_with_the_optimizer_that_was_saved_with_it() -
 def test_a_module_is_refused_unless_it_is_allowed_or_trusted() -> None:
     file = saved(Net())
     with pytest.raises(
-        CheckpointError, match=r"code of whoever wrote.*model\.state_dict\(\).*weights_only=False"
+        CheckpointError, match=r"code by the file's author.*model\.state_dict\(\).*weights_only=False"
     ):
         torch.load(file)
     with torch.serialization.safe_globals(ALLOWED):
