@@ -233,7 +233,9 @@ def instance_norm(
             f"instance_norm: each channel needs more than one element, and the input has shape {x.shape}"
         )
     batch, channels = x.shape[:2]
-    if not x.size:
+    if channels == 0:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if batch == 0:
         return group_norm(input, channels, weight, bias, eps)
     means = None if running_mean is None else running_mean.detach().tile((batch,))
     variances = None if running_var is None else running_var.detach().tile((batch,))

@@ -11,6 +11,7 @@ from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
 from tensor.lowlevel import (
     InvalidArgumentError,
+    TensorCore,
     apply,
     apply_affine,
     wrap,
@@ -32,13 +33,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     input
         Shape ``(*, in_features)``.
     weight
-        Shape ``(out_features, in_features)``.
+        Shape ``(out_features, in_features)``, or ``(in_features,)`` for one output without a dimension.
     bias
-        Shape ``(out_features,)``.
+        Shape ``(out_features,)``, or ``()``.
 
     Returns
     -------
-    Shape ``(*, out_features)``.
+    Shape ``(*, out_features)``, or ``(*)``.
 
     Raises
     ------
@@ -51,6 +52,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
+    if isinstance(weight, TensorCore) and weight.ndim == 1:
+        row = None if bias is None else bias.reshape(1) if bias.ndim == 0 else bias.unsqueeze(0)
+        return apply_affine(_LINEAR, input, weight.unsqueeze(0), row).squeeze(-1)
     return apply_affine(_LINEAR, input, weight, bias)
 
 

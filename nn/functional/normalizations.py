@@ -208,7 +208,7 @@ def batch_norm(
     rule = "scale_and_shift"
     if not are_given:
         count = x.size // channels[0] if x.size else 0
-        if count < 2 and training:
+        if count < 2 and training and channels[0]:
             raise InvalidArgumentError(
                 "batch_norm: in training each channel needs more than one value, and the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"

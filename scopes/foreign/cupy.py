@@ -169,8 +169,13 @@ class owning:  # noqa: N801  # it is called like a function
     def __enter__(self) -> Self:
         _patches.begin()
         if not _here.depth:
-            self._hook = _Blocks()
-            self._hook.__enter__()
+            hook = _Blocks()
+            try:
+                hook.__enter__()
+            except BaseException:
+                _patches.end()
+                raise
+            self._hook = hook
         _here.depth += 1
         return self
 

@@ -42,17 +42,24 @@ class Patches:
             self._count += 1
             if self._count > 1:
                 return
-            for (owner, name), wrap in self._wrappers.items():
-                function = getattr(owner, name, None)
-                if function is None:
-                    continue  # another version of the library
-                made: Any = functools.wraps(function)(wrap(function))
-                if name == "__new__":
-                    made = staticmethod(made)
-                self._before[owner, name] = vars(owner).get(name, _ABSENT)
-                self._after[owner, name] = made
-                setattr(owner, name, made)
-            self._handles = list(self._register_hooks())
+            try:
+                self._wrap()
+                self._handles = list(self._register_hooks())
+            except BaseException:
+                self.end()
+                raise
+
+    def _wrap(self) -> None:
+        for (owner, name), wrap in self._wrappers.items():
+            function = getattr(owner, name, None)
+            if function is None:
+                continue  # another version of the library
+            made: Any = functools.wraps(function)(wrap(function))
+            if name == "__new__":
+                made = staticmethod(made)
+            self._after[owner, name] = made
+            self._before[owner, name] = vars(owner).get(name, _ABSENT)
+            setattr(owner, name, made)
 
     def end(self) -> None:
         """Undo it, if this was the last; what somebody else has wrapped meanwhile stays."""

@@ -1,4 +1,8 @@
-"""Affine maps: a matrix product, and in one pass over its result the bias and a ReLU."""
+"""Affine maps: a matrix product, and in one pass over its result the bias and a ReLU.
+
+To be called where kernels run (`tensor.kernels.context`): NumPy warns of floating-point flags that its BLAS
+has set, and some have set them though all results are finite (OpenBLAS 0.3.23, by NumPy's issue 24067).
+"""
 
 cimport numpy as cnp
 

@@ -1,4 +1,4 @@
-"""NumPy's functions where the array API standard names other results for infinities, nan and zeros."""
+"""NumPy's functions where others are expected: for infinities, nan and zeros, and for bools."""
 
 cimport numpy as cnp
 from libc.math cimport INFINITY, fabs
@@ -28,6 +28,11 @@ def expm1(cnp.ndarray x not None):
         return out
     special = ~np.isfinite(x) | np.equal(x, 0)
     return np.where(special, np.exp(x) - 1, out) if special.any() else out
+
+
+def conjugate(cnp.ndarray x not None):
+    """Return the complex conjugate, as a copy in the dtype of `x`; NumPy's makes int8 of bools."""
+    return x.copy() if cnp.PyArray_TYPE(x) == cnp.NPY_BOOL else np.conjugate(x)
 
 
 def floor_divide(x1, x2, out=None):

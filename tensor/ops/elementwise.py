@@ -272,7 +272,9 @@ class Elementwise(TensorCore):
 
     # Complex numbers
 
-    conj: Final = unary("conj", np.conjugate, "the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]")
+    conj: Final = unary(
+        "conj", special_cases.conjugate, "the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]"
+    )
 
     # Comparisons and tests: bool results, no gradients
 
@@ -457,6 +459,7 @@ bitwise_invert: Final = Elementwise.bitwise_not
 function_of[np.power] = pow
 function_of[np.floor_divide] = floor_divide
 function_of[np.expm1] = expm1
+function_of[np.conjugate] = conj
 function_of[np.tanh] = tanh
 
 

@@ -32,7 +32,7 @@ def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """
     x = as_tensor(x)
     ndim = len(x.shape)
-    places = tuple(range(ndim)) if axis is None else dims_of("flip", axis, ndim)
+    places = tuple(range(ndim)) if axis is None else dims_of("flip", axis, ndim or 1)[:ndim]
     return apply(RULES["flip"], lambda a: np.flip(a, places).copy(), (x,), axis=places)
 
 

@@ -37,7 +37,8 @@ class OrderStatistics(TensorCore):
         (3.0, 2)
         """
         x = as_tensor(self)
-        size = 1 if x.ndim == 0 else x.shape[dim_of("kthvalue", dim, x.ndim)]
+        place = dim_of("kthvalue", dim, x.ndim or 1)
+        size = x.shape[place] if x.ndim else 1
         if not 1 <= k <= size:
             raise InvalidArgumentError(f"kthvalue: k lies between 1 and {size}, not {k}")
         return _at(x, k - 1, dim, keepdim)
@@ -62,7 +63,8 @@ class OrderStatistics(TensorCore):
             if flat.shape == (0,):
                 return flat.new_full((), float("nan"))
             return flat.median(0).values
-        size = 1 if x.ndim == 0 else x.shape[dim_of("median", dim, x.ndim)]
+        place = dim_of("median", dim, x.ndim or 1)
+        size = x.shape[place] if x.ndim else 1
         if size == 0:
             raise IndexError(f"median: dimension {dim} of shape {x.shape} is empty")
         found = _at(x, (size - 1) // 2, dim, keepdim)

@@ -26,7 +26,7 @@ def axis_of(name, axis, ndim):
     if axis is None or (ndim == 0 and axis in (0, -1)):
         return None
     if isinstance(axis, (tuple, list)):
-        return dims_of(name, axis, ndim)
+        return dims_of(name, axis, ndim or 1)[:ndim]
     return dim_of(name, axis, ndim)
 
 

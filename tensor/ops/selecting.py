@@ -135,7 +135,13 @@ class Selecting(TensorCore):
         >>> tensor.tensor([[1, 2], [3, 4]]).index_select(0, tensor.tensor([1, 1])).tolist()
         [[3, 4], [3, 4]]
         """
-        return take(as_tensor(self), index.reshape(1) if index.ndim == 0 else index, axis=dim)
+        x = as_tensor(self)
+        if x.ndim == 0 and index.numel() != 1:
+            raise InvalidArgumentError(
+                f"index_select: of a tensor without dimensions one index is taken, not {index.numel()}"
+            )
+        found = take(_line(x), index.reshape(1) if index.ndim == 0 else index, axis=dim)
+        return found.reshape(()) if x.ndim == 0 else found
 
     def take_along_dim(self, indices: Tensor, dim: int = -1) -> Tensor:
         """Return for each place of `indices` the element that it names along `dim`.
@@ -162,8 +168,8 @@ class Selecting(TensorCore):
         >>> tensor.tensor([[3, 1], [2, 4]]).gather(1, tensor.tensor([[0], [1]])).tolist()
         [[3], [4]]
         """
-        x = as_tensor(self)
-        return x[_places("gather", x, dim, index)]
+        x, where = _places("gather", self, dim, index)
+        return x[where].reshape(index.shape) if index.ndim == 0 else x[where]
 
     def masked_select(self, mask: Tensor) -> Tensor:
         """Return the elements where `mask`, broadcast, is True, in one dimension.
@@ -227,8 +233,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((2, 3)).scatter_(1, tensor.tensor([[2], [0]]), 1.0).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
-        x = as_tensor(self)
-        where = _places("scatter", x, dim, index)
+        x, where = _places("scatter", self, dim, index)
         x[where] = _sources("scatter", src, where)
         return self
 
@@ -252,8 +257,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).scatter_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
         [0.0, 0.0, 2.0]
         """
-        x = as_tensor(self)
-        where = _places("scatter_add", x, dim, index)
+        x, where = _places("scatter_add", self, dim, index)
         _add_at("scatter_add", x, where, as_tensor(_sources("scatter_add", src, where)))
         return self
 
@@ -277,9 +281,9 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
         [0.0, 0.0, 2.0]
         """
-        x = as_tensor(self)
-        where = _parts_along("index_add", self, dim, index)
-        _add_at("index_add", x, where, as_tensor(source) if alpha == 1 else as_tensor(source) * alpha)
+        x, where = _parts_along("index_add", self, dim, index)
+        parts = _line(as_tensor(source))
+        _add_at("index_add", x, where, parts if alpha == 1 else parts * alpha)
         return self
 
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -302,7 +306,8 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()
         [0.0, 0.0, 5.0]
         """
-        as_tensor(self)[_parts_along("index_fill", self, dim, index)] = value
+        x, where = _parts_along("index_fill", self, dim, index)
+        x[where] = value
         return self
 
     def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
@@ -325,7 +330,8 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()
         [1.0, 0.0, 1.0]
         """
-        as_tensor(self)[_parts_along("index_copy", self, dim, index)] = source
+        x, where = _parts_along("index_copy", self, dim, index)
+        x[where] = source
         return self
 
     def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -430,11 +436,17 @@ def _indices(op: str, index: object, size: int, place: int) -> Array:
     return array.astype(np.intp)
 
 
-def _parts_along(op: str, x: TensorCore, dim: int, index: object) -> Key:
-    """Return the key of the parts of `x` along `dim` that `index` names."""
-    shape = as_tensor(x).shape
-    place = dim_of(op, dim, len(shape))
-    return Key.of((*[slice(None)] * place, _indices(op, index, shape[place], place)))
+def _line(x: Tensor) -> Tensor:
+    """Return `x`, and one without dimensions as a view of one: along dimension 0 it has one element."""
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def _parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor, Key]:
+    """Return `x`, in at least one dimension, and the key of its parts along `dim` that `index` names."""
+    line = _line(as_tensor(x))
+    place = dim_of(op, dim, line.ndim)
+    where = np.atleast_1d(_indices(op, index, line.shape[place], place))
+    return line, Key.of((*[slice(None)] * place, where))
 
 
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
@@ -446,10 +458,12 @@ def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
     )
 
 
-def _places(op: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
-    shape = x.shape
+def _places(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
+    """Return `x`, in at least one dimension, and the key of its elements that `index` names along `dim`."""
+    line = _line(as_tensor(x))
+    shape = line.shape
     place = dim_of(op, dim, len(shape))
-    where = _indices(op, index, shape[place], place)
+    where = np.atleast_1d(_indices(op, index, shape[place], place))
     fits = where.ndim == len(shape) and all(
         n <= size or i == place for i, (n, size) in enumerate(zip(where.shape, shape, strict=True))
     )
@@ -458,7 +472,7 @@ def _places(op: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
             f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
             f"its, other than along dimension {place}"
         )
-    return _along(where, where.shape, place)
+    return line, _along(where, where.shape, place)
 
 
 def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
@@ -466,7 +480,7 @@ def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
     if not isinstance(src, (TensorCore, np.ndarray)):
         return src
     sizes = np.broadcast_shapes(*[part.shape for part in where])
-    x = as_tensor(src)
+    x = _line(as_tensor(src))
     if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
         raise InvalidArgumentError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
     return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]

@@ -109,10 +109,12 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
     """
     x = as_tensor(x)
     ndim = len(x.shape)
-    sources = dims_of("moveaxis", source, ndim)
-    places = dims_of("moveaxis", destination, ndim)
+    sources = dims_of("moveaxis", source, ndim or 1)
+    places = dims_of("moveaxis", destination, ndim or 1)
     if len(sources) != len(places):
         raise InvalidArgumentError(f"moveaxis: {source} and {destination} must name as many dimensions")
+    if ndim == 0:
+        return permute_dims(x, ())
     order = [i for i in range(ndim) if i not in sources]
     for place, dim in sorted(zip(places, sources, strict=True)):
         order.insert(place, dim)
@@ -290,7 +292,8 @@ class Shapes(TensorCore):
         if array is None:
             self._raise_disposed()
         ndim = array.ndim
-        order = exchange(ndim, dim_of("transpose", dim0, ndim), dim_of("transpose", dim1, ndim))
+        first, second = dim_of("transpose", dim0, ndim or 1), dim_of("transpose", dim1, ndim or 1)
+        order = exchange(ndim, first, second) if ndim else ()
         return over(self, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
     swapaxes = transpose
@@ -372,7 +375,8 @@ class Shapes(TensorCore):
             place = dim_of("squeeze", dim, len(shape) or 1)
             out = array.squeeze(place) if shape and shape[place] == 1 else array
         else:
-            out = array.squeeze(tuple([i for i in dims_of("squeeze", dim, len(shape)) if shape[i] == 1]))
+            places = dims_of("squeeze", dim, len(shape) or 1)[: len(shape)]
+            out = array.squeeze(tuple([i for i in places if shape[i] == 1]))
         if out is array:
             out = array.view()
         return over(self, array, out, _SQUEEZE)

@@ -61,9 +61,8 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     """
     del stable
     array = _array_of(x)
-    if array.ndim == 0:
-        return wrap(np.zeros((), np.int64))
-    return wrap(run_kernel(_order, array, dim_of("argsort", axis, array.ndim), descending))
+    place = dim_of("argsort", axis, array.ndim or 1)
+    return wrap(run_kernel(_order, array, place, descending) if array.ndim else np.zeros((), np.int64))
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -75,23 +74,23 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
     >>> tensor.sort(tensor.tensor([3, 1, 2]), descending=True).tolist()
     [3, 2, 1]
     """
-    x = as_tensor(x)
-    if len(x.shape) == 0:
-        return x.clone()
-    return take_along_axis(x, argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
+    return as_tensor(x).sort(axis, descending, stable).values
 
 
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Return where in the sorted 1-D `x1` each element of `x2` belongs.
+    """Return where in the sorted `x1` each element of `x2` belongs.
 
     Parameters
     ----------
+    x1
+        One dimension, for all of `x2`; or several, of which the last one is sorted, and the others are those
+        of `x2`: row for row.
     side
         Before (``"left"``) or behind (``"right"``) elements equal to it.
     sorter
-        The indices that sort `x1`, when it is not sorted.
+        The indices that sort `x1`, of its shape, when it is not sorted.
 
     Examples
     --------
@@ -99,13 +98,21 @@ def searchsorted(
     >>> tensor.searchsorted(tensor.tensor([1, 3, 5]), tensor.tensor([0, 3, 9])).tolist()
     [0, 1, 3]
     """
-    line = _array_of(x1)
-    if line.ndim != 1:
-        raise InvalidArgumentError(f"searchsorted looks into one dimension, not into shape {line.shape}")
+    rows, values, order = _array_of(x1), _array_of(x2), None if sorter is None else _array_of(sorter)
     if side not in ("left", "right"):
         raise InvalidArgumentError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
-    order = None if sorter is None else _array_of(sorter)
-    return wrap(np.asarray(run_kernel(np.searchsorted, line, _array_of(x2), side, order)))
+    if order is not None and order.shape != rows.shape:
+        raise InvalidArgumentError(
+            f"searchsorted: sorter has an index for each element, shape {rows.shape}, not {order.shape}"
+        )
+    if rows.ndim == 1:
+        return wrap(np.asarray(run_kernel(np.searchsorted, rows, values, side, order)))
+    if rows.ndim == 0 or rows.shape[:-1] != values.shape[:-1]:
+        raise InvalidArgumentError(
+            "searchsorted looks into one dimension, or into rows, each for one row of values: not into shape "
+            f"{rows.shape} for values of shape {values.shape}"
+        )
+    return wrap(run_kernel(_search_rows, rows, values, side, order))
 
 
 def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
@@ -192,7 +199,7 @@ class Sorting(TensorCore):
         """
         x = as_tensor(self)
         indices = argsort(x, axis=dim, descending=descending, stable=stable)
-        return Sorted(x.clone() if len(x.shape) == 0 else take_along_axis(x, indices, axis=dim), indices)
+        return Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """Return the indices that put the tensor in order along `dim`.
@@ -216,12 +223,14 @@ class Sorting(TensorCore):
         """
         del sorted  # they are, always
         x = as_tensor(self)
-        place = dim_of("topk", dim, len(x.shape))
-        size = x.shape[place]
+        place = dim_of("topk", dim, x.ndim or 1)
+        size = x.shape[place] if x.ndim else 1
         if not 0 <= k <= size:
             raise InvalidArgumentError(
                 f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}"
             )
+        if x.ndim == 0:
+            return x.sort() if k else x.reshape(1).topk(0)
         indices = wrap(run_kernel(_first_of_order, _array_of(x), place, largest, k))
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
@@ -288,6 +297,13 @@ def _order(array: Array, place: int, descending: bool) -> Array:
 
 def _first_of_order(array: Array, place: int, descending: bool, k: int) -> Array:
     return _order(array, place, descending)[(*[slice(None)] * place, slice(k))].copy()
+
+
+def _search_rows(rows: Array, values: Array, side: Literal["left", "right"], order: Array | None) -> Array:
+    found = np.empty(values.shape, np.int64)
+    for at in np.ndindex(rows.shape[:-1]):
+        found[at] = np.searchsorted(rows[at], values[at], side, None if order is None else order[at])
+    return found
 
 
 def _array_of(x: object) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
@@ -194,16 +196,40 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return tn.broadcast_to(input, tuple(size))
 
 
-def searchsorted(sorted_sequence: Tensor, input: Operand, *, right: bool = False) -> Tensor:
-    """Return where in `sorted_sequence`, of one dimension, each element of `input` belongs.
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Literal["left", "right"] | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Return where in `sorted_sequence` each element of `input` belongs.
+
+    Parameters
+    ----------
+    sorted_sequence
+        One dimension, for all of `input`; or several, sorted along the last one, the others those of `input`.
+    side
+        Before (``"left"``) or behind (``"right"``, as `right` says too) elements equal to it.
+    sorter
+        The indices that sort `sorted_sequence`, when it is not sorted.
 
     Examples
     --------
     >>> import tensor.torch as torch
     >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 9])).tolist()
     [1, 3]
+    >>> torch.searchsorted(torch.tensor([[1, 3], [2, 9]]), torch.tensor([[3], [3]])).tolist()
+    [[1], [1]]
     """
-    return tn.searchsorted(sorted_sequence, tn.asarray(input), side="right" if right else "left")
+    if right and side == "left":
+        raise InvalidArgumentError("searchsorted: right=True and side='left' say opposite things; give one")
+    found = tn.searchsorted(
+        sorted_sequence, tn.asarray(input), side=side or ("right" if right else "left"), sorter=sorter
+    )
+    return found.to(np.int32) if out_int32 else found
 
 
 def std_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,13 @@ from tensor.kernels.affine import affine, matrix_product
 from tests.simd import printed_at_each_level
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def where_kernels_run() -> Iterator[None]:
+    """Be silent, as kernel contexts are: a BLAS may set floating-point flags for finite results."""
+    with np.errstate(all="ignore"):
+        yield
 
 
 def random(*shape: int, dtype: str = "float64") -> Any:

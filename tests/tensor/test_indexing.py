@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensor
-from tensor import Tensor
+from tensor import InvalidArgumentError, Tensor
 
 
 def keys(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
@@ -263,3 +263,22 @@ def test_sorting_keeps_equal_elements_in_order_both_ways():
     assert x.argsort(descending=True).tolist() == [3, 0, 2, 1]
     values, indices = x[:3].topk(1, largest=False)
     assert (values.tolist(), indices.tolist()) == ([0.0], [1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "options", "message"),
+    [
+        ((2, 3), (2,), {}, r"looks into one dimension, or into rows, .* not into shape \(2, 3\)"),
+        ((), (), {}, r"not into shape \(\) for values of shape \(\)"),
+        ((3,), (2,), {"side": "middle"}, "side is 'left' or 'right', not 'middle'"),
+        ((2, 3), (2, 1), {"sorter": tensor.arange(3)}, r"shape \(2, 3\), not \(3,\)"),
+    ],
+)
+def test_a_search_that_does_not_fit_is_named(rows, values, options, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        tensor.searchsorted(tensor.ones(rows), tensor.ones(values), **options)
+
+
+def test_of_a_tensor_without_dimensions_one_index_selects():
+    with pytest.raises(InvalidArgumentError, match="one index is taken, not 2"):
+        tensor.tensor(1.0).index_select(0, tensor.tensor([0, 0]))

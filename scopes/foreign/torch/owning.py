@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.core.foreign import Adopter, adopt
@@ -105,27 +105,27 @@ class owning:  # noqa: N801  # it is called like a function
 
     def __init__(self, *, exact: bool = False) -> None:
         self.exact = exact
-        self._modes: tuple[Any, ...] = ()
+        self._open: ExitStack | None = None
 
     def __enter__(self) -> Self:
-        if self._modes:
+        if self._open is not None:
             raise RuntimeError("this owning() is open already: write `with scopes.torch.owning():` anew")
-        _patches.begin()
-        self._modes = (_Operators(), _Functions()) if self.exact else (_Functions(),)
-        for mode in self._modes:
-            mode.__enter__()
+        with ExitStack() as begun:  # all of it, or nothing
+            _patches.begin()
+            begun.callback(_patches.end)
+            for mode in (_Operators(), _Functions()) if self.exact else (_Functions(),):
+                begun.enter_context(mode)
+            self._open = begun.pop_all()
         _here.depth += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        modes, self._modes = self._modes, ()
-        if modes:
+        begun, self._open = self._open, None
+        if begun is not None:
             _here.depth -= 1
-            for mode in reversed(modes):
-                mode.__exit__(kind, error, traceback)
-            _patches.end()
+            begun.__exit__(kind, error, traceback)
 
 
 _enabled: list[owning] = []

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from scopes import DisposeStatistics, TensorDisposedError, current_dispose_scope
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
 from scopes.core.foreign import is_adopted  # noqa: E402
+from scopes.foreign.patches import Patches  # noqa: E402
+from scopes.foreign.torch import owning  # noqa: E402
 from scopes.lowlevel import owner_of  # noqa: E402
 
 Window = Callable[[], DisposeStatistics]
@@ -119,6 +122,40 @@ def test_enable_notices_until_disable() -> None:
         scopes.torch.disable()
     with new_dispose_scope() as scope:
         assert torch.ones(2) not in scope
+
+
+@both
+def test_a_block_that_cannot_begin_leaves_nothing_behind(
+    exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from_numpy, block = torch.from_numpy, scopes.torch.owning(exact=exact)
+    with monkeypatch.context() as patched:
+        patched.setattr(owning._Functions, "__enter__", lambda mode: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            block.__enter__()
+    assert torch.from_numpy is from_numpy
+    with new_dispose_scope() as scope:
+        x = torch.ones(2)
+        assert x not in scope
+        with block:  # it is not open: a second try may be made
+            assert torch.ones(2) is not x
+            assert scope.disposables_count == 0
+            y = torch.ones(2)
+            assert y in scope
+
+
+def test_functions_are_put_back_when_hooks_cannot_be_registered() -> None:
+    library = types.ModuleType("library")
+    library.make = list
+
+    def register() -> list[Any]:
+        raise OSError("no hooks")
+
+    patches = Patches({(library, "make"): lambda make: lambda: make()}, register)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no hooks"):
+            patches.begin()
+        assert library.make is list
 
 
 def test_a_block_is_entered_once() -> None:
