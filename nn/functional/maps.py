@@ -11,7 +11,6 @@ from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
 from tensor.lowlevel import (
     InvalidArgumentError,
-    TensorCore,
     apply,
     apply_affine,
     wrap,
@@ -35,7 +34,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     weight
         Shape ``(out_features, in_features)``, or ``(in_features,)`` for one output without a dimension.
     bias
-        Shape ``(out_features,)``, or ``()``.
+        Shape ``(out_features,)``; for one output ``()``.
 
     Returns
     -------
@@ -52,9 +51,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
     (4, 2)
     """
-    if isinstance(weight, TensorCore) and weight.ndim == 1:
-        row = None if bias is None else bias.reshape(1) if bias.ndim == 0 else bias.unsqueeze(0)
-        return apply_affine(_LINEAR, input, weight.unsqueeze(0), row).squeeze(-1)
     return apply_affine(_LINEAR, input, weight, bias)
 
 

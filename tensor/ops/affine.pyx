@@ -9,6 +9,7 @@ from tensor.kernels.context cimport enter, leave
 from tensor.tape.nodes cimport Rule
 from tensor.tape.recording cimport record, record_after, recorder, wrap_recorded
 
+from tensor._errors import InvalidArgumentError
 from tensor.kernels import exponentials, gaussian
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.messages import explain
@@ -28,7 +29,10 @@ cdef dict _KERNELS = {
 
 
 def apply_affine(Rule rule not None, x, weight, bias) -> TensorCore:
-    """Return ``x @ weight.T + bias`` of tensors, `bias` perhaps None; `rule` derives it by all of them."""
+    """Return ``x @ weight.T + bias`` of tensors, `bias` perhaps None; `rule` derives it by all of them.
+
+    A `weight` of one dimension gives one output, which has no dimension.
+    """
     return _run(rule, x, weight, bias, None)
 
 
@@ -46,6 +50,8 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     cdef object b = None if bias is None else _array_of("bias", bias)
     cdef Rule last = None if activation is None else _RELU if activation == "relu" else RULES[activation]
     cdef bint keeps
+    if cnp.PyArray_NDIM(w) == 1:
+        return _of_one_output(rule, x, weight, bias) if activation is None else None
     context = enter(True)
     failure = None
     try:
@@ -71,6 +77,15 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     if last is not None:
         node = record_after(last, node, before, out)
     return wrap_recorded(out, node)
+
+
+cdef TensorCore _of_one_output(Rule rule, object x, object weight, object bias):
+    if bias is not None and bias.ndim != 0:
+        raise InvalidArgumentError(
+            f"linear: beside a weight of one dimension the bias has none, shape (), not {bias.shape}"
+        )
+    row = None if bias is None else bias.reshape(1)
+    return _run(rule, x, weight.unsqueeze(0), row, None).squeeze(-1)
 
 
 cdef bint _is_recorded(object x, object weight, object bias) except -1:

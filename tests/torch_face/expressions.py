@@ -455,6 +455,7 @@ torch.distributions.Normal(x, 1.0).sample((3, 1)).shape
 
 # Their errors are of a class that PyTorch's users catch.
 ERRORS = """
+F.linear(x, torch.ones(3), torch.ones(2))
 torch.tensor(2.0).sort(1)
 torch.tensor(2.0).argsort(-2)
 torch.tensor(2.0).kthvalue(1, 1)
