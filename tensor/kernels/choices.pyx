@@ -1,6 +1,7 @@
 """Choosing between two values for each element, on the pool."""
 
 cimport numpy as cnp
+from libc.stdint cimport uintptr_t
 
 from tensor.kernels.elementwise cimport CHEAP, BinaryLoops, Loop, binary_kernel
 from tensor.kernels.simd cimport simd_level
@@ -74,6 +75,9 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
         return None
     for x in (a, b):
         if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_ISBEHAVED_RO(x):
+            return None
+        # Complex numbers are read as integers of their size, whose alignment may be stricter.
+        if <uintptr_t>cnp.PyArray_DATA(x) % <uintptr_t>cnp.PyArray_ITEMSIZE(x):
             return None
         if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, like):
             return None

@@ -215,6 +215,8 @@ def moments_of_channels(cnp.ndarray x not None):
 
 cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp.ndarray x) except -1:
     cdef Py_ssize_t units, each
+    if cnp.PyArray_SIZE(x) == 0:  # there may be many segments without an element
+        return 0
     work.shape = simplified(shape)
     shape = work.shape
     if are_columns(shape):

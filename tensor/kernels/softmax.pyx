@@ -80,7 +80,8 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis):
     work.axis = one_axis(x, axis)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
-    run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
+    if cnp.PyArray_SIZE(x):  # there may be many rows without an element
+        run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
     return out if cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT16 else out.astype(np.float16)
 
 
@@ -139,7 +140,8 @@ cdef cnp.ndarray _backward(const Kernel* kernels, cnp.ndarray g, cnp.ndarray out
     work.x = cnp.PyArray_DATA(out)
     work.gradient = cnp.PyArray_DATA(g)
     work.out = cnp.PyArray_DATA(dx)
-    run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(out), _PIECE)
+    if cnp.PyArray_SIZE(out):
+        run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(out), _PIECE)
     return dx
 
 
