@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import ROOT
+from benchmarks.document import filled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
@@ -325,7 +327,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for text in texts.values():
         print(f"\n{text}")
     if not chosen.quick:
-        write(DOCS / "cluster.md", texts)
+        page = DOCS / "cluster.md"
+        page.write_text(filled(page.read_text(encoding="utf-8"), texts), encoding="utf-8")
         _plot_steps(best)
         _plot_scaling(best, shared, networks)
 
@@ -368,18 +371,6 @@ def measure(rounds: int, share: float) -> dict[str, All]:
 
 def _slowest_of(found: Sequence[Times]) -> Times:
     return {name: max(each[name] for each in found) for name in found[0]}
-
-
-def write(page: Path, texts: dict[str, str]) -> None:
-    """Put each text between the comments of its name on a page."""
-    page_text = page.read_text(encoding="utf-8")
-    for name, text in texts.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-        if page_text.count(begin) != 1 or page_text.count(end) != 1:
-            raise ValueError(f"{page.name} has no single place for {name!r}")
-        before, _, rest = page_text.partition(begin)
-        page_text = before + begin + text + end + rest.partition(end)[2]
-    page.write_text(page_text, encoding="utf-8")
 
 
 def _table(best: dict[str, All]) -> str:

@@ -19,7 +19,7 @@ from scopes import new_dispose_scope
 Step = Callable[[], object]
 
 
-def _least(step: Step, repeats: int) -> float:
+def _seconds_of(step: Step, repeats: int) -> float:
     began = time.process_time()
     for _ in range(repeats):
         step()
@@ -33,7 +33,7 @@ def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:
         for i, exact in enumerate((None, False, True)):
             block: Any = nullcontext() if exact is None else scopes.torch.owning(exact=exact)
             with block, new_dispose_scope():
-                best[i] = min(best[i], _least(step, repeats))
+                best[i] = min(best[i], _seconds_of(step, repeats))
     return best
 
 

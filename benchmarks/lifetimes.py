@@ -23,7 +23,7 @@ def cases() -> Iterator[Case]:
 def _empty_scope(library: Library) -> Timer:
     """Time a scope around nothing; of PyTorch, which has none, the addition of two tensors of one element."""
     if library.name != OURS:
-        x = _maker(library)()
+        x = maker_of(library)()
 
         def add(repetitions: int) -> None:
             for _ in range(repetitions):
@@ -40,7 +40,7 @@ def _empty_scope(library: Library) -> Timer:
     return timed(loop)
 
 
-def _maker(library: Library) -> Callable[[], Any]:
+def maker_of(library: Library) -> Callable[[], Any]:
     """Return what makes a tensor of one element."""
     if library.name == NUMPY:
         return partial(np.ones, (1,), np.float32)
@@ -49,7 +49,7 @@ def _maker(library: Library) -> Callable[[], Any]:
 
 def _lifetimes(library: Library) -> Timer:
     """Time a step that makes that many results of one element and keeps them all until its end."""
-    x = _maker(library)()
+    x = maker_of(library)()
 
     def run(count: int) -> None:
         with library.scope():
@@ -61,7 +61,7 @@ def _lifetimes(library: Library) -> Timer:
 
 def disposal(library: Library) -> Timer:
     """Time the end of a scope with that many one-element tensors, against clearing a list of as many."""
-    make = _maker(library)
+    make = maker_of(library)
 
     def run(count: int) -> float:
         if library.name != OURS:

@@ -2,16 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import CONTENDERS, NUMPY, OURS, TORCH, Library
+from benchmarks.contenders import CONTENDERS, OURS, TORCH, Library
 from benchmarks.harness import Case, Timer, repeated, timed
-from benchmarks.lifetimes import disposal
+from benchmarks.lifetimes import disposal, maker_of
 from benchmarks.networks import TIMING_RATE, optimizer_of
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -56,9 +56,7 @@ def cases() -> Iterator[Case]:
 
 def _creation(library: Library) -> Timer:
     """Time the creation of that many one-element tensors that live in one scope."""
-    make: Callable[[], Any] = partial(library.xp.ones, (1,))
-    if library.name == NUMPY:
-        make = partial(np.ones, (1,), np.float32)
+    make = maker_of(library)
 
     def run(count: int) -> float:
         with library.scope():

@@ -43,7 +43,7 @@ def cases() -> Iterator[Case]:
         switch = SWITCHES[name]
         recorded = partial(_multiplication, switch, requires_grad=True)
         yield ours(f"tracking/multiply 1, recorded, {name}", recorded)
-        yield ours(f"tracking/dispose each of 1,000, {name}", partial(_disposal, switch))
+        yield ours(f"tracking/dispose 1,000, {name}", partial(_disposal, switch))
         yield ours(f"tracking/empty scope, {name}", partial(_empty_scope, switch))
     yield ours("tracking/leaks of 10,000", _leaks, rounds=10, repetitions=1)
 

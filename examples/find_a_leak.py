@@ -1,13 +1,13 @@
 """Find three leaks in a training loop, and cure them.
 
     python examples/find_a_leak.py
-    python -m scopes run examples/find_a_leak.py --leaky
+    disposescope run examples/find_a_leak.py --leaky
 
 Each of the leaks is a line that looks harmless: validation losses that are kept for a plot, activations that
 are kept for a look at them later, and an optimizer that is made anew in each epoch. The program trains, shows
 that memory grows, asks which lines created what is left, and then trains without the leaks.
 
-With ``--leaky`` it only trains, with the leaks: for ``python -m scopes run``, which tells of a program that
+With ``--leaky`` it only trains, with the leaks: for ``disposescope run``, which tells of a program that
 knows nothing of tracking.
 """
 

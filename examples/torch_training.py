@@ -2,14 +2,14 @@
 
     pip install 'disposescope[torch,plot]'
     python examples/torch_training.py --picture memory.png
-    python -m scopes run --torch examples/torch_training.py --leaky
+    disposescope run --torch examples/torch_training.py --leaky
 
 The loop keeps three things that look harmless: losses for a plot, with their graphs; activations that a
 forward hook collects; and a running total of the loss that nobody detaches. The program trains, asks which
 lines made what is left, and trains again with the same loop inside of a scope for each step: what shall stay
 is moved out, all else goes with the step, whoever still refers to it.
 
-With ``--leaky`` it only trains, with the leaks, and knows nothing of scopes: for ``python -m scopes run``.
+With ``--leaky`` it only trains, with the leaks, and knows nothing of scopes: for ``disposescope run``.
 """
 
 from __future__ import annotations
