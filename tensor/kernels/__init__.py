@@ -7,6 +7,7 @@ arguments, and shapes or dtypes other than they say may end the process.
 """
 
 from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
+from tensor.kernels.arithmetic import hardsigmoid, hardswish
 from tensor.kernels.attention import attention_backward, attention_forward, attention_kept
 from tensor.kernels.axis_maps import AxisMap, map_axes
 from tensor.kernels.context import in_kernels, run_kernel
@@ -53,6 +54,8 @@ __all__ = [
     "convolve_transposed",
     "copy",
     "empty",
+    "hardsigmoid",
+    "hardswish",
     "in_kernels",
     "inverses_of",
     "largest_of_windows",
