@@ -113,7 +113,8 @@ cdef inline void _fill(
     cdef Loop loop = _loop_for(loops, out)
     cdef Py_ssize_t grain = bytes_in_piece // cnp.PyArray_ITEMSIZE(out)
     operands.out = cnp.PyArray_DATA(out)
-    # What computes for longer than memory takes loses by it: exp takes 1.25 times as long, a few lines at a time.
+    # What computes for longer than memory takes loses by it: exp a few lines at a time takes 1.25 times as
+    # long.
     if is_new and bytes_in_piece == CHEAP and is_streamed(operands.out, cnp.PyArray_NBYTES(out)):
         _run_streamed(loop, operands, out, grain)
     else:
