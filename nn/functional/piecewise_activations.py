@@ -9,6 +9,8 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
+from tensor.kernels import hardsigmoid as hardsigmoid_of
+from tensor.kernels import hardswish as hardswish_of
 from tensor.lowlevel import InvalidArgumentError, apply, define, shown
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.5, 1.0]
     """
     floating_array_of("hardsigmoid", "input", input)
-    return _bounded(input, lambda x: np.clip(x + 3, 0, 6) / 6, -3.0, 3.0, 1 / 6, inplace)
+    return _bounded(input, hardsigmoid_of, -3.0, 3.0, 1 / 6, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -99,11 +101,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 4.0]
     """
     floating_array_of("hardswish", "input", input)
-
-    def kernel(x: Array) -> Array:
-        return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
-
-    return maybe_in_place(lambda x: apply(_HARDSWISH, kernel, (x,)), input, inplace)
+    return maybe_in_place(lambda x: apply(_HARDSWISH, hardswish_of, (x,)), input, inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

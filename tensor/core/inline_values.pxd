@@ -35,5 +35,8 @@ cdef int count_inline(Py_ssize_t nbytes) except -1
 cdef void hand_on(InlineValues* values) noexcept
 # The same for values that are gone.
 cdef void let_go(InlineValues* values) noexcept
+# Their dtype and their shape.
+cdef object dtype_of(InlineValues* values)
+cdef tuple shape_of(InlineValues* values)
 # A new array with these values, not counted.
 cdef cnp.ndarray array_with(InlineValues* values)

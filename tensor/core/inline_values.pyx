@@ -76,6 +76,21 @@ cdef void let_go(InlineValues* values) noexcept:
     hand_on(values)
 
 
+cdef object dtype_of(InlineValues* values):
+    return <object>_plain_dtypes[values.type_number]
+
+
+cdef tuple shape_of(InlineValues* values):
+    cdef list dims
+    cdef int i
+    if values.ndim == 1:
+        return (values.dims[0],)
+    dims = []
+    for i in range(values.ndim):
+        dims.append(values.dims[i])
+    return tuple(dims)
+
+
 cdef cnp.ndarray array_with(InlineValues* values):
     cdef cnp.npy_intp dims[MOST_INLINE_DIMS]
     cdef cnp.ndarray array = None

@@ -31,8 +31,6 @@ cdef inline bint is_tensor(object x):
 cdef TensorCore new_tensor()
 # A new tensor over a new array, counted and registered with the current scope.
 cpdef TensorCore wrap(cnp.ndarray array)
-# The same for one that others look at: it keeps the array, though it be small.
-cdef TensorCore wrap_stored(cnp.ndarray array)
 # The same, owned by no scope: a gradient, an optimizer's state.
 cpdef TensorCore wrap_unowned(cnp.ndarray array)
 # A new tensor with the values of `share`.

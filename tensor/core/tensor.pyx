@@ -188,14 +188,6 @@ cpdef TensorCore wrap(cnp.ndarray array):
     return x
 
 
-cdef TensorCore wrap_stored(cnp.ndarray array):
-    cdef Buffer buffer = new_buffer(array)
-    cdef TensorCore x = new_tensor()
-    lay(x, array, buffer)
-    register_new(x)
-    return x
-
-
 cpdef TensorCore wrap_unowned(cnp.ndarray array):
     """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
     cdef Buffer buffer = new_buffer(array)

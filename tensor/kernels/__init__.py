@@ -15,6 +15,7 @@ from tensor.memory.buffer import copy, empty, zeros
 
 if TYPE_CHECKING:
     from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
+    from tensor.kernels.arithmetic import hardsigmoid, hardswish
     from tensor.kernels.attention import attention_backward, attention_forward, attention_kept
     from tensor.kernels.axis_maps import AxisMap, map_axes
     from tensor.kernels.convolution import (
@@ -58,6 +59,8 @@ __all__ = [
     "convolve_transposed",
     "copy",
     "empty",
+    "hardsigmoid",
+    "hardswish",
     "in_kernels",
     "inverses_of",
     "largest_of_windows",
@@ -97,6 +100,8 @@ _OF_NETWORKS = {
     "convolve": "convolution",
     "convolve_for_weight": "convolution",
     "convolve_transposed": "convolution",
+    "hardsigmoid": "arithmetic",
+    "hardswish": "arithmetic",
     "inverses_of": "normalization",
     "largest_of_windows": "pooling",
     "map_axes": "axis_maps",

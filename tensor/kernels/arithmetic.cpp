@@ -35,11 +35,21 @@ DISPOSESCOPE_OF_ONE(Reciprocal, T(1) / a);
 DISPOSESCOPE_OF_ONE(ReciprocalRoot, T(1) / root_of(a));
 DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // and of -0 it is 0
 
+// x + 3 within 0 and 6; not a number stays so
+template <typename T>
+static inline T shifted_and_bounded(T x) {
+    const T y = x + T(3);
+    return y < T(0) ? T(0) : y > T(6) ? T(6) : y;
+}
+DISPOSESCOPE_OF_ONE(Hardsigmoid, shifted_and_bounded(a) / T(6));
+DISPOSESCOPE_OF_ONE(Hardswish, a * shifted_and_bounded(a) / T(6));
+
 const Arithmetic arithmetic_kernels = {
     binary_loops<Add>, binary_loops<Subtract>, binary_loops<Multiply>, binary_loops<Divide>,
     binary_loops<Maximum>, binary_loops<Minimum>,
     unary_loops<Negative>, unary_loops<Absolute>, unary_loops<Square>, unary_loops<Sqrt>,
     unary_loops<Reciprocal>, unary_loops<ReciprocalRoot>, unary_loops<Relu>,
+    unary_loops<Hardsigmoid>, unary_loops<Hardswish>,
 };
 
 }  // namespace disposescope::kernels::DISPOSESCOPE_SIMD

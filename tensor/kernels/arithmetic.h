@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Arithmetic {
     BinaryLoops add, subtract, multiply, divide, maximum, minimum;
-    Loops negative, absolute, square, sqrt, reciprocal, reciprocal_root, relu;
+    Loops negative, absolute, square, sqrt, reciprocal, reciprocal_root, relu, hardsigmoid, hardswish;
 };
 
 DISPOSESCOPE_KERNELS(Arithmetic, arithmetic)

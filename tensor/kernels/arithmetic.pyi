@@ -13,3 +13,5 @@ sqrt: UnaryKernel
 reciprocal: UnaryKernel
 reciprocal_root: UnaryKernel
 relu: UnaryKernel
+hardsigmoid: UnaryKernel
+hardswish: UnaryKernel

@@ -8,7 +8,7 @@ import numpy as np
 cdef extern from "tensor/kernels/arithmetic.h" namespace "disposescope::kernels" nogil:
     struct Arithmetic:
         BinaryLoops add, subtract, multiply, divide, maximum, minimum
-        Loops negative, absolute, square, sqrt, reciprocal, reciprocal_root, relu
+        Loops negative, absolute, square, sqrt, reciprocal, reciprocal_root, relu, hardsigmoid, hardswish
     const Arithmetic* arithmetic_kernels_of(int level)
 
 cdef const Arithmetic* _loops = arithmetic_kernels_of(simd_level)
@@ -20,6 +20,14 @@ def _reciprocal_root(x):
 
 def _relu(x, out=None):
     return np.maximum(x, 0, out=out)
+
+
+def _hardsigmoid(x, out=None):
+    return np.divide(np.clip(x + 3, 0, 6), 6, out=out)
+
+
+def _hardswish(x, out=None):
+    return np.divide(x * np.clip(x + 3, 0, 6), 6, out=out)
 
 
 add = binary_kernel(_loops.add, np.add, True)
@@ -35,3 +43,5 @@ sqrt = unary_kernel(_loops.sqrt, CHEAP, np.sqrt)
 reciprocal = unary_kernel(_loops.reciprocal, CHEAP, np.reciprocal)
 reciprocal_root = unary_kernel(_loops.reciprocal_root, CHEAP, _reciprocal_root)
 relu = unary_kernel(_loops.relu, CHEAP, _relu)
+hardsigmoid = unary_kernel(_loops.hardsigmoid, CHEAP, _hardsigmoid)
+hardswish = unary_kernel(_loops.hardswish, CHEAP, _hardswish)

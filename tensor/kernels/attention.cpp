@@ -8,6 +8,7 @@
 
 #include "tensor/kernels/elementwise.h"
 #include "tensor/kernels/simd_math.h"
+#include "tensor/kernels/transposing.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
@@ -84,6 +85,11 @@ inline void strip(Strided<T> a, Rows<const T> b, Rows<T> c, ptrdiff_t rows, ptrd
     for (; i + tile_rows <= rows; i += tile_rows)
         tile<adds, tile_rows, packs, is_whole, T>(
             {a.data + i * a.row, a.row, a.column}, b, {c[i], c.apart}, inner, last);
+    // What is left of 64 rows, in one.
+    if (tile_rows > 4 && i + 4 <= rows) {
+        tile<adds, 4, packs, is_whole, T>({a.data + i * a.row, a.row, a.column}, b, {c[i], c.apart}, inner, last);
+        i += 4;
+    }
     for (; i + 2 <= rows; i += 2)
         tile<adds, 2, packs, is_whole, T>({a.data + i * a.row, a.row, a.column}, b, {c[i], c.apart}, inner, last);
     if (i < rows)
@@ -108,15 +114,11 @@ void multiply(
 // to[j][i] = from[i][j], for `rows` rows of `from`; rows of `to` are as long as a block.
 template <typename T>
 void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
-    constexpr ptrdiff_t side = 16 / sizeof(T) < 4 ? 2 : 4;
+    constexpr ptrdiff_t side = 4;
     for (ptrdiff_t i = 0; i < rows; i += side)
         for (ptrdiff_t j = 0; j < columns; j += side)
             if (i + side <= rows && j + side <= columns) {
-                T values[side][side];
-                for (ptrdiff_t k = 0; k < side; ++k)
-                    for (ptrdiff_t l = 0; l < side; ++l) values[l][k] = from[i + k][j + l];
-                for (ptrdiff_t l = 0; l < side; ++l)
-                    for (ptrdiff_t k = 0; k < side; ++k) to[(j + l) * most_keys + i + k] = values[l][k];
+                transpose_block(from[i] + j, to + j * most_keys + i, from.apart, most_keys);
             } else {
                 for (ptrdiff_t k = i; k < i + side && k < rows; ++k)
                     for (ptrdiff_t l = j; l < j + side && l < columns; ++l) to[l * most_keys + k] = from[k][l];
@@ -255,7 +257,8 @@ inline T next_chances(T* scores, T& top, T& total) {
         e.store(scores + j);
         sums = sums + e;
     });
-    const T factor = exp(top - start);
+    // Seldom is a later block's score the largest.
+    const T factor = top == start ? T(1) : exp(top - start);
     total = total * factor + sum(sums);
     top = now;
     return factor;

@@ -37,7 +37,7 @@ struct Block {
     std::size_t capacity;
     // Of the array in it now. NumPy's `free` tells a size too, but that is wrong for arrays of size zero.
     std::size_t asked;
-    // The most that was ever asked of this block: so much of it is really there.
+    // The most that was ever asked of this block, and what its last huge page has beyond: so much of it is really there.
     std::size_t used;
     // Free blocks: by the time of their release, over all bins, and within their bin.
     Block* newer;
@@ -57,7 +57,9 @@ struct Block {
         return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block));
     }
 
-    std::size_t mapped_bytes() const noexcept { return round_up(offset + capacity, page_size()); }
+    std::size_t mapped_bytes() const noexcept {
+        return round_up(offset + (used > capacity ? used : capacity), page_size());
+    }
 
     // The memory that it really takes.
     Bytes footprint() const noexcept {
@@ -374,10 +376,13 @@ class Pool {
         if (capacity >= mapped_from) {
             const unsigned place = turn.fetch_add(1, std::memory_order_relaxed) % places;
             const std::size_t offset = place_step * (place + 1);  // the last one is the next page's beginning
-            void* const memory = map(round_up(offset + capacity, page_size()), offset + n);
+            const std::size_t huge = in_huge_pages(offset + n), mapped = round_up(offset + capacity, page_size());
+            void* const memory = map(huge > mapped ? huge : mapped, huge);
             if (memory != nullptr) {
                 *is_zero = true;
-                return new_block(memory, offset, capacity, n, Origin::mapped);
+                Block* const block = new_block(memory, offset, capacity, n, Origin::mapped);
+                if (huge > offset + n) block->used = huge - offset;
+                return block;
             }
         }
         void* const memory = allocate_aligned(sizeof(Block) + capacity);

@@ -139,7 +139,7 @@ cdef class UnaryOp:
         cdef TensorCore computed
         cdef bint pooled
         if self.compiled is not None:
-            computed = compute_inline_unary(self.compiled, x)
+            computed = compute_inline_unary(self.compiled, self.rule, x)
             if computed is not None:
                 return computed
         a = _operand(x)
@@ -192,7 +192,7 @@ cdef class BinaryOp:
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out = None
         if self.arithmetic != NO_ARITHMETIC:
-            computed = compute_inline(self.arithmetic, x1, x2)
+            computed = compute_inline(self.arithmetic, self.rule, x1, x2)
             if computed is not None:
                 return computed
         a = _operand(x1)

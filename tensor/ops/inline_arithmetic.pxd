@@ -2,6 +2,7 @@
 
 from tensor.core.tensor cimport TensorCore
 from tensor.kernels.elementwise cimport UnaryKernel
+from tensor.tape.nodes cimport Rule
 
 
 cdef enum Arithmetic:
@@ -14,7 +15,7 @@ cdef enum Arithmetic:
 
 # What is computed as NumPy's ufunc `kernel` does, or NO_ARITHMETIC.
 cdef Arithmetic arithmetic_of(object kernel)
-# What the ufunc gives for two operands, as a new tensor; None where this is left to NumPy and the tape.
-cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2)
+# What the ufunc gives for two operands, as a new tensor, recorded if `rule` derives it; None: left to NumPy.
+cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, object x2)
 # The same for what `kernel` computes.
-cdef TensorCore compute_inline_unary(UnaryKernel kernel, object x)
+cdef TensorCore compute_inline_unary(UnaryKernel kernel, Rule rule, object x)

@@ -2,8 +2,8 @@
 
 For a few bytes a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
 finds a loop by the dtypes, looks for overlaps, makes an array. Here are sums, differences, products and
-quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's,
-without history. IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one
+quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's.
+IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one
 operand that have a compiled kernel run its loop. All else is NumPy's.
 """
 
@@ -12,10 +12,11 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
-from scopes.core.disposable cimport register_new
-from tensor.core.inline_values cimport MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues, count_inline
-from tensor.core.tensor cimport TensorCore, new_tensor, tensor_type
+from tensor.core.inline_values cimport MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues
+from tensor.core.tensor cimport TensorCore, tensor_type
 from tensor.kernels.elementwise cimport Loop, Operands, UnaryKernel
+from tensor.tape.nodes cimport Rule
+from tensor.tape.recording cimport record_inline_binary, record_inline_unary, wrap_inline
 
 import numpy as np
 
@@ -52,7 +53,7 @@ cdef inline InlineValues* _values_of(object x, InlineValues* room):
     if type_of(x) != tensor_type:
         return NULL
     tensor = <TensorCore>x
-    if tensor._node is not None or tensor.is_donated:
+    if tensor.is_donated:
         return NULL
     if tensor.inlined.nbytes != 0:
         return &tensor.inlined
@@ -131,7 +132,7 @@ cdef inline void _compute(
             out[i] = a[i * a_step] / b[i * b_step]
 
 
-cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2):
+cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, object x2):
     cdef InlineValues room1, room2, result
     cdef InlineValues* a = _values_of(x1, &room1)
     cdef InlineValues* b = _values_of(x2, &room2)
@@ -161,10 +162,10 @@ cdef TensorCore compute_inline(Arithmetic arithmetic, object x1, object x2):
         _compute(arithmetic, a.data.doubles, a_step, b.data.doubles, b_step, result.data.doubles, count)
     else:
         return None
-    return _tensor_of(&result)
+    return wrap_inline(&result, record_inline_binary(rule, x1, x2, &result))
 
 
-cdef TensorCore compute_inline_unary(UnaryKernel kernel, object x):
+cdef TensorCore compute_inline_unary(UnaryKernel kernel, Rule rule, object x):
     cdef InlineValues room, result
     cdef InlineValues* a = _values_of(x, &room)
     cdef Operands operands
@@ -178,13 +179,4 @@ cdef TensorCore compute_inline_unary(UnaryKernel kernel, object x):
     operands.a = &a.data
     operands.out = &result.data
     loop(&operands, 0, a.nbytes // (sizeof(float) if a.type_number == cnp.NPY_FLOAT32 else sizeof(double)))
-    return _tensor_of(&result)
-
-
-cdef TensorCore _tensor_of(InlineValues* result):
-    """Return a new tensor. Python may run meanwhile, and end the operands: they have been read."""
-    cdef TensorCore y = new_tensor()
-    count_inline(result.nbytes)
-    y.inlined = result[0]
-    register_new(y)
-    return y
+    return wrap_inline(&result, record_inline_unary(rule, x, &result))

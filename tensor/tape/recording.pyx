@@ -3,9 +3,11 @@
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport take_snapshot, share_of
-from tensor.core.tensor cimport TensorCore, is_tensor, wrap, wrap_stored
-from tensor.memory.buffer cimport Buffer, Share, new_share
+from scopes.core.disposable cimport register_new
+from tensor.core.inline_values cimport InlineValues, count_inline, dtype_of, shape_of
+from tensor.core.storage cimport lay, share_of, take_snapshot
+from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor, wrap
+from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
 
@@ -66,8 +68,12 @@ cdef Node _new_node(
 
 
 cdef Node _complete(Node node, cnp.ndarray out, object answer):
-    node.shape = (<object>out).shape
-    node.dtype = (<object>out).dtype
+    return _counted(node, (<object>out).shape, (<object>out).dtype, answer)
+
+
+cdef Node _counted(Node node, object shape, object dtype, object answer):
+    node.shape = shape
+    node.dtype = dtype
     node.count_tuples()
     ticks.left -= 1
     if ticks.left < 0:
@@ -126,52 +132,85 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     return _new_node(rule, plan, tuple(nodes), saved, holds, out, answer)
 
 
+cdef inline Plan _unary_plan(Rule rule):
+    return rule.unary_plan if rule.unary_plan is not None else rule.plan((True,))
+
+
+cdef inline Plan _binary_plan(Rule rule, object before1, object before2):
+    cdef Plan plan
+    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
+    return plan if plan is not None else rule.plan((before1 is not None, before2 is not None))
+
+
+cdef Node _saving(
+    Rule rule, Plan plan, tuple nexts, object x1, object x2, object a, object b, cnp.ndarray out
+):
+    """Return a node with what `plan` saves of the operands of an op, their arrays or numbers, and of `out`.
+
+    An `out` that is None is saved later, by ``save_output``.
+    """
+    cdef Node node = Node.__new__(Node)
+    cdef list saved, holds
+    node.rule = rule
+    node.plan = plan
+    node.next = nexts
+    if plan.saves:
+        saved, holds = [], []
+        for source in plan.saves:
+            if source == len(nexts):
+                saved.append(out)
+                holds.append(None)
+            elif source == 0:
+                _save(x1, a, saved, holds)
+            else:
+                _save(x2, b, saved, holds)
+        node.saved = tuple(saved)
+        node.holds = tuple(holds)
+    return node
+
+
 cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     cdef object before = _node_of(x)
-    cdef list saved = None, holds = None
-    cdef Plan plan
     if before is None or not rule.is_differentiable:
         return None
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.unary_plan
-    if plan is None:
-        plan = rule.plan((True,))
-    if plan.saves:
-        saved, holds = [], []
-        for source in plan.saves:
-            if source == 0:
-                _save(x, a, saved, holds)
-            else:
-                saved.append(out)
-                holds.append(None)
-    return _new_node(rule, plan, (before,), saved, holds, out, answer)
+    return _complete(_saving(rule, _unary_plan(rule), (before,), x, None, a, None, out), out, answer)
 
 
 cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp.ndarray out):
     cdef object before1 = _node_of(x1), before2 = _node_of(x2)
-    cdef list saved = None, holds = None
     cdef Plan plan
     if (before1 is None and before2 is None) or not rule.is_differentiable:
         return None
     answer = recorder()
     if not answer or not _is_inexact(out):
         return None
-    plan = rule.first_plan if before2 is None else rule.second_plan if before1 is None else rule.both_plan
-    if plan is None:
-        plan = rule.plan((before1 is not None, before2 is not None))
-    if plan.saves:
-        saved, holds = [], []
-        for source in plan.saves:
-            if source == 0:
-                _save(x1, a, saved, holds)
-            elif source == 1:
-                _save(x2, b, saved, holds)
-            else:
-                saved.append(out)
-                holds.append(None)
-    return _new_node(rule, plan, (before1, before2), saved, holds, out, answer)
+    plan = _binary_plan(rule, before1, before2)
+    return _complete(_saving(rule, plan, (before1, before2), x1, x2, a, b, out), out, answer)
+
+
+cdef Node record_inline_unary(Rule rule, object x, InlineValues* out):
+    cdef object before = _node_of(x)
+    if before is None or not rule.is_differentiable:
+        return None
+    answer = recorder()
+    if not answer:
+        return None
+    node = _saving(rule, _unary_plan(rule), (before,), x, None, None, None, None)
+    return _counted(node, shape_of(out), dtype_of(out), answer)
+
+
+cdef Node record_inline_binary(Rule rule, object x1, object x2, InlineValues* out):
+    cdef object before1 = _node_of(x1), before2 = _node_of(x2)
+    if (before1 is None and before2 is None) or not rule.is_differentiable:
+        return None
+    answer = recorder()
+    if not answer:
+        return None
+    node = _saving(rule, _binary_plan(rule, before1, before2), (before1, before2), x1, x2, x1, x2, None)
+    return _counted(node, shape_of(out), dtype_of(out), answer)
 
 
 cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
@@ -216,11 +255,29 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     """Return a new tensor over the new array `out` with the history `node`, which may be None."""
     cdef TensorCore x
+    cdef Buffer buffer
     if node is None:
         return wrap(out)
     # With its array: backward, and the ops that follow, will ask for it.
-    x = wrap_stored(out)
+    buffer = new_buffer(out)
+    x = new_tensor()
+    lay(x, out, buffer)
     if node.plan.saves_out:
-        node.save_output(out, new_share(<Buffer>x.buffer, out))
+        node.save_output(out, new_share(buffer, out))
     x._node = node
+    register_new(x)
+    return x
+
+
+cdef TensorCore wrap_inline(InlineValues* values, Node node):
+    cdef TensorCore x = new_tensor()
+    cdef Share share
+    count_inline(values.nbytes)
+    x.inlined = values[0]
+    if node is not None:
+        if node.plan.saves_out:
+            share = take_snapshot(x)
+            node.save_output(share.array, share)
+        x._node = node
+    register_new(x)
     return x
