@@ -78,6 +78,7 @@ REFERENCE = {
     "nn.init": "Initial values of parameters",
     "nn.optim": "Optimizers",
     "nn.optim.lr_scheduler": "Schedules of learning rates",
+    "nn.optim.swa_utils": "Averages of a model along its training",
     "nn.data": "Data sets and batches",
     "nn.parallel": "Training by several workers",
     "nn.utils": "Helpers for gradients and parameters",

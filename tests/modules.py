@@ -22,6 +22,7 @@ INNER = {
 # Modules inside of folders that users import.
 IN_FOLDERS = {
     "nn.optim.lr_scheduler",
+    "nn.optim.swa_utils",
     "nn.utils.parametrizations",
     "nn.utils.parametrize",
     "nn.utils.rnn",
@@ -48,6 +49,7 @@ IN_FOLDERS = {
     "tensor.torch.onnx",
     "tensor.torch.optim",
     "tensor.torch.optim.lr_scheduler",
+    "tensor.torch.optim.swa_utils",
     "tensor.torch.serialization",
     "tensor.torch.utils",
     "tensor.torch.utils.checkpoint",

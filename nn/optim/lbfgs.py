@@ -111,13 +111,15 @@ class LBFGS(Optimizer):
                 f"LBFGS: line_search_fn is None or 'strong_wolfe', not {shown(group['line_search_fn'])}"
             )
 
-    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:  # noqa: ARG002
-        size = _Parameters(self.param_groups[0]["params"]).size
+    def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002
+        return (_Parameters(self.param_groups[0]["params"]).size,)
+
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor, shape: tuple[int, ...]) -> None:  # noqa: ARG002
         for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), (size,)):
+            if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), shape):
                 raise ValueError(
-                    f"{name} has shape {each.shape} in the state, and the parameters have {size} elements. "
-                    "Nothing was loaded"
+                    f"{name} has shape {each.shape} in the state, and the parameters have {shape[0]} "
+                    "elements. Nothing was loaded"
                 )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -28,7 +28,7 @@ from tensor.lowlevel import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from tensor.lowlevel import Array
@@ -210,20 +210,25 @@ class Optimizer:
                 loss = closure()
         step = Step(self._rule)
         for group in self.param_groups:
-            step.gather(
-                group["params"],
-                self.state,
-                self._tensors(group),
-                self._counter,
-                partial(self._new_state, group),
-                partial(self._numbers, group),
-            )
+            for params, names in self._parts(group):
+                step.gather(
+                    params,
+                    self.state,
+                    names,
+                    self._counter,
+                    partial(self._new_state, group),
+                    partial(self._numbers, group),
+                )
         step.run(self._update_plainly)
         return loss
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         for p, g, *state in in_real_pieces(arrays):
             self._formula(numbers, p, g, state)
+
+    def _parts(self, group: Group) -> Sequence[tuple[list[Tensor], tuple[str, ...]]]:
+        """Return the parameters of `group` by what their states hold: such parameters, and those names."""
+        return ((group["params"], self._tensors(group)),)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
         """Return the names of the tensors that the state of each parameter of `group` holds."""
@@ -340,17 +345,22 @@ class Optimizer:
             loaded: dict[str, Any] = {}
             for key, value in values.items():
                 name = f"{key!r} of parameter {number}"
-                self._raise_unless_fits(name, value, x)
+                self._raise_unless_fits(name, value, x, self._shape_of(key, x))
                 loaded[key] = map_nested(value, _copied, f"{name}: its values")
             yield number, loaded
 
-    def _raise_unless_fits(self, name: str, value: object, x: Tensor) -> None:
-        """Raise a ``ValueError`` unless `value` may be in the state of the parameter `x`."""
-        if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), x.shape):
+    def _raise_unless_fits(self, name: str, value: object, x: Tensor, shape: tuple[int, ...]) -> None:
+        """Raise a ``ValueError`` unless `value`, a number or of `shape`, may be in the state of `x`."""
+        if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), shape):
+            wanted = "" if shape == x.shape else f", for which it is {shape}"
             raise ValueError(
-                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}. "
+                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}{wanted}. "
                 "Nothing was loaded"
             )
+
+    def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002  # subclasses ask it
+        """Return the shape of the tensor `name` in the state of `x`."""
+        return x.shape
 
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:

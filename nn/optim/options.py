@@ -9,6 +9,8 @@ from tensor.lowlevel import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tensor import Tensor
+
 
 class Bound(NamedTuple):
     """What an option must be: at least `low`, and below `high`, or `high` itself where that is included."""
@@ -44,3 +46,13 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
                 raise ValueError(
                     f"{name}: {option} must be a number of at least {bound.low}{above}, not {shown(value)}"
                 )
+
+
+def require_real(name: str, params: list[Tensor]) -> None:
+    """Raise a ``ValueError`` that names the first of `params` that is complex."""
+    for i, x in enumerate(params):
+        if x.dtype.kind == "c":
+            raise ValueError(
+                f"{name} takes real parameters, and parameter {i} is {x.dtype}: give complex ones to Adam, "
+                "in an optimizer of their own"
+            )

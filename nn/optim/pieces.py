@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
+    Key = tuple[int | slice | EllipsisType, ...]
+
 # Elements: temporaries of 128 KiB.
 _MOST = 32_768
 
@@ -24,18 +26,18 @@ def in_real_pieces(arrays: list[Array]) -> Iterator[list[Array]]:
         yield from in_real_pieces([a.real for a in arrays])
         yield from in_real_pieces([a.imag for a in arrays])
     else:
-        for key in _keys(arrays[0].shape):
+        for key in keys_of_pieces(arrays[0].shape):
             yield [a[key] for a in arrays]
 
 
-def _keys(shape: tuple[int, ...]) -> Iterator[tuple[int | slice | EllipsisType, ...]]:
+def keys_of_pieces(shape: tuple[int, ...]) -> Iterator[Key]:
     """Yield what cuts an array of `shape` in parts, whatever its order of memory."""
     row = prod(shape[1:])
     if prod(shape) <= _MOST:
         yield (...,)
     elif row > _MOST:
         for i in range(shape[0]):
-            for key in _keys(shape[1:]):
+            for key in keys_of_pieces(shape[1:]):
                 yield (i, *key)
     else:
         rows = _MOST // row

@@ -75,6 +75,18 @@ def lion(p, g, s, *, lr, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
     return p - lr * (np.sign(betas[0] * m + (1 - betas[0]) * g) + weight_decay * p)
 
 
+def adafactor(p, g, s, *, lr, beta2_decay=-0.8, eps=(2**-52, 1e-3), d=1.0, weight_decay=0.0, maximize=False):
+    g, s["t"] = (-g if maximize else g), s.get("t", 0) + 1
+    share, squares = s["t"] ** beta2_decay, g * g
+    kept = {"v": squares} if p.ndim < 2 else {"r": squares.mean(-1), "c": squares.mean(-2)}
+    for name, value in kept.items():
+        s[name] = s.get(name, 0) * (1 - share) + value * share
+    v = s["v"] if p.ndim < 2 else np.outer(s["r"], s["c"]) / max(s["r"].mean(), eps[0])
+    u = g / np.maximum(np.sqrt(v), eps[0])
+    rate = min(lr, s["t"] ** -0.5) * max(eps[1], np.sqrt((p * p).mean()))
+    return p * (1 - lr * weight_decay) - rate * u / max(1, np.sqrt((u * u).mean()) / d)
+
+
 CASES = [
     (optim.SGD, sgd, {"lr": 0.1}),
     (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9}),
@@ -89,13 +101,16 @@ CASES = [
     (optim.RMSprop, rmsprop, {"lr": 0.01, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
     (optim.Lion, lion, {"lr": 0.01}),
     (optim.Lion, lion, {"lr": 0.01, "betas": (0.5, 0.6), "weight_decay": 0.1, "maximize": True}),
+    (optim.Adafactor, adafactor, {"lr": 0.01}),
+    (optim.Adafactor, adafactor, {"lr": 0.8, "beta2_decay": -0.5, "eps": (0.5, 2.0), "weight_decay": 0.1}),
+    (optim.Adafactor, adafactor, {"lr": 0.8, "d": 1.3, "maximize": True}),
 ]
 
 # All that make a step of the gradients they find. Those that are not above: see `test_optim_against_torch`.
 KINDS = [
     optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Lion,
     optim.Adadelta, optim.Adagrad, optim.Adamax, optim.NAdam, optim.RAdam,
-    optim.ASGD, optim.Rprop,
+    optim.ASGD, optim.Rprop, optim.Adafactor,
 ]  # fmt: skip
 
 
@@ -139,8 +154,8 @@ def one(value: float = 1.0, grad: float | None = None) -> nn.Parameter:
     return parameter
 
 
-def many(seed=0):
-    """Return parameters of many kinds, more than are joined at once."""
+def many(kind=optim.Adam, seed=0):
+    """Return parameters of many kinds that `kind` takes, more than are joined at once."""
     random = np.random.default_rng(seed)
     shapes = [(), (3,), (2, 5), (0,), (30, 34), (1,), (9000,), *[(40, 25)] * 20]
     made = [
@@ -149,7 +164,8 @@ def many(seed=0):
         for shape in shapes
     ]
     made.append(nn.Parameter(tensor.tensor(random.standard_normal((4, 3))).mT))
-    made += [nn.Parameter(tensor.tensor(random.standard_normal(n) + 1j)) for n in (3, 0)]
+    if kind is not optim.Adafactor:
+        made += [nn.Parameter(tensor.tensor(random.standard_normal(n) + 1j)) for n in (3, 0)]
     return made
 
 
@@ -166,7 +182,7 @@ def give_gradients(parameters, seed):
     [*[(kind, options) for kind, _, options in CASES], *[(kind, {}) for kind in KINDS[5:]]],
 )
 def test_many_parameters_step_together_as_each_does_alone(kind, options):
-    together, alone = many(), many()
+    together, alone = many(kind), many(kind)
     one, several = kind(together, **options), [kind([x], **options) for x in alone]
     for seed in range(2):
         give_gradients(together, seed)
@@ -598,6 +614,37 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.Rprop([one()], etas=(1.2, 0.5)), ValueError, r"etas.*not \(1.2, 0.5\)"),
         (lambda: optim.Rprop([one()], step_sizes=0.1), ValueError, "step_sizes must be two numbers, not 0.1"),
         (lambda: optim.Lion([one()], lr="fast"), ValueError, "Lion: lr.*'fast'"),
+        (
+            lambda: optim.Adafactor([one()], d=0.5),
+            ValueError,
+            "Adafactor: d must be a number of at least 1.0",
+        ),
+        (lambda: optim.Adafactor([one()], beta2_decay=0.1), ValueError, "beta2_decay.*at most 0.0, not 0.1"),
+        (lambda: optim.Adafactor([one()], eps=1e-8), ValueError, "eps must be two numbers, or None.*1e-08"),
+        (
+            lambda: optim.Adafactor([one()], eps=(0, None)),
+            ValueError,
+            r"first of them or None, not \(0, None",
+        ),
+        (
+            lambda: optim.Adafactor([tensor.zeros(2, dtype="complex64")]),
+            ValueError,
+            "parameter 0 is complex64",
+        ),
+        (
+            lambda: optim.Muon([matrix(), one()]),
+            ValueError,
+            r"parameter 1 has shape \(1,\): give what.*AdamW",
+        ),
+        (lambda: optim.Muon([matrix()], ns_steps=100), ValueError, "ns_steps.*below 100, not 100"),
+        (lambda: optim.Muon([matrix()], ns_coefficients=(1, 2)), ValueError, r"three numbers, not \(1, 2\)"),
+        (lambda: optim.Muon([matrix()], ns_coefficients=3.0), ValueError, "three numbers, not 3.0"),
+        (lambda: optim.Muon([matrix()], adjust_lr_fn="rms"), ValueError, "match_rms_adamw', not 'rms'"),
+        (
+            lambda: optim.Muon([matrix("complex64")]),
+            ValueError,
+            "Muon takes real parameters, and parameter 0",
+        ),
         (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
         (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),
         (lambda: optim.LBFGS([{"params": [one()]}, {"params": [one()]}]), ValueError, "one group"),
@@ -606,6 +653,86 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
 def test_wrong_use_names_the_culprit(call, error, named):
     with pytest.raises(error, match=named):
         call()
+
+
+def matrix(dtype="float32"):
+    return nn.Parameter(tensor.zeros((2, 3), dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (30, 20), (7, 7)])
+def test_a_step_of_muon_has_singular_values_about_1_whatever_the_scale_of_the_gradient(shape):
+    steps = []
+    for scale in (1e-3, 1e15):
+        x = nn.Parameter(tensor.zeros(shape))
+        x.grad = tensor.tensor(np.random.default_rng(0).standard_normal(shape) * scale, dtype="float32")
+        optim.Muon([x], lr=1.0, adjust_lr_fn="match_rms_adamw").step()
+        steps.append(-x.detach().numpy() / (0.2 * np.sqrt(max(shape))))
+    left, _, right = np.linalg.svd(np.random.default_rng(0).standard_normal(shape), full_matrices=False)
+    for step in steps:
+        assert np.linalg.norm(step - left @ right) < 0.3 * np.linalg.norm(left @ right)
+        values = np.linalg.svd(step, compute_uv=False)
+        assert 0.6 < values.min() <= values.max() < 1.3
+
+
+def test_muon_takes_a_gradient_of_zeros_and_one_with_nan():
+    x, y = matrix(), matrix()
+    x.grad, y.grad = tensor.zeros((2, 3)), tensor.full((2, 3), float("nan"))
+    # All bits of it are 1.
+    y.grad.numpy().view(np.uint32)[:] = 0xFFFFFFFF
+    optim.Muon([x, y]).step()
+    assert x.tolist() == [[0.0] * 3] * 2
+    assert np.isnan(y.detach().numpy()).all()
+
+
+def test_the_state_of_muon_and_adafactor_belongs_to_the_optimizer_and_copies_go_on(window):
+    for kind in (optim.Muon, optim.Adafactor):
+        x = matrix()
+        x.grad = tensor.ones((2, 3))
+        live = window().live_count
+        optimizer = kind([x])
+        with new_dispose_scope() as scope:
+            optimizer.step()
+            assert len(scope) == 0
+        copied = pickle.loads(pickle.dumps(optimizer))
+        again = kind([x])
+        again.load_state_dict(optimizer.state_dict())
+        assert str(again.state[x]) == str(optimizer.state[x])
+        assert list(map(str, copied.state.values())) == [str(optimizer.state[x])]
+        before = x.detach().clone()
+        optimizer.step()
+        assert x.tolist() != before.tolist()
+        for each in (optimizer, again, copied):
+            each.dispose()
+        del before, copied, again, each
+        assert window().live_count == live
+
+
+def test_the_state_of_adafactor_is_of_rows_and_columns_and_must_fit():
+    x, y = nn.Parameter(tensor.zeros((2, 3, 4))), one()
+    x.grad, y.grad = tensor.ones((2, 3, 4)), tensor.ones((1,))
+    optimizer = optim.Adafactor([x, y])
+    optimizer.step()
+    shapes = {key: value.shape for key, value in optimizer.state[x].items() if key != "step"}
+    assert shapes == {"row_var": (2, 3, 1), "col_var": (2, 1, 4)}
+    assert set(optimizer.state[y]) == {"step", "variance"}
+    saved = optimizer.state_dict()
+    saved["state"][0]["row_var"] = tensor.ones((2, 3, 4))
+    with pytest.raises(ValueError, match=r"'row_var' of parameter 0.*for which it is \(2, 3, 1\)"):
+        optimizer.load_state_dict(saved)
+
+
+def test_a_step_of_adafactor_takes_no_memory_of_a_parameters_size():
+    x = nn.Parameter(tensor.ones((1000, 1000)))
+    x.grad = tensor.ones((1000, 1000))
+    optimizer = optim.Adafactor([x])
+    optimizer.step()
+    tracemalloc.start()
+    try:
+        optimizer.step()
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes // 4
+    finally:
+        tracemalloc.stop()
+    assert optimizer.nbytes == 4 * 2000
 
 
 def test_repr_shows_the_options():

@@ -1,0 +1,197 @@
+"""Adafactor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import Bound, bounds, require_real
+from nn.optim.pieces import keys_of_pieces
+from tensor.kernels import empty
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nn.optim.pieces import Key
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+    Variance = Callable[[Key], Array]
+
+
+class Adafactor(Optimizer):
+    """Adam's step with second moments of rows and columns only (Shazeer and Stern, 2018), in PyTorch's form.
+
+    Of a matrix with n rows and m columns it remembers n + m numbers; of a parameter with more dimensions,
+    those of each matrix of its last two; of a vector, one for each element. Steps are relative to the size of
+    the parameter, and no larger than `d` allows.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``. Real ones only.
+    lr
+        The largest relative step: 1 over the root of the number of steps, once that is smaller.
+    beta2_decay
+        The mean of squared gradients takes in the number of steps to this power, at most 0, of the new ones.
+    eps
+        Below which roots of second moments do not go (None: the spacing of numbers at 1), and how large a
+        parameter is taken to be at least.
+    d
+        How large the root mean square of an update may be; at least 1.
+    weight_decay
+        The share of the parameter, times `lr`, that each step takes away.
+    maximize
+        Go up instead of down.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or a parameter is complex.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.ones((2, 3)))
+    >>> optimizer = nn.optim.Adafactor([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x[0, 0].item(), 4)
+    0.9
+    >>> optimizer.state[x]["row_var"].shape, optimizer.state[x]["col_var"].shape
+    ((2, 1), (1, 3))
+    """
+
+    _bounds = bounds("lr", "weight_decay", beta2_decay=Bound(-math.inf, 0.0, True), d=Bound(1.0))
+    _counter = "step"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        eps = group["eps"]
+        if not isinstance(eps, (tuple, list)) or len(eps) != 2:
+            raise ValueError(f"Adafactor: eps must be two numbers, or None and a number, not {shown(eps)}")
+        if not all(Bound().holds(value) or (i == 0 and value is None) for i, value in enumerate(eps)):
+            raise ValueError(
+                f"Adafactor: eps must be numbers of at least 0, the first of them or None, not {shown(eps)}"
+            )
+        require_real("Adafactor", group["params"])
+
+    def _parts(self, group: Group) -> Sequence[tuple[list[Tensor], tuple[str, ...]]]:
+        matrices = [x for x in group["params"] if x.ndim > 1]
+        vectors = [x for x in group["params"] if x.ndim <= 1]
+        return (matrices, ("row_var", "col_var")), (vectors, ("variance",))
+
+    def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:
+        if name == "row_var":
+            return (*x.shape[:-1], 1)
+        if name == "col_var":
+            return (*x.shape[:-2], 1, *x.shape[-1:])
+        return x.shape
+
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002
+        zeros = empty(self._shape_of(name, x), x._live_array().dtype, None)
+        zeros.fill(0)
+        return self._unowned(zeros)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        step, (eps1, eps2), lr = steps + 1, group["eps"], group["lr"]
+        relative = min(lr, 1 / math.sqrt(step))
+        floor = -1.0 if eps1 is None else eps1
+        sign = -1 if group["maximize"] else 1
+        share = step ** group["beta2_decay"]
+        return sign, share, floor, eps2, group["d"], 1 - lr * group["weight_decay"], relative
+
+    def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
+        sign, share, floor, least, d, stays, relative = numbers
+        p, g, *state = arrays
+        if floor < 0:
+            floor = float(np.finfo(p.dtype).eps)
+        keys = [_with_last_axes(key, p.ndim) for key in keys_of_pieces(p.shape)]
+        size = math.sqrt(sum(_squares(p[key]).sum() for key in keys) / p.size)
+        p *= stays
+        variance = _factored(keys, g, state, share, floor) if p.ndim > 1 else _whole(g, state, share)
+
+        def update(key: Key) -> Array:
+            return g[key] / np.sqrt(np.maximum(variance(key), floor * floor))
+
+        # Computed twice, for its size comes before its first element: it is never whole in memory.
+        update_size = math.sqrt(sum(_squares(update(key)).sum() for key in keys) / p.size)
+        rate = sign * relative * max(least, size) / max(1.0, update_size / d)
+        for key in keys:
+            p[key] -= update(key) * rate
+
+
+def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor: float) -> Variance:
+    """Take the squares of `g` into means over rows and columns; the variance is their product, by mean."""
+    sums = [np.zeros(held.shape, np.result_type(held, np.float32)) for held in state]
+    for key in keys:
+        squares = _squares(g[key])
+        for axis, total in zip((-1, -2), sums, strict=True):
+            total[_along(key, total)] += squares.sum(axis=axis, keepdims=True)
+    for axis, held, total in zip((-1, -2), state, sums, strict=True):
+        held += (total / g.shape[axis] - held) * share
+    rows, columns = state
+    means = np.maximum(rows.mean(axis=-2, keepdims=True), floor)
+
+    def variance(key: Key) -> Array:
+        shares: Array = rows[_along(key, rows)] / means[_along(key, means)]
+        return shares * columns[_along(key, columns)]
+
+    return variance
+
+
+def _whole(g: Array, state: list[Array], share: float) -> Variance:
+    """Take the squares of `g` into their mean, element by element."""
+    (held,) = state
+    for key in keys_of_pieces(g.shape):
+        held[key] += (g[key] * g[key] - held[key]) * share
+
+    def variance(key: Key) -> Array:
+        return held[key]
+
+    return variance
+
+
+def _squares(array: Array) -> Array:
+    squares: Array = np.square(array, dtype=np.result_type(array, np.float32))
+    return squares
+
+
+def _with_last_axes(key: Key, ndim: int) -> Key:
+    """Return `key` so that what it cuts out has the last two axes."""
+    return tuple(
+        slice(k, k + 1) if isinstance(k, int) and axis >= ndim - 2 else k for axis, k in enumerate(key)
+    )
+
+
+def _along(key: Key, array: Array) -> Key:
+    """Return where in `array`, which has one row or one column, that is which `key` cuts out of the whole."""
+    return tuple(
+        slice(None) if axis >= array.ndim - 2 and array.shape[axis] == 1 and isinstance(k, slice) else k
+        for axis, k in enumerate(key)
+    )

@@ -1,0 +1,167 @@
+"""Muon."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import Bound, bounds, require_real
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+_RATES = (None, "original", "match_rms_adamw")
+
+
+class Muon(Optimizer):
+    """Steps along the momentum made orthogonal: all of its singular values are about 1 (Jordan et al., 2024).
+
+    For the matrices of hidden layers; other parameters (biases, embeddings) go to another optimizer. The
+    momentum is made orthogonal by iterations of Newton and Schulz, whose intermediate results are rounded to
+    bfloat16, as PyTorch's are: of large matrices, sums in another order make steps differ in the third digit.
+
+    Parameters
+    ----------
+    params
+        Leaf tensors of two dimensions, or dicts of options with such tensors under ``"params"``.
+    lr
+        The step size.
+    weight_decay
+        The share of the parameter, times `lr`, that each step takes away.
+    momentum
+        What stays of the mean of gradients at each step.
+    nesterov
+        Step along the mean of the gradient and the momentum, by the same shares.
+    ns_coefficients
+        The factors a, b and c of an iteration: X becomes aX + (bA + cAA)X, where A is X times X transposed.
+    eps
+        The least norm that a matrix is divided by before the first iteration.
+    ns_steps
+        The number of iterations, below 100.
+    adjust_lr_fn
+        What the step size of a matrix with n rows and m columns is multiplied by: the root of n / m, at least
+        1 (``"original"``, None), or 0.2 times the root of the larger of both (``"match_rms_adamw"``, Liu et
+        al., 2025: steps as large as those of ``AdamW``).
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or a parameter is complex or no matrix.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.zeros((2, 2)))
+    >>> optimizer = nn.optim.Muon([x], lr=0.1)
+    >>> (x * tensor.tensor([[3.0, 0.0], [0.0, -1.0]])).sum().backward()
+    >>> optimizer.step()
+    >>> [[round(v, 1) for v in row] for row in x.tolist()]
+    [[-0.1, 0.0], [0.0, 0.1]]
+    """
+
+    _bounds = bounds(
+        "lr", "weight_decay", "momentum", "eps", ns_steps=Bound(0, 100), ns_coefficients=Bound(-math.inf)
+    )
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        super().__init__(params, defaults)
+
+    def _check_options(self, group: Group) -> None:
+        super()._check_options(group)
+        coefficients = group["ns_coefficients"]
+        if not isinstance(coefficients, (tuple, list)) or len(coefficients) != 3:
+            raise ValueError(f"Muon: ns_coefficients must be three numbers, not {shown(coefficients)}")
+        if group["adjust_lr_fn"] not in _RATES:
+            raise ValueError(
+                f"Muon: adjust_lr_fn is None, 'original' or 'match_rms_adamw', not "
+                f"{shown(group['adjust_lr_fn'])}"
+            )
+        require_real("Muon", group["params"])
+        for i, x in enumerate(group["params"]):
+            if x.ndim != 2:
+                raise ValueError(
+                    f"Muon takes matrices, and parameter {i} has shape {x.shape}: give what has not two "
+                    "dimensions to another optimizer, AdamW for one"
+                )
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
+        return ("momentum_buffer",)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
+        lr, keeps = group["lr"], group["momentum"]
+        return (
+            1 - lr * group["weight_decay"],
+            keeps,
+            keeps if group["nesterov"] else 1.0,
+            group["eps"],
+            group["ns_steps"],
+            lr,
+            _RATES.index(group["adjust_lr_fn"]),
+            *group["ns_coefficients"],
+        )
+
+    def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
+        stays, keeps, share, eps, steps, lr, adjusted, *coefficients = numbers
+        p, g, m = arrays
+        m += (g - m) * (1 - keeps)
+        update = _orthogonal(g + (m - g) * share, coefficients, int(steps), eps)
+        n, columns = p.shape
+        if _RATES[int(adjusted)] == "match_rms_adamw":
+            lr *= 0.2 * math.sqrt(max(n, columns))
+        else:
+            lr *= math.sqrt(max(1, n / columns))
+        p *= stays
+        p -= update.astype(p.dtype) * lr
+
+
+def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float) -> Array:
+    """Return `matrix` with singular values between about 0.7 and 1.2, in float32."""
+    a, b, c = (np.float32(value) for value in coefficients)
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    single = (matrix.T if is_tall else matrix).astype(np.float32)
+    x = _rounded(np.where(np.isnan(single), np.float32(np.nan), single))
+    norm = _rounded(np.sqrt(np.sum(x * x, keepdims=True)))
+    x = _rounded(x / np.maximum(norm, np.float32(eps)))
+    for _ in range(steps):
+        gram = _rounded(x @ x.T)
+        factor = _rounded(b * gram + c * (gram @ gram))
+        x = _rounded(a * x + factor @ x)
+    return x.T if is_tall else x
+
+
+def _rounded(array: Array) -> Array:
+    """Return float32 `array` rounded to bfloat16, its upper half; ties go to what is even, and nan stays nan.
+
+    But for a nan whose bits are all 1, which no operation makes.
+    """
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    bits = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    return (bits & np.uint32(0xFFFF0000)).view(np.float32)

@@ -1,0 +1,180 @@
+"""A model whose parameters are the average of another's along its training."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import tensor as tn
+from nn.layers.channel_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from nn.module.module import Module
+from nn.optim.swa_utils.averages import get_swa_multi_avg_fn
+from tensor import Tensor, no_grad
+from tensor.lowlevel import require_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn
+
+
+class AveragedModel(Module):
+    """A copy of a model, whose parameters are averages over its updates (Izmailov et al., 2018).
+
+    The first update copies the model's values, later ones take them into the average. The copy shares memory
+    with the model until one of them is written to; `avg_fn` and `multi_avg_fn` are not in the state dict.
+
+    Parameters
+    ----------
+    model
+        What is averaged; it is copied, not kept.
+    device
+        ``"cpu"`` or None.
+    avg_fn
+        Called with a parameter of the average, that of the model, and the number of updates so far; returns
+        the new average. The mean by default; ``get_ema_avg_fn()`` for an exponential moving average.
+    multi_avg_fn
+        The same for lists of parameters, those of one dtype at a time, which it changes in place.
+    use_buffers
+        Average buffers, too, such as the running figures of batch norms; else they are copied at each update.
+
+    Attributes
+    ----------
+    module
+        The averaged model.
+    n_averaged
+        The number of updates so far.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no module.
+    ValueError
+        If both `avg_fn` and `multi_avg_fn` are given.
+
+    Examples
+    --------
+    >>> import nn
+    >>> model = nn.Linear(1, 1)
+    >>> averaged = nn.optim.swa_utils.AveragedModel(model)
+    >>> for weight in (1.0, 2.0, 6.0):
+    ...     _ = nn.init.constant_(model.weight, weight)
+    ...     averaged.update_parameters(model)
+    >>> averaged.module.weight.item(), averaged.n_averaged.item()
+    (3.0, 3)
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: str | None = None,
+        avg_fn: AvgFn | None = None,
+        multi_avg_fn: MultiAvgFn | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        if not isinstance(model, Module):
+            raise TypeError(f"AveragedModel averages a module, not {type(model).__name__}")
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ValueError("AveragedModel takes one of avg_fn and multi_avg_fn: leave the other out")
+        self.module = copy.deepcopy(model)
+        self.register_buffer("n_averaged", tn.zeros((), dtype="int64"))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the averaged model."""
+        return self.module(*args, **kwargs)
+
+    @no_grad()
+    def update_parameters(self, model: Module) -> None:
+        """Take the parameters of `model` into the average.
+
+        Raises
+        ------
+        ValueError
+            If `model` has other parameters or buffers than the one that was copied. Nothing has changed.
+        """
+        parameters, buffers = self._pairs(model, "parameters"), self._pairs(model, "buffers")
+        averaged = [*parameters, *buffers] if self.use_buffers else parameters
+        if self.n_averaged.item() == 0:
+            for x, y in averaged:
+                x.copy_(y)
+        else:
+            self._average(averaged)
+        if not self.use_buffers:
+            for x, y in buffers:
+                x.copy_(y)
+        self.n_averaged.add_(1)
+
+    def _pairs(self, model: Module, kind: str) -> list[tuple[Tensor, Tensor]]:
+        """Return parameters or buffers of the average, each with that of `model`, without their histories."""
+        own, others = (
+            {name: x.detach() for name, x in getattr(module, f"named_{kind}")()}
+            for module in (self.module, model)
+        )
+        for name in [*own, *others]:
+            x, y = own.get(name), others.get(name)
+            if x is None or y is None or x.shape != y.shape:
+                has = ["none" if each is None else f"one of shape {each.shape}" for each in (x, y)]
+                raise ValueError(
+                    f"of the {kind}, the average has {has[0]} by the name {name!r}, and the model {has[1]}: "
+                    "pass the model that was copied, or one like it. Nothing has changed"
+                )
+        return [(x, others[name]) for name, x in own.items()]
+
+    def _average(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        if self.avg_fn is not None:
+            for x, y in pairs:
+                x.copy_(self.avg_fn(x, y, self.n_averaged))
+            return
+        together = self.multi_avg_fn or get_swa_multi_avg_fn()
+        for dtype in dict.fromkeys(x.dtype for x, _ in pairs):
+            same = [(x, y) for x, y in pairs if x.dtype == dtype]
+            together([x for x, _ in same], [y for _, y in same], self.n_averaged)
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
+    """Compute the running figures of all batch norms of `model` anew, as means over the batches of `loader`.
+
+    Those of an average of models are none of its own: its activations are new.
+
+    Parameters
+    ----------
+    loader
+        Batches: tensors, or tuples and lists whose first item is what `model` is called with.
+    model
+        In training mode while the batches pass, and after that in the mode that it was in.
+    device
+        ``"cpu"`` or None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> model = nn.BatchNorm1d(1)
+    >>> nn.optim.swa_utils.update_bn([tensor.tensor([[0.0], [2.0]]), tensor.tensor([[4.0], [6.0]])], model)
+    >>> model.running_mean.tolist(), model.running_var.tolist()
+    ([3.0], [2.0])
+    """
+    require_cpu(device)
+    norms = [m for m in model.modules() if isinstance(m, (BatchNorm1d, BatchNorm2d, BatchNorm3d))]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    was_training = model.training
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+        model.train()
+        for batch in loader:
+            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        model.train(was_training)

@@ -1,0 +1,130 @@
+"""How a model's parameters are taken into an average."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tensor import no_grad
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor import Tensor
+
+    AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
+    MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
+    """Return the exponential moving average of one parameter, for ``AveragedModel(avg_fn=)``.
+
+    Parameters
+    ----------
+    decay
+        What stays of the average at each update, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If `decay` is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> average = nn.optim.swa_utils.get_ema_avg_fn(0.75)
+    >>> average(tensor.tensor([0.0]), tensor.tensor([4.0]), 1).tolist()
+    [1.0]
+    """
+    _require_share(decay)
+    return partial(_moved, decay)
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
+    """Return the exponential moving average of lists, in place, for ``AveragedModel(multi_avg_fn=)``.
+
+    Parameters
+    ----------
+    decay
+        What stays of the average at each update, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If `decay` is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([0.0])
+    >>> nn.optim.swa_utils.get_ema_multi_avg_fn(0.75)([x], [tensor.tensor([4.0])], 1)
+    >>> x.tolist()
+    [1.0]
+    """
+    _require_share(decay)
+    return partial(_move_all, decay)
+
+
+def get_swa_avg_fn() -> AvgFn:
+    """Return the mean of one parameter, all updates alike, for ``AveragedModel(avg_fn=)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> average = nn.optim.swa_utils.get_swa_avg_fn()
+    >>> average(tensor.tensor([0.0]), tensor.tensor([4.0]), 3).tolist()
+    [1.0]
+    """
+    return _mean
+
+
+def get_swa_multi_avg_fn() -> MultiAvgFn:
+    """Return the mean of lists, all updates alike, in place, for ``AveragedModel(multi_avg_fn=)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.tensor([0.0])
+    >>> nn.optim.swa_utils.get_swa_multi_avg_fn()([x], [tensor.tensor([4.0])], 3)
+    >>> x.tolist()
+    [1.0]
+    """
+    return _mean_all
+
+
+def _require_share(decay: float) -> None:
+    if not 0 <= decay <= 1:
+        raise ValueError(
+            f"decay is what stays of the average at each update, from 0 to 1, not {shown(decay)}"
+        )
+
+
+@no_grad()
+def _moved(decay: float, averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:  # noqa: ARG001
+    return averaged * decay + current * (1 - decay)
+
+
+@no_grad()
+def _move_all(
+    decay: float,
+    averaged: Sequence[Tensor],
+    current: Sequence[Tensor],
+    count: Tensor | int,  # noqa: ARG001
+) -> None:
+    for x, y in zip(averaged, current, strict=True):
+        if x.dtype.kind in "fc":
+            x.lerp_(y, 1 - decay)
+        else:
+            x.copy_(x * decay + y * (1 - decay))
+
+
+@no_grad()
+def _mean(averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
+    return averaged + (current - averaged) / (count + 1)
+
+
+@no_grad()
+def _mean_all(averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
+    for x, y in zip(averaged, current, strict=True):
+        x.copy_(_mean(x, y, count))

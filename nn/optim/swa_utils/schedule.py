@@ -1,0 +1,88 @@
+"""The step sizes of the time in which a model is averaged."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
+from tensor.lowlevel import shown
+
+if TYPE_CHECKING:
+    from nn.optim.optimizer import Optimizer
+
+
+class SWALR(LRScheduler):
+    """Takes step sizes to `swa_lr` in `anneal_epochs`, and leaves them there (Izmailov et al., 2018).
+
+    Parameters
+    ----------
+    optimizer
+        Whose step sizes are set.
+    swa_lr
+        Where they end; one for all groups, or a list of one for each. Kept in the groups as ``"swa_lr"``.
+    anneal_epochs
+        How many epochs it takes; 0 to be there with the first.
+    anneal_strategy
+        ``"cos"`` for half a cosine on the way, ``"linear"`` for a line.
+    last_epoch
+        The number of the last epoch that is done; -1 to begin.
+
+    Raises
+    ------
+    ValueError
+        If an option is not as said above.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.75, 0.5, 0.5]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        require_optimizer("SWALR", optimizer)
+        rates = one_for_each_group("SWALR", "swa_lr", optimizer, swa_lr)
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"SWALR: anneal_strategy is 'cos' or 'linear', not {shown(anneal_strategy)}")
+        if anneal_epochs < 0 or anneal_epochs % 1:
+            raise ValueError(
+                f"SWALR: anneal_epochs is a number of epochs, at least 0, not {shown(anneal_epochs)}"
+            )
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["swa_lr"] = rate
+        self.anneal_epochs = anneal_epochs
+        self._anneal_strategy = anneal_strategy
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the step sizes of the groups, from those of now: other schedulers may have changed them."""
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._way(step - 1), self._way(step)
+        rates = []
+        for group in self.optimizer.param_groups:
+            end = group["swa_lr"]
+            # Where the way would have begun, of which `before` is done.
+            begin = end if before == 1 else (group["lr"] - before * end) / (1 - before)
+            rates.append(end * now + begin * (1 - now))
+        return rates
+
+    def _way(self, step: int) -> float:
+        """Return the part of the way, from 0 to 1, that is done after `step` steps."""
+        part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return part if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2
