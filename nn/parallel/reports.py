@@ -190,8 +190,9 @@ def memory() -> ClusterMemory:
 def leaks() -> ClusterLeaks:
     """Return what is alive in all workers, by the line that created it, and in which of them.
 
-    Workers track where the job was started with ``track=True``, and tell when their loop is over; one that is
-    killed tells nothing. Inside a job a worker sees its own, of now. What is returned where, see `statistics`.
+    Workers track where the job was started with ``track=True``, and tell when their loop is over; one that
+    is killed tells nothing. Inside a job a worker sees its own, of now. What is returned where, see
+    `statistics`.
 
     Examples
     --------
