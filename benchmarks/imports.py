@@ -1,4 +1,4 @@
-"""Import time in fresh interpreters: `scopes`, `tensor` and `nn` (NumPy included) against NumPy alone."""
+"""Import time in new interpreters: `tensor`, and all three packages, NumPy included, against NumPy alone."""
 
 import os
 import subprocess
@@ -11,17 +11,18 @@ from benchmarks import ROOT
 from benchmarks.contenders import NUMPY, OURS, TORCH, Library
 from benchmarks.harness import Case, Timer
 
-MODULES = {OURS: "scopes, tensor, nn", NUMPY: "numpy", TORCH: "torch"}
+OTHERS = {NUMPY: "numpy", TORCH: "torch"}
 PROGRAM = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 
 
 def cases() -> Iterator[Case]:
-    """Yield one case, of one import a turn."""
-    yield Case("imports/scopes, tensor, nn", _imports, rounds=12, repetitions=1)
+    """Yield a case for each import, one a turn."""
+    for modules in ("tensor", "scopes, tensor, nn"):
+        yield Case(f"imports/{modules}", partial(_imports, modules), rounds=12, repetitions=1)
 
 
-def _imports(library: Library) -> Timer:
-    timer = partial(_import_seconds, MODULES[library.name])
+def _imports(modules: str, library: Library) -> Timer:
+    timer = partial(_import_seconds, {OURS: modules, **OTHERS}[library.name])
     timer(1)  # byte code and the disk's cache
     return timer
 

@@ -1,13 +1,12 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor import autograd as autograd
-from tensor import fft as fft
-from tensor import linalg as linalg
 from tensor import memory as memory
 from tensor._advice import name_advice as _name_advice
 from tensor._devices import Device
@@ -35,7 +34,6 @@ from tensor._dtypes import (
 from tensor._errors import InvalidArgumentError, TensorDisposedError
 from tensor._tensor import Tensor
 from tensor.core.tensor import Handle
-from tensor.creation.external_memory import from_address, from_blob
 from tensor.creation.from_data import (
     asarray,
     empty,
@@ -53,11 +51,8 @@ from tensor.creation.from_data import (
 from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
 from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
-from tensor.io.checkpoints import load, save
 from tensor.io.dlpack import from_dlpack
-from tensor.io.files import load_file, save_file
 from tensor.io.printing import get_printoptions, set_printoptions
-from tensor.io.safetensors import SafetensorsError
 from tensor.io.standard import (
     NamespaceInfo,
     __array_api_version__,
@@ -68,7 +63,6 @@ from tensor.io.standard import (
     newaxis,
     pi,
 )
-from tensor.io.unpickling import CheckpointError
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
@@ -130,6 +124,15 @@ from tensor.tape.modes import (
     set_grad_enabled,
 )
 from tensor.tape.modes import is_recording as is_grad_enabled
+
+if TYPE_CHECKING:
+    from tensor import fft as fft
+    from tensor import linalg as linalg
+    from tensor.creation.external_memory import from_address, from_blob
+    from tensor.io.checkpoints import load, save
+    from tensor.io.files import load_file, save_file
+    from tensor.io.safetensors import SafetensorsError
+    from tensor.io.unpickling import CheckpointError
 
 __all__ = [
     "CheckpointError",
@@ -282,10 +285,33 @@ __all__ = [
 ]
 __all__ += _elementwise.__all__
 
-_clear_errors_of(globals(), __all__)
+# Most programs need none of these: each is loaded when it is first used, a namespace whole, a name from its
+# module.
+_NAMESPACES = {"fft", "linalg"}
+_ON_DEMAND = {
+    "CheckpointError": "tensor.io.unpickling",
+    "SafetensorsError": "tensor.io.safetensors",
+    "from_address": "tensor.creation.external_memory",
+    "from_blob": "tensor.creation.external_memory",
+    "load": "tensor.io.checkpoints",
+    "load_file": "tensor.io.files",
+    "save": "tensor.io.checkpoints",
+    "save_file": "tensor.io.files",
+}
+
+_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND and name not in _NAMESPACES])
 
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        # Reached only when there is no such name.
-        raise AttributeError(_name_advice(name, Tensor), name=name)
+        if name in _NAMESPACES:
+            return _import_module(f"tensor.{name}")
+        if name not in _ON_DEMAND:
+            raise AttributeError(_name_advice(name, Tensor), name=name)
+        globals()[name] = getattr(_import_module(_ON_DEMAND[name]), name)
+        _clear_errors_of(globals(), [name])
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND, *_NAMESPACES})

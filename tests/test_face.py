@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import subprocess
+import sys
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -48,6 +51,40 @@ def test_what_a_package_shows_is_what_it_exports(name: str) -> None:
         and not (isinstance(value, ModuleType) and value.__name__.startswith(name))
     }
     assert shown - {"TYPE_CHECKING"} - set(module.__all__) == set()
+
+
+def said_to_checkers(name: str) -> dict[str, str]:
+    """Return the names that a package's face imports for type checkers alone, and the module of each."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(name)))
+    return {
+        alias.name: node.module or ""
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("name", ["scopes", "tensor", "tensor.autograd", "tensor.kernels"])
+def test_a_name_that_is_loaded_when_first_used_comes_from_where_checkers_are_told(name: str) -> None:
+    package = importlib.import_module(name)
+    said = said_to_checkers(name)
+    assert set(said) <= set(dir(package))
+    for export, module in said.items():
+        found = getattr(importlib.import_module(module), export)
+        assert inspect.unwrap(getattr(package, export)) is inspect.unwrap(found)
+        assert getattr(package, export) is getattr(package, export)
+
+
+def test_import_of_tensor_loads_nothing_that_waits_for_its_first_use() -> None:
+    program = "import sys, tensor; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    names = said_to_checkers("tensor") | said_to_checkers("tensor.autograd")
+    namespaces = {f"tensor.{name}" for name, module in names.items() if module == "tensor"}
+    assert namespaces == {"tensor.fft", "tensor.linalg"}
+    assert loaded & ({*names.values(), *namespaces} - {"tensor"}) == set()
 
 
 @pytest.mark.parametrize("name", sorted(INNER))

@@ -1,16 +1,21 @@
 """Gradients as values, graphs as memory, and the switches of recording."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from tensor.autograd.anomalies import detect_anomaly
-from tensor.autograd.checkpointing import checkpoint
-from tensor.autograd.function import Function, once_differentiable
-from tensor.autograd.function_context import FunctionCtx
-from tensor.autograd.gradchecks import GradcheckError, gradcheck, gradgradcheck
 from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
 from tensor.tape.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from tensor.tape.modes import is_recording as is_grad_enabled
 from tensor.tape.statistics import GraphStatistics, OpStatistics, graph_statistics
+
+if TYPE_CHECKING:
+    from tensor.autograd.checkpointing import checkpoint
+    from tensor.autograd.function import Function, once_differentiable
+    from tensor.autograd.function_context import FunctionCtx
+    from tensor.autograd.gradchecks import GradcheckError, gradcheck, gradgradcheck
 
 __all__ = [
     "Function",
@@ -35,4 +40,28 @@ __all__ = [
     "warn_on_graph_growth",
 ]
 
-_clear_errors_of(globals(), __all__)
+# Most programs need none of these: each is loaded when it is first used, from this module of `autograd`.
+_ON_DEMAND = {
+    "Function": "function",
+    "FunctionCtx": "function_context",
+    "GradcheckError": "gradchecks",
+    "checkpoint": "checkpointing",
+    "gradcheck": "gradchecks",
+    "gradgradcheck": "gradchecks",
+    "once_differentiable": "function",
+}
+
+_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _ON_DEMAND:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = getattr(_import_module(f"tensor.autograd.{_ON_DEMAND[name]}"), name)
+        _clear_errors_of(globals(), [name])
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})
