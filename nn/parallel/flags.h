@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <thread>
 
-#if defined(__linux__)
+// On 32 bits the system's time may be another than the compiler's.
+#if defined(__linux__) && defined(__LP64__)
+#define DISPOSESCOPE_HAS_FUTEX
 #include <climits>
 #include <ctime>
 #include <linux/futex.h>
@@ -33,7 +35,7 @@ inline std::int64_t get_flag(const void* memory, std::int64_t place) {
     return static_cast<const Flag*>(memory)[place].load(std::memory_order_acquire);
 }
 
-#if defined(__linux__)
+#ifdef DISPOSESCOPE_HAS_FUTEX
 
 // The system compares 32 bits: the lower half of the number, which changes whenever a number is counted up.
 inline void* lower_half(const void* memory, std::int64_t place) {

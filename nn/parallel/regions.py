@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array, Dtype
 
 #: Before the name of each file: what is left where all workers were killed while they mapped it.
-PREFIX: Final = "disposescope-"
+PREFIX: Final = "disposescope-exchange-"
 # Parts start at cache lines of their own.
 _LINE = 64
 # While a worker waits it looks this often whether the others are there still, in seconds.
