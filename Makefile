@@ -98,8 +98,7 @@ programs: $(VENV)/.has-bench $(VENV)/.built
 	@test -d "$(EXAMPLES)/mnist" -a -d "$(MINGPT)/mingpt" || { echo "make programs EXAMPLES=folder MINGPT=folder: checkouts of pytorch/examples and karpathy/minGPT"; exit 1; }
 	$(BIN)/python -m tests.programs --examples $(EXAMPLES) --mingpt $(MINGPT) $(if $(ONLY),--only $(ONLY))
 
-# A cluster of its own for each file, on this machine: not on several processes at once. The examples of `nn.parallel` come
-# first: its figures tell of the last job after there was one.
+# A cluster of its own for each file, on this machine: not on several processes at once.
 RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py
 
 test-ray: $(VENV)/.has-test $(VENV)/.built

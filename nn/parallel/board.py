@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nn.parallel.errors import require
+from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
 
 if TYPE_CHECKING:
     from nn.parallel.group import Group
+    from nn.parallel.stragglers import Position
     from tensor.lowlevel import Array
 
 # How long the last words of a worker, and the actor's answer, are waited for, in seconds.
@@ -46,6 +47,7 @@ class Notes:
     def __init__(self) -> None:
         self._told: dict[int, Told] = {}
         self._offers: dict[str, _Offer] = {}
+        self._waiting: dict[int, Position] = {}
 
     async def post(self, rows: dict[int, Told]) -> None:
         """Keep what is newer than what is known; leaks and traces stay until there are others."""
@@ -64,6 +66,17 @@ class Notes:
     async def read(self) -> dict[int, Told]:
         """Return all that is known, by rank."""
         return dict(sorted(self._told.items()))
+
+    async def tell_waiting(self, rank: int, position: Position | None) -> None:
+        """Keep where a worker waits for others, or that it does not."""
+        if position is None:
+            self._waiting.pop(rank, None)
+        else:
+            self._waiting[rank] = position
+
+    async def read_waiting(self) -> dict[int, Position]:
+        """Return where each worker waits that does."""
+        return dict(self._waiting)
 
     async def offer(self, key: str, references: list[Any], takers: int) -> None:
         """Keep references for so many others."""
@@ -115,16 +128,41 @@ class Board:
         found: dict[int, Told] = require("ray").get(self._actor.read.remote(), timeout=_PATIENCE)
         return found
 
+    def tell_waiting(self, rank: int, position: Position | None) -> None:
+        """Tell where this worker waits for others, or that it does not; the answer is not waited for."""
+        self._actor.tell_waiting.remote(rank, position)
+
+    def read_waiting(self) -> dict[int, Position]:
+        """Return where each worker waits that has told so."""
+        found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_PATIENCE)
+        return found
+
     def offer(self, key: str, arrays: list[Array], takers: int) -> None:
         """Put `arrays` into the object store, for so many other workers."""
         ray = require("ray")
         ray.get(self._actor.offer.remote(key, [ray.put(arrays)], takers))
 
     def take(self, key: str, timeout: float) -> list[Array]:
-        """Return what another worker offers: arrays over the object store."""
-        ray = require("ray")
-        (reference,) = ray.get(self._actor.take.remote(key), timeout=timeout)
-        found: list[Array] = ray.get(reference, timeout=timeout)
+        """Return what worker 0 offers: arrays over the object store.
+
+        Raises
+        ------
+        ExchangeTimeoutError, WorkerLostError
+            If it does not offer any, or ends before they are here.
+        """
+        ray, errors = require("ray"), require("ray.exceptions")
+        try:
+            (reference,) = ray.get(self._actor.take.remote(key), timeout=timeout)
+            found: list[Array] = ray.get(reference, timeout=timeout)
+        except errors.GetTimeoutError as error:
+            raise ExchangeTimeoutError(
+                f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "
+                "other calls of parallel.prepare() than this worker"
+            ) from error
+        except errors.ObjectLostError as error:  # it goes with its owner
+            raise WorkerLostError(
+                "worker 0 has ended or was killed while the others waited for it to send the first values"
+            ) from error
         return found
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ from scopes.lowlevel import current, site_here
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scopes import Site
     from tensor import Tensor
 
 
@@ -43,7 +44,7 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
         outside = current_dispose_scope()
         scope = DisposeScope("a batch of Ray Data")
         try:
-            batch = {name: _tensor_of(name, column, site) for name, column in columns.items()}
+            batch = {name: tensor_of(name, column, site) for name, column in columns.items()}
             del columns
             current.set(outside)
             yield batch
@@ -54,11 +55,18 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
             batch = {}
 
 
-def _tensor_of(name: str, column: Any, site: Any) -> Tensor:
+def tensor_of(name: str, column: Any, site: Site) -> Tensor:
+    """Return a column of a batch as a tensor, over the object store if it lies there; asked for by `site`.
+
+    Raises
+    ------
+    TypeError
+        If it holds what no tensor can.
+    """
     array = np.asarray(column)
     if array.dtype.hasobject or array.dtype.kind in "USMm":
         raise TypeError(
-            f"iter_batches(): column {name!r} holds {array.dtype}, which no tensor can: leave it out by "
+            f"column {name!r} of the data set holds {array.dtype}, which no tensor can: leave it out by "
             "dataset.select_columns([...]), or turn it into numbers by dataset.map_batches(...)"
         )
     tensor: Tensor = over_store(array, site)

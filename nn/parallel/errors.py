@@ -18,6 +18,14 @@ class ExchangeTimeoutError(TimeoutError):
     """Another worker is alive, and has not come to the same step or barrier in time."""
 
 
+def late_error(seconds: float, who: str, what: str) -> ExchangeTimeoutError:
+    """Return the error that names who was waited for in vain, and `what` they were to do."""
+    return ExchangeTimeoutError(
+        f"waited {seconds:.1f} s for {who} {what}. All workers must make the same number of steps. If steps "
+        "are that slow, give parallel.Trainer(..., timeout=...) more seconds"
+    )
+
+
 def require(module: str) -> ModuleType:
     """Return a module of Ray's, imported now.
 

@@ -93,7 +93,8 @@ class Exchange:
         self._waiting.append(bucket)
         link = self.group.link
         if link is not None:
-            bucket.pending = link.submit(lambda: self._sum_machines(bucket, bucket.rounds))
+            rounds = bucket.rounds
+            bucket.pending = link.submit(lambda: self._sum_machines(bucket, rounds))
         self.advance()
 
     def advance(self) -> None:
@@ -112,19 +113,20 @@ class Exchange:
         WorkerLostError, ExchangeTimeoutError
             If another worker does not come.
         """
-        bucket, region = self._buckets[i], self.region
-        if bucket in self._waiting:
-            self.waited += region.wait(bucket.come, bucket.rounds, "to exchange gradients")
-            self._sum(bucket)
-        if self.group.place.node_count == 1:
-            self.waited += region.wait(bucket.summed, bucket.rounds, "to sum gradients")
-            return bucket.total
-        if bucket.pending is not None:
+        bucket, group = self._buckets[i], self.group
+        # All that are published, before the others are waited for: they wait for these parts.
+        for other in tuple(self._waiting):
+            self.waited += group.wait(self.region, other.come, other.rounds, "to exchange gradients")
+            self._sum(other)
+        if group.place.node_count == 1:
+            self.waited += group.wait(self.region, bucket.summed, bucket.rounds, "to sum gradients")
+        elif bucket.pending is not None:
             pending, bucket.pending = bucket.pending, None
-            self.waited += self.group.finish(pending, "to exchange gradients between machines")
+            self.waited += group.wait_for_link(pending, "to exchange gradients")
         else:
-            # All flags of this row are set by the first worker.
-            self.waited += region.wait(bucket.ready, bucket.rounds, "to exchange gradients between machines")
+            self.waited += group.wait_for_first(
+                self.region, bucket.ready, bucket.rounds, "to exchange gradients"
+            )
         return bucket.total
 
     def _sum(self, bucket: _Bucket) -> None:

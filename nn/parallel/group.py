@@ -6,13 +6,16 @@ import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillRunningError
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
-from nn.parallel.errors import ExchangeTimeoutError
+from nn.parallel.errors import late_error
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
+from nn.parallel.latest import Latest
 from nn.parallel.regions import Layout, Region, remove_left_behind
+from nn.parallel.stragglers import Position, Stragglers
 
 if TYPE_CHECKING:
     from nn.parallel.board import Board
@@ -83,48 +86,49 @@ class Group:
         #: How many exchanges of gradients there were.
         self.step = 0
         self.waited = 0.0
-        self._token = f"{token}-n{place.node_rank}"
+        self._token = token
+        self._stragglers = Stragglers(board, place.rank, place.world_size)
         self._region_count = self._key_count = 0
-        self._regions: list[Region] = []
+        # Each goes with what it is for, and its memory with it.
+        self._regions: WeakSet[Region] = WeakSet()
+        self._region: Region | None = None
         self._posted_at = self._sized_at = 0.0
         self._bytes_of_process = 0
         self._barriers = 0
-        if place.local_rank == 0 and token:
-            remove_left_behind(f"{token.partition('.')[0]}.", token)
-        # For each worker a flag for barriers, its newest row's number, and two rows of figures, written in
-        # turn: one of them is whole also where a worker is killed while it writes. Then a row for each worker
-        # of all machines.
+        if place.local_rank == 0 and place.local_world_size > 1:
+            remove_left_behind()
+        # For each worker two flags for barriers, and a row of figures; then the rows of all machines.
         count = place.local_world_size
         layout = Layout()
-        come, left, newest = (layout.add(count * 8) for _ in range(3))
-        rows, table = layout.add(2 * count * WIDTH * 8), layout.add(place.world_size * WIDTH * 8)
+        come, left = layout.add(count * 8), layout.add(count * 8)
+        self._rows = [Latest(layout, WIDTH) for _ in range(count)]
+        self._table = Latest(layout, place.world_size, WIDTH)
         region = self._region = self.new_region(layout)
-        self._come, self._left, self._newest = map(region.flags_at, (come, left, newest))
-        self._rows = region.array_at(rows, np.dtype(np.int64), 2 * count * WIDTH).reshape(count, 2, WIDTH)
-        others = region.array_at(table, np.dtype(np.int64), place.world_size * WIDTH)
-        self._table = others.reshape(place.world_size, WIDTH)
-        self._row_count = 0
+        self._come, self._left = region.flags_at(come), region.flags_at(left)
+        for latest in (*self._rows, self._table):
+            latest.lie_in(region)
         self._sending: Future[None] | None = None
         self.write_row()
 
     def next_key(self) -> str:
         """Return a name for what the board passes on; the same for all workers, who ask equally often."""
         self._key_count += 1
-        return f"{self._token.rpartition('-n')[0]} {self._key_count}"
+        return f"{self._token} {self._key_count}"
 
     def new_region(self, layout: Layout) -> Region:
         """Return memory that the workers of this machine share; all of them call this at the same time."""
         self._region_count += 1
         place = self.place
         region = Region(
-            f"{self._token}-{self._region_count}",
+            f"{self._token}-n{place.node_rank}-{self._region_count}",
             place.local_rank,
             place.local_world_size,
             layout,
             self.timeout,
             self.ranks,
+            self._region,
         )
-        self._regions.append(region)
+        self._regions.add(region)
         return region
 
     def barrier(self) -> None:
@@ -138,18 +142,17 @@ class Group:
         self.require_connected()
         self._barriers += 1
         region, count = self._region, self._barriers
+        assert region is not None
         region.flags.set(self._come + self.place.local_rank, count)
-        self.waited += region.wait(self._come, count, "at a barrier")
+        self.waited += self.wait(region, self._come, count, "at a barrier")
         if self.place.node_count == 1:
             return
-        # The first worker of each machine waits for those of the others, and those of its machine wait for
-        # it.
         if self.link is not None:
-            self.waited += self.finish(self.link.submit(self.link.barrier), "at a barrier between machines")
+            self.waited += self.wait_for_link(self.link.submit(self.link.barrier), "at a barrier")
             for i in range(region.count):
                 region.flags.set(self._left + i, count)
         else:
-            self.waited += region.wait(self._left, count, "at a barrier between machines")
+            self.waited += self.wait_for_first(region, self._left, count, "at a barrier")
 
     def agree(self, value: int) -> int:
         """Return the `value` of worker 0, a whole number below 2**52."""
@@ -172,20 +175,47 @@ class Group:
                 "or use what the library offers that it trains with"
             )
 
-    def finish(self, pending: Future[Any], what: str) -> float:
-        """Wait for what the link's thread does; return for how many seconds."""
+    # --- Waiting: on one machine its flags tell who is late, on several the board does ----------------------
+
+    def wait(self, region: Region, first: int, value: int, what: str) -> float:
+        """Wait for flags that each worker of this machine sets; as ``region.wait``."""
+        if self.place.node_count == 1:
+            return region.wait(first, value, what)
+        waited = region.wait(first, value, what, at_half=self._tell_waiting)
+        self._stragglers.go_on()
+        return waited
+
+    def wait_for_first(self, region: Region, first: int, value: int, what: str) -> float:
+        """Wait for flags that the first worker of this machine sets when it has heard from the others."""
+        waited = region.wait(first, value, what, at_half=self._tell_waiting, names=self._names_of_late)
+        self._stragglers.go_on()
+        return waited
+
+    def wait_for_link(self, pending: Future[Any], what: str) -> float:
+        """Wait for what the link's thread does; return for how many seconds.
+
+        Raises
+        ------
+        ExchangeTimeoutError, WorkerLostError
+            If a worker on another machine does not come.
+        """
         begin = time.monotonic()
-        try:
-            pending.result(self.timeout)
-        except StillRunningError:
-            if pending.done():  # its own error, of the same class
-                raise
-            raise ExchangeTimeoutError(
-                f"waited {self.timeout:.1f} s for the other machines {what}. All workers must make the same "
-                "number "
-                "of steps. If steps are that slow, give parallel.Trainer(..., timeout=...) more seconds"
-            ) from None
+        if not _is_done(pending, self.timeout / 2):
+            self._tell_waiting()
+            if not _is_done(pending, self.timeout / 2):
+                raise late_error(time.monotonic() - begin, self._names_of_late(), what)
+        pending.result()
+        self._stragglers.go_on()
         return time.monotonic() - begin
+
+    def _position(self) -> Position:
+        return Position(self._token, self.step, self._barriers)
+
+    def _tell_waiting(self) -> None:
+        self._stragglers.tell(self._position())
+
+    def _names_of_late(self) -> str:
+        return self._stragglers.names(self._position())
 
     # --- Figures --------------------------------------------------------------------------------------------
 
@@ -197,7 +227,7 @@ class Group:
         self.write_row(now - self._sized_at >= _BETWEEN_SIZES)
         if self.link is not None:
             if self._sending is not None:
-                self.finish(self._sending, "to exchange figures")
+                self.wait_for_link(self._sending, "to exchange figures")
             self._sending = self.link.submit(self._send_rows)
         if self.board is not None and now - self._posted_at >= _BETWEEN_POSTS:
             self._posted_at = now
@@ -208,32 +238,27 @@ class Group:
         if with_size:
             self._bytes_of_process = bytes_of_process()
             self._sized_at = time.monotonic()
-        self._row_count += 1
-        mine = self.place.local_rank
-        self._rows[mine, self._row_count % 2] = row_of_now(self.step, self.waited, self._bytes_of_process)
-        self._region.flags.set(self._newest + mine, self._row_count)
+        row = row_of_now(self.step, self.waited, self._bytes_of_process)
+        self._rows[self.place.local_rank].write(row)
 
     def _send_rows(self) -> None:
         """Let all machines have the rows of all; on the link's thread of the first worker."""
         assert self.link is not None
-        table = np.zeros_like(self._table)
+        table = np.zeros((self.place.world_size, WIDTH), np.int64)
         for i, row in self._rows_here():
             table[self.ranks[i]] = row
         self.link.sum(table)
-        self._table[...] = table
+        self._table.write(table)
 
     def _rows_here(self) -> list[tuple[int, Array]]:
         """Return the newest rows of this machine by local rank, of those that have written one."""
-        found = []
-        for i in range(self.place.local_world_size):
-            number = self._region.flags.get(self._newest + i)
-            if number:
-                found.append((i, self._rows[i, number % 2].copy()))
-        return found
+        return [(i, row) for i, latest in enumerate(self._rows) if (row := latest.read()) is not None]
 
     def rows(self) -> dict[int, tuple[list[int], str]]:
         """Return the last row of each worker that has told one, by rank, and why no newer one will come."""
-        found = {rank: (row.tolist(), "") for rank, row in enumerate(self._table.copy()) if row[1]}
+        assert self._region is not None
+        table = self._table.read()
+        found = {} if table is None else {i: (row.tolist(), "") for i, row in enumerate(table) if row[1]}
         for i, row in self._rows_here():
             is_gone = self._region.has_ended(i)
             lost = "its process has ended or was killed" if is_gone else ""
@@ -249,8 +274,16 @@ class Group:
         """Leave the group: who waits for this worker hears that it has ended."""
         if self.link is not None:
             self.link.close()
-        for region in self._regions:
+        for region in tuple(self._regions):
             region.close()
+
+
+def _is_done(pending: Future[Any], seconds: float) -> bool:
+    try:
+        pending.result(seconds)
+    except StillRunningError:  # or an error of its own of the same class
+        return pending.done()
+    return True
 
 
 _ALONE = Group(Place())

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nn.parallel.board import Board
 
 
+# How long workers may take to be ready to wait for each other, in seconds.
+_TO_CONNECT = 120.0
 # How long workers may take to leave the group, in seconds; those that are killed never do.
 _PATIENCE = 5.0
 
@@ -35,7 +37,8 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types ar
             worker_group.execute_single_async(place.rank, _join, place, token, ranks, backend_config)
             for place, ranks in places_of(nodes)
         ]
-        ray.get(joined)
+        # Each waits no longer for the others than the timeout, but has to import and connect before.
+        ray.get(joined, timeout=backend_config.timeout + _TO_CONNECT)
 
     def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:  # noqa: ARG002  # Ray's signature
         """Let the workers leave the group, those that are there still."""

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from nn.parallel.errors import require
+from nn.parallel.errors import WorkerLostError, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,7 @@ class Link:
         self._name = name
         self._collective.init_collective_group(node_count, node_rank, "gloo", name)
         self._tasks: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
-        # Not waited for when the process ends: where another machine is gone, a sum may never come to its
-        # end.
+        # Not waited for when the process ends: where another machine is gone, a sum may never end.
         self._thread = Thread(
             target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
         )
@@ -58,16 +57,35 @@ class Link:
         return task
 
     def sum(self, array: Array) -> None:
-        """Let `array` be the sum over all machines, the same bits on each; on the link's thread."""
-        self._collective.allreduce(array, self._name)
+        """Let `array` be the sum over all machines, the same bits on each; on the link's thread.
+
+        Raises
+        ------
+        WorkerLostError
+            If a connection breaks.
+        """
+        try:
+            self._collective.allreduce(array, self._name)
+        except RuntimeError as error:
+            raise _lost(error) from error
 
     def barrier(self) -> None:
-        """Wait for all machines; on the link's thread."""
-        self._collective.barrier(self._name)
+        """Wait for all machines; on the link's thread. Raises as `sum`."""
+        try:
+            self._collective.barrier(self._name)
+        except RuntimeError as error:
+            raise _lost(error) from error
 
     def close(self) -> None:
         """End the thread when it has done what was submitted; the connections go with the process."""
         self._tasks.put(None)
+
+
+def _lost(error: RuntimeError) -> WorkerLostError:
+    return WorkerLostError(
+        "a worker on another machine has ended or was killed, or the network between them is broken: gloo "
+        f"says {str(error)[:300]!r}. Last figures are in parallel.statistics()"
+    )
 
 
 def _work(tasks: SimpleQueue[Any]) -> None:

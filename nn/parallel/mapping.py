@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.parallel.datasets import _tensor_of
+from nn.parallel.datasets import tensor_of
 from nn.parallel.errors import require
 from scopes import new_dispose_scope
 from scopes.lowlevel import site_here
@@ -29,7 +29,7 @@ class _Predictor:
     def __call__(self, batch: dict[str, Array]) -> dict[str, Array]:
         site = site_here()
         with new_dispose_scope("parallel.map"), no_grad():
-            inputs = [_tensor_of(name, batch[name], site) for name in self._columns or tuple(batch)]
+            inputs = [tensor_of(name, batch[name], site) for name in self._columns or tuple(batch)]
             output = self._model(*inputs)
             if isinstance(output, TensorCore):
                 return {**batch, self._output: _copied(output)}

@@ -15,24 +15,27 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import finalize
 
 import numpy as np
 
-from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError
+from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, late_error
 from nn.parallel.flags import Flags
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tensor.lowlevel import Array, Dtype
 
 #: Before the name of each file: what is left where all workers were killed while they mapped it.
-PREFIX: Final = "disposescope-"
+PREFIX: Final = "disposescope-exchange-"
 # Parts start at cache lines of their own.
 _LINE = 64
 # While a worker waits it looks this often whether the others are there still, in seconds.
 _LOOK = 0.1
+# What a worker says of itself in each region.
+_HERE, _LEFT = 1, 2
 
 
 def folder() -> Path:
@@ -41,11 +44,24 @@ def folder() -> Path:
     return shared if shared.is_dir() else Path(tempfile.gettempdir())
 
 
-def remove_left_behind(token: str, but: str | None = None) -> None:
-    """Remove files whose names begin with `token`, but for those that begin with `but`."""
+def remove(token: str) -> None:
+    """Remove files whose names begin with `token`: those of a job that is over."""
     for path in folder().glob(f"{PREFIX}{token}*"):
-        if but is None or not path.name.startswith(PREFIX + but):
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def remove_left_behind() -> None:
+    """Remove the files whose makers are gone, of any job: each maker holds a lock on the first byte."""
+    for path in folder().glob(f"{PREFIX}*"):
+        try:
+            file = os.open(path, os.O_RDWR)
+        except (FileNotFoundError, PermissionError):  # mapped by all meanwhile; somebody else's
+            continue
+        try:
+            if _lock(file, 0):
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(file)
 
 
 class Layout:
@@ -78,6 +94,8 @@ class Region:
         How long to wait for the others, in seconds.
     ranks
         Their ranks in the job, by which errors name them.
+    known
+        An earlier region of the same workers, which tells who of them has ended before coming to this one.
 
     Raises
     ------
@@ -90,28 +108,45 @@ class Region:
     """
 
     def __init__(
-        self, name: str, place: int, count: int, layout: Layout, timeout: float, ranks: Sequence[int]
+        self,
+        name: str,
+        place: int,
+        count: int,
+        layout: Layout,
+        timeout: float,
+        ranks: Sequence[int],
+        known: Region | None = None,
     ) -> None:
         self.place = place
         self.count = count
         self._ranks = ranks
+        self._known = known
         self.timeout = timeout
         self._here = -(-count * 8 // _LINE) * _LINE
         nbytes = self._here + layout.nbytes
         self._file = -1
-        path = folder() / (PREFIX + name)
-        if count > 1:
-            self._file = _make(path, nbytes) if place == 0 else _open(path, timeout, ranks[0])
-        try:
-            self._memory = mmap.mmap(self._file, nbytes)
+        if count == 1:
+            self._memory = mmap.mmap(-1, nbytes)
             self.flags = Flags(self._memory)
-            if count > 1:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-                self.flags.set(place, 1)
-                if place == 0:
-                    self.wait(0, 1, "to map their shared memory")
+            return
+        path = folder() / (PREFIX + name)
+        file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
+        # Also when the last reference goes, with the model that it is for.
+        self._closing = finalize(self, os.close, file)
+        try:
+            self._memory = mmap.mmap(file, nbytes)
+            self.flags = Flags(self._memory)
+            if place != 0:
+                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+            self.flags.set(place, _HERE)
+            if place == 0:
+                self.wait(0, 1, "to map their shared memory")
+        except BaseException:
+            self._file = -1
+            self._closing()
+            raise
         finally:
-            if count > 1 and place == 0:
+            if place == 0:
                 path.unlink(missing_ok=True)
 
     def flags_at(self, begin: int) -> int:
@@ -122,8 +157,19 @@ class Region:
         """Return `count` elements from `begin` on, as an array that holds the memory."""
         return np.frombuffer(self._memory, dtype, count, self._here + begin)
 
-    def wait(self, first: int, value: int, what: str) -> float:
+    def wait(
+        self,
+        first: int,
+        value: int,
+        what: str,
+        *,
+        at_half: Callable[[], None] | None = None,
+        names: Callable[[], str] | None = None,
+    ) -> float:
         """Wait until the flags of all workers, from `first` on, are `value` or more; return the seconds.
+
+        `at_half` is called once when half of the timeout is over, `names` at its end for who is late; else
+        those are whose flags are missing.
 
         Raises
         ------
@@ -135,78 +181,107 @@ class Region:
             return 0.0
         begin = time.monotonic()
         while True:
-            late = flags.wait(first, count, value, _LOOK)
+            late = flags.wait(first, count, value, min(_LOOK, self.timeout / 4))
             waited = time.monotonic() - begin
             if late < 0:
                 return waited
-            place = late - first
-            if self.has_ended(place) and flags.wait(late, 1, value, 0) >= 0:
-                raise WorkerLostError(
-                    f"worker {self._ranks[place]} has ended or was killed while the others waited for it "
-                    f"{what}. Its last figures are in parallel.statistics()"
-                )
+            if at_half is not None and waited > self.timeout / 2:
+                at_half()
+                at_half = None
+            # In this order: who has ended sets no flag afterwards.
+            gone = [i for i in range(count) if self.has_ended(i) and flags.wait(first + i, 1, value, 0) >= 0]
+            if gone:
+                raise self._lost(gone, what)
             if waited > self.timeout:
                 missing = [self._ranks[i] for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
-                raise ExchangeTimeoutError(
-                    f"waited {waited:.1f} s for worker {', '.join(map(str, missing))} {what}. All workers "
-                    "must make the same number of steps. If steps are that slow, give "
-                    "parallel.Trainer(..., timeout=...) more seconds"
-                )
+                here = f"worker {', '.join(map(str, missing))}"
+                raise late_error(waited, here if names is None else names(), what)
 
     def has_ended(self, place: int) -> bool:
-        """Tell whether the process of a worker that has come here is no more, or has left."""
-        if place == self.place or self._file < 0 or self.flags.get(place) == 0:
+        """Tell whether the process of a worker is no more, or has left after it had come here."""
+        if place == self.place or self._file < 0:
             return False
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-        except OSError as error:
-            if error.errno in {errno.EACCES, errno.EAGAIN}:
-                return False
-            raise
+        if self._known is not None and self._known.has_ended(place):
+            return True
+        # Worker 0 has its lock before the file has its name.
+        if (place > 0 and self.flags.get(place) == 0) or not _lock(self._file, place):
+            return False
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
         return True
 
     def close(self) -> None:
         """Let go of the lock by which the others know of this worker; memory goes with its last array."""
-        file, self._file = self._file, -1
-        if file >= 0:
-            os.close(file)
+        if self._file >= 0:
+            self._file = -1
+            self.flags.set(self.place, _LEFT)
+            self._closing()
+
+    def _open(self, path: Path) -> int:
+        end = time.monotonic() + self.timeout
+        look = 0.0
+        while True:
+            try:
+                return os.open(path, os.O_RDWR)
+            except FileNotFoundError:
+                now = time.monotonic()
+                if now > end:
+                    raise ExchangeTimeoutError(
+                        f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to make shared memory: it "
+                        "has failed, or makes other calls of parallel.prepare() than this worker"
+                    ) from None
+                if now > look and self._known is not None:
+                    if self._known.has_ended(0):
+                        raise self._known._lost([0], "to make shared memory") from None
+                    look = now + _LOOK
+                time.sleep(0.001)
+
+    def _lost(self, gone: Sequence[int], what: str) -> WorkerLostError:
+        # Those that have left may have done so because another was killed.
+        first = [i for i in gone if not self._has_left(i)] or gone
+        ranks = ", ".join([str(self._ranks[i]) for i in first])
+        return WorkerLostError(
+            f"worker {ranks} has ended or was killed while the others waited for it {what}. Last figures are "
+            "in parallel.statistics()"
+        )
+
+    def _has_left(self, place: int) -> bool:
+        return self.flags.get(place) == _LEFT or (self._known is not None and self._known._has_left(place))
+
+
+def _lock(file: int, place: int) -> bool:
+    """Lock one byte for this process, unless another process has it."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except OSError as error:
+        if error.errno in {errno.EACCES, errno.EAGAIN}:
+            return False
+        raise
+    return True
 
 
 def _make(path: Path, nbytes: int) -> int:
-    """Make a file of zeros, under its name only when it is whole, and return it open."""
+    """Make a file of zeros, under its name only when it is whole and locked, and return it open."""
     new = path.with_name(path.name + ".new")
-    file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.ftruncate(file, nbytes)
-        if hasattr(
-            os, "posix_fallocate"
-        ):  # else the first write into memory that is not there ends the process
-            os.posix_fallocate(file, 0, nbytes)
-        new.rename(path)
-    except BaseException as error:
-        os.close(file)
-        new.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise OSError(
-                errno.ENOSPC,
-                f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, and there are fewer: "
-                "start the "
-                "container with more, such as docker run --shm-size=4g",
-            ) from None
-        raise
-    return file
-
-
-def _open(path: Path, timeout: float, rank: int) -> int:
-    end = time.monotonic() + timeout
     while True:
+        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            return os.open(path, os.O_RDWR)
-        except FileNotFoundError:
-            if time.monotonic() > end:
-                raise ExchangeTimeoutError(
-                    f"waited {timeout:.1f} s for worker {rank} to make shared memory: it has failed, or "
-                    "makes other calls of parallel.prepare() than this worker"
+            # Waits where somebody looks whether the file was left behind, and goes away if so.
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+            os.ftruncate(file, nbytes)
+            if hasattr(os, "posix_fallocate"):  # else the first write into memory that is not there kills
+                os.posix_fallocate(file, 0, nbytes)
+            new.rename(path)
+        except FileNotFoundError:  # taken for one that was left behind, before it was locked
+            os.close(file)
+        except BaseException as error:
+            os.close(file)
+            new.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise OSError(
+                    errno.ENOSPC,
+                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, and there are fewer: "
+                    "start the container with more, such as docker run --shm-size=4g",
                 ) from None
-            time.sleep(0.001)
+            raise
+        else:
+            return file

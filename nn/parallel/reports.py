@@ -149,17 +149,16 @@ def statistics() -> ClusterStatistics:
     """Return what was created and disposed in all workers, and is alive: sums, and of each worker.
 
     Inside a job: this worker's figures of now, and of the others what they had after their last step. Where
-    the job was started, while it runs and after it: what each has told last. Outside of all jobs: the figures
-    of this process.
+    the job was started, while it runs and after it, until another one is over: what each worker has told
+    last; the figures of that process itself are in `scopes.statistics` and `tensor.memory`. A process that
+    has started no job is its own only worker.
 
     Examples
     --------
-    >>> import tensor
     >>> from nn import parallel
-    >>> before = parallel.statistics()
-    >>> x = tensor.ones((2,))
-    >>> parallel.statistics().live_count - before.live_count
-    1
+    >>> found = parallel.statistics()
+    >>> found.live_count == sum(it.disposables.live_count for it in found.workers.values())
+    True
     """
     workers = _workers()
     total = DisposeStatistics()
@@ -173,10 +172,9 @@ def memory() -> ClusterMemory:
 
     Examples
     --------
-    >>> import tensor
     >>> from nn import parallel
-    >>> x = tensor.ones((1000,))
-    >>> parallel.memory().total.bytes_live >= 4000
+    >>> found = parallel.memory()
+    >>> found.total.bytes_live == sum(it.memory.bytes_live for it in found.workers.values())
     True
     """
     workers = _workers()
@@ -192,21 +190,20 @@ def memory() -> ClusterMemory:
 def leaks() -> ClusterLeaks:
     """Return what is alive in all workers, by the line that created it, and in which of them.
 
-    Workers track where the job was started with ``track=True``. They tell every few seconds after a step,
-    with what the step itself has alive at that moment, and when their loop is over.
+    Workers track where the job was started with ``track=True``, and tell when their loop is over; one that
+    is killed tells nothing. Inside a job a worker sees its own, of now. What is returned where, see
+    `statistics`.
 
     Examples
     --------
-    >>> import scopes, tensor
     >>> from nn import parallel
-    >>> with scopes.track():
-    ...     kept = tensor.ones((100,))
-    ...     row = parallel.leaks().rows[0]
-    >>> row.kinds, row.workers, row.nbytes
-    (('Tensor',), (0,), 400)
+    >>> report = parallel.leaks()
+    >>> report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)
+    True
     """
-    found = {rank: told.leaks for rank, told in watching.told().items() if told.leaks is not None}
-    if is_tracking():
+    told = watching.told()
+    found = {rank: it.leaks for rank, it in told.items() if it.leaks is not None}
+    if is_tracking() and (_is_in_job() or not told):
         found[groups.rank()] = leaks_here().to_dict()
     rows: dict[str, dict[str, Any]] = {}
     for rank, report in sorted(found.items()):
@@ -239,11 +236,16 @@ def _workers() -> dict[int, WorkerFigures]:
     group = groups.current()
     told = watching.told()
     found = {rank: figures_of(rank, it.row, it.lost) for rank, it in told.items()}
-    if group.place.world_size > 1 or group.board is not None or not found:
+    if _is_in_job() or not found:
         for rank, it in group.figures().items():
             if rank not in found or it.seen_at >= found[rank].seen_at:
                 found[rank] = it
     return dict(sorted(found.items()))
+
+
+def _is_in_job() -> bool:
+    group = groups.current()
+    return group.place.world_size > 1 or group.board is not None
 
 
 def _site_of(row: Mapping[str, Any]) -> str:

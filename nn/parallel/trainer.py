@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from nn.parallel.errors import require
 from nn.parallel.group import TIMEOUT
-from nn.parallel.regions import remove_left_behind
+from nn.parallel.regions import remove
 from nn.parallel.watching import Watch
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Trainer:
         """
         with self._watch as watch:
             self._exchange.board = watch.board
+            # Of this call alone: copies of this trainer may run elsewhere at the same time.
+            self._exchange.job = uuid.uuid4().hex[:12]
             try:
                 return self.ray_trainer.fit()
             except BaseException as error:
@@ -80,7 +83,7 @@ class Trainer:
             finally:
                 self._exchange.board = None
                 # Where all workers of this machine were killed at once while they made shared memory.
-                remove_left_behind(f"{self._exchange.job}.")
+                remove(f"{self._exchange.job}.")
 
 
 def _processors(scaling: Any) -> int:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-# What the workers of the last job told, or the board of the one that runs.
+# What the workers of the last job told, until another is over; and the boards of those that run.
 _last: dict[int, Told] = {}
 _running: list[Board] = []
 
@@ -71,9 +72,9 @@ class Watch:
         return watched
 
     def __enter__(self) -> Self:
+        board = self.board = Board.start()
         self._interrupts = _own_interrupts()
         self._interrupts.__enter__()
-        board = self.board = Board.start()
         for watched in self._loops:
             watched.board = board
         _running.append(board)
@@ -88,11 +89,16 @@ class Watch:
         _running.remove(board)
         for watched in self._loops:
             watched.board = None
+        _last = {}
         try:
             _last = board.read()
+        except require("ray.exceptions").RayError as lost:  # the cluster is gone: the job's own error says so
+            if error is None:
+                raise
+            warnings.warn(f"what the workers told is lost: {lost}", RuntimeWarning, stacklevel=2)
         finally:
-            board.stop()
             self._interrupts.__exit__(None, None, None)
+            board.stop()
         for it in _last.values():
             if not it.has_ended and not it.lost:
                 it.lost = "it has sent no word of its end: it was killed, or stopped with the others"
@@ -110,7 +116,8 @@ def _own_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is not None:  # one that was not set by Python
+            signal.signal(signal.SIGINT, before)
 
 
 class WatchedLoop:
@@ -131,6 +138,7 @@ class WatchedLoop:
             _join_alone(board)
         group = groups.current()
         group.where = f"{platform.node()}, process {os.getpid()}"
+        board.post(group)
         try:
             return self._run(group, board, config)
         finally:
@@ -159,15 +167,12 @@ class WatchedLoop:
                 if timeline is not None:
                     trace = _bytes_of(timeline)
                 group.write_row()
-                board.post(
-                    group,
-                    wait=True,
-                    lost=lost,
-                    has_ended=not lost,
-                    leaks=found,
-                    trace=trace,
-                    trace_began_at=began_at,
-                )
+                last = {"lost": lost, "has_ended": not lost, "leaks": found}
+                try:
+                    board.post(group, wait=True, trace=trace, trace_began_at=began_at, **last)
+                except require("ray.exceptions").RayError as gone:
+                    # Whatever the loop returns or raises is worth more.
+                    warnings.warn(f"last figures could not be told: {gone}", RuntimeWarning, stacklevel=2)
 
 
 def _join_alone(board: Board) -> None:

@@ -51,7 +51,7 @@ def files_in_memory() -> set[Path]:
     return set(regions.folder().glob(f"{regions.PREFIX}*"))
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float = 30) -> bool:
+def wait_until(is_true: Callable[[], bool], seconds: float = 120) -> bool:
     end = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > end:

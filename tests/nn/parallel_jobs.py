@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import nn
 import scopes
@@ -152,6 +153,28 @@ def try_one(config: dict[str, Any]) -> None:
     ).fit()
     alive = parallel.statistics().live_count
     tune.report({"loss": result.metrics["loss"], "step": result.metrics["step"], "alive": alive})
+
+
+def lose_the_board() -> None:
+    """End the actor that keeps the figures, as the loss of its machine does, and then fail."""
+    import ray
+
+    board = parallel.group.current().board
+    assert board is not None
+    board.stop()
+    with pytest.raises(ray.exceptions.RayActorError):
+        board.read()
+    raise ValueError("the error of the loop itself")
+
+
+def sleep_where_nobody_else_is(config: dict[str, Any]) -> None:
+    """Train on two machines with one worker alone on one of them; that one sleeps."""
+    if parallel.group.current().place.local_world_size == 1:
+        config["worker"] = parallel.rank()
+        Path(config["folder"], "alone").write_text(str(parallel.rank()))
+    else:
+        config["worker"] = None
+    train(config)
 
 
 def train_for_ever(config: dict[str, Any]) -> None:

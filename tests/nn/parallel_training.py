@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nn
+import scopes
 import tensor
 from nn import parallel
+from nn.parallel import regions
 
 BATCH = 24
 ROUNDS = 8
@@ -131,6 +134,48 @@ def die_in_mid_step(at: int) -> list[Any]:
         seen = parallel.statistics().workers[1]
         return [str(error), seen.step, seen.is_last_seen, seen.disposables.live_count]
     return []
+
+
+def die_before_prepare(killed: int) -> None:
+    """Kill one worker while the others prepare a model; they wait for each other to map its memory."""
+    if parallel.rank() == killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    parallel.prepare(perceptron())
+
+
+def map_again_and_again(count: int) -> int:
+    """Make so many regions; return how many of them are mapped or open after their last reference went."""
+    for _ in range(count):
+        parallel.group.current().agree(1)
+    models = [parallel.prepare(perceptron()) for _ in range(3)]
+    parallel.barrier()
+    before = mapped()
+    del models
+    return before - mapped()
+
+
+def mapped() -> int:
+    return Path("/proc/self/maps").read_text().count(regions.PREFIX)
+
+
+def alone() -> list[Any]:
+    """Return what a program that is no part of a job hears of itself."""
+    model = nn.Linear(2, 1)
+    assert parallel.prepare(model) is model
+    parallel.barrier()
+    before = parallel.statistics()
+    with scopes.track():
+        kept = tensor.ones((1000,))
+        leaks = parallel.leaks()
+    after = parallel.statistics()
+    found = [
+        parallel.rank(),
+        parallel.world_size(),
+        list(after.workers),
+        after.live_count - before.live_count,
+    ]
+    del kept
+    return [*found, parallel.memory().total.bytes_peak >= 4000, leaks.workers, leaks.rows[0].nbytes]
 
 
 def come_too_late() -> str:

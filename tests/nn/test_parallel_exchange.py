@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from pathlib import Path
+import threading
+import uuid
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import tensor
 from nn import parallel
 from nn.parallel import regions
 from nn.parallel.flags import Flags
+from nn.parallel.latest import Latest
 from tests import workers
 from tests.nn import parallel_training as training
 from tests.nn.parallel_cluster import files_in_memory, wait_until
@@ -105,6 +108,14 @@ def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: i
         assert (alive > 0) == (at > 0)  # before the first step it has none yet
 
 
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -> None:
+    others = workers.run(3, training.die_before_prepare, killed)
+    assert others.pop(killed) is None
+    for error in others:
+        assert f"WorkerLostError: worker {killed} has ended or was killed" in error
+
+
 def test_who_waits_too_long_says_for_whom() -> None:
     slept, late = workers.run(2, training.come_too_late, timeout=5.0)  # to start takes a second or two
     assert slept == "slept"
@@ -134,11 +145,8 @@ def test_each_worker_sees_the_figures_of_all() -> None:
 
 
 def test_a_program_alone_is_its_own_only_worker() -> None:
-    model = nn.Linear(2, 1)
-    assert parallel.prepare(model) is model
-    assert (parallel.rank(), parallel.world_size()) == (0, 1)
-    parallel.barrier()
-    assert parallel.statistics().workers.keys() == {0}
+    # In a process of its own: one that has started a job hears of that.
+    assert workers.run(1, training.alone) == [[0, 1, [0], 1, True, (0,), 4000]]
     loader = parallel.prepare_data_loader(nn.data.DataLoader([1.0, 2.0, 3.0], batch_size=2))
     assert [batch.tolist() for batch in loader] == [[1.0, 2.0], [3.0]]
 
@@ -210,11 +218,77 @@ def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: py
         regions.Region("test.0-n0-1", 0, 2, layout, 1.0, (0, 1))
 
 
-def test_files_that_a_killed_job_has_left_are_removed_by_the_next_start(tmp_path: Path) -> None:
-    left = regions.folder() / f"{regions.PREFIX}job.old-n0-1"
+def test_files_whose_makers_were_killed_are_removed_and_those_of_others_stay() -> None:
+    token = f"{regions.PREFIX}{uuid.uuid4().hex[:8]}.0"
+    left, held = regions.folder() / f"{token}-n0-1", regions.folder() / f"{token}-n0-2"
     left.write_bytes(b"")
-    regions.remove_left_behind("job.", "job.new")
-    assert not left.exists()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(held)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as maker:
+        assert maker.stdout is not None
+        assert maker.stdout.readline() == b"held\n"
+        regions.remove_left_behind()
+        assert (left.exists(), held.exists()) == (False, True)
+        maker.kill()
+    regions.remove_left_behind()
+    assert not held.exists()
+
+
+HOLD = """
+import pathlib, sys
+from nn.parallel import regions
+layout = regions.Layout()
+file = regions._make(pathlib.Path(sys.argv[1]), 4096)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts what /proc says that is mapped")
+def test_regions_are_made_while_others_look_for_what_is_left_behind_and_go_with_their_models() -> None:
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            regions.remove_left_behind()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        unmapped = workers.run(2, training.map_again_and_again, 300)
+    finally:
+        is_over.set()
+        looking.join()
+    assert unmapped == [3, 3]
+
+
+def test_what_was_written_last_is_read_whole_while_more_is_written() -> None:
+    layout = regions.Layout()
+    latest = Latest(layout, 500)
+    latest.lie_in(regions.Region("", 0, 1, layout, 1.0, (0,)))
+    assert latest.read() is None
+    is_over = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not is_over.is_set():
+            number += 1
+            latest.write(np.full(500, number))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        before = 0
+        for _ in range(2000):
+            found = latest.read()
+            if found is not None:
+                assert len(set(found.tolist())) == 1
+                assert found[0] >= before
+                before = found[0]
+    finally:
+        is_over.set()
+        writer.join()
+    assert before > 0
 
 
 def test_flags_are_waited_for_and_checked() -> None:

@@ -88,6 +88,14 @@ def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
     assert figures[0].step <= 6
 
 
+def test_the_error_of_a_loop_is_told_also_where_the_board_is_gone(at_its_start: None, tmp_path: Path) -> None:
+    with (
+        pytest.warns(RuntimeWarning, match="what the workers told is lost"),
+        pytest.raises(train.TrainingFailedError, match="the error of the loop itself"),
+    ):
+        run(jobs.lose_the_board, None, tmp_path, count=1)
+
+
 @pytest.mark.parametrize("moment", moments(1))
 @pytest.mark.parametrize("what", ["kill", "raise"])
 def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
@@ -114,7 +122,7 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 ) -> None:
     address = ray.get_runtime_context().gcs_address
     program = [sys.executable, "-m", "tests.nn.parallel_interrupted", address, str(moment), str(tmp_path)]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
 
@@ -165,6 +173,17 @@ def three_nodes() -> Iterator[Any]:
         finally:
             ray.shutdown()
             made.shutdown()
+
+
+def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:
+    config = {"steps": 10, "what": "sleep", "seconds": 60.0, "at": 4, "folder": str(tmp_path)}
+    # Two workers fit on a machine: one of three is alone.
+    with pytest.raises(train.TrainingFailedError) as caught:
+        run(jobs.sleep_where_nobody_else_is, config, tmp_path, count=3, timeout=8.0)
+    alone = Path(tmp_path, "alone").read_text()
+    assert f"for worker {alone} (" in str(caught.value)
+    assert "last seen after step" in str(caught.value)
+    assert "to exchange gradients" in str(caught.value)
 
 
 def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_path: Path) -> None:

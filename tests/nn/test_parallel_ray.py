@@ -16,7 +16,7 @@ import pytest
 import nn
 import tensor
 from nn import parallel
-from scopes import new_dispose_scope
+from scopes import new_dispose_scope, track
 from tests.nn import parallel_jobs as jobs
 from tests.nn.parallel_cluster import environment, expected, free, run, wait_until
 from tests.test_examples import load
@@ -76,6 +76,10 @@ def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tm
     assert (row.workers, row.count, row.nbytes) == ((2,), 50, 50 * 4000)
     assert "worker 2: 50 and growing" in str(report)
     assert parallel.statistics().workers[2].disposables.live_count == 50
+    with track():  # what this process has alive is no worker's
+        kept = tensor.ones((1,))
+        assert str(parallel.leaks()) == str(report)
+    del kept
     assert "worker 2" in str(parallel.memory())
 
 
