@@ -140,7 +140,7 @@ class Region:
                 fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
             self.flags.set(place, _HERE)
             if place == 0:
-                self.wait(0, 1, "to map their shared memory")
+                self._wait_for_others()
         except BaseException:
             self._file = -1
             self._closing()
@@ -148,6 +148,14 @@ class Region:
         finally:
             if place == 0:
                 path.unlink(missing_ok=True)
+
+    def _wait_for_others(self) -> None:
+        try:
+            self.wait(0, 1, "to map their shared memory")
+        except BaseException:
+            # Who waits for this worker shall blame the one that did not come.
+            self.flags.set(self.place, _LEFT)
+            raise
 
     def flags_at(self, begin: int) -> int:
         """Return the number of the flag at `begin`."""

@@ -79,11 +79,11 @@ def holders_of(
     groups
         For each key some objects, the oldest first.
     seconds
-        How long the search may take at most.
+        How much of this thread's processor time the search may take: on a busy machine it finds as much.
     in_libraries
         Whether to go on, where the user's own names lead nowhere, from those of libraries.
     """
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     keys: dict[int, list[Hashable]] = {}
     for key, objects in groups.items():
         for x in _spread(objects):
@@ -145,7 +145,7 @@ def _found(
 ) -> Iterator[tuple[int, _Path]]:
     place = 0
     while place < len(entries) and wanted:
-        if place % _STRIDE == 0 and time.monotonic() > until:
+        if place % _STRIDE == 0 and time.thread_time() > until:
             return
         holder, _, step_to, form = entries[place]
         try:

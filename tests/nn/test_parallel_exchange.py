@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,18 @@ def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: py
     layout.add(100)
     with pytest.raises(OSError, match="docker run --shm-size=4g"):
         regions.Region("test.0-n0-1", 0, 2, layout, 1.0, (0, 1))
+
+
+def test_a_worker_that_waits_in_vain_for_another_to_map_memory_leaves_as_one_who_is_not_to_blame() -> None:
+    layout, ranks = regions.Layout(), (0, 1, 2)
+    layout.add(8)
+    name = f"{uuid.uuid4().hex[:8]}.0-n0-1"
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(regions.Region, name, 0, 3, layout, 1.0, ranks)
+        second = regions.Region(name, 1, 3, layout, 1.0, ranks)
+        with pytest.raises((parallel.ExchangeTimeoutError, parallel.WorkerLostError)):
+            first.result()
+    assert second.flags.get(0) == regions._LEFT
 
 
 def test_files_whose_makers_were_killed_are_removed_and_those_of_others_stay() -> None:
