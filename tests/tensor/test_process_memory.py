@@ -174,8 +174,9 @@ def test_the_peaks_of_sorting_and_of_its_backward_are_the_processs(call: str) ->
     run = subprocess.run([sys.executable, "-c", PEAK, call], capture_output=True, text=True, check=True)
     told, taken = map(int, run.stdout.split())
     assert told >= 1_000_000 * 4
-    # NumPy's sort keeps the half of a row or column in memory of its own; `unique` has a single row.
-    assert taken - 1_500_000 <= told + (1_000_000 * 4 if call == "unique" else 0)
+    # A block's last huge page may be a sixteenth more, as `bytes_overhead` tells. NumPy's sort keeps the half
+    # of a row or column in memory of its own; `unique` has a single row.
+    assert taken - 1_500_000 <= told + told // 16 + (1_000_000 * 4 if call == "unique" else 0)
     assert told <= taken + 1_500_000
 
 
