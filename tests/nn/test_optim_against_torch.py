@@ -90,11 +90,12 @@ def test_many_steps_are_pytorchs(name, options):
     pair = Pair(name, options)
     pair.step(STEPS)
     pair.assert_equal(1e-12)
+    rtol = 1e-11 if name == "Adafactor" else 1e-12  # means over rows, added in another order
     for x, y in zip(pair.ours[:2], pair.theirs[:2], strict=True):  # a matrix and a vector
         held, expected = pair.optimizer.state[x], pair.reference.state[y]
         for key, value in expected.items():
             if value is not None:
-                np.testing.assert_allclose(np.asarray(held[key]), np.asarray(value), rtol=1e-11, err_msg=key)
+                np.testing.assert_allclose(np.asarray(held[key]), np.asarray(value), rtol=rtol, err_msg=key)
         assert set(held) == {key for key, value in expected.items() if value is not None}
 
 
