@@ -102,13 +102,18 @@ class Board:
 
     @classmethod
     def start(cls) -> Board:
-        """Start the actor where this process runs; it needs no processor of its own."""
+        """Start the actor on the machine of this process: that of a worker would take it along.
+
+        It needs no processor of its own. If its process ends alone, Ray starts it again: it knows nothing
+        then, and is told anew.
+        """
         ray = require("ray")
         scheduling = require("ray.util.scheduling_strategies")
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
-        here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        remote = ray.remote(num_cpus=0, max_concurrency=10_000, scheduling_strategy=here)
+        # A soft affinity is passed over for actors that need no resources.
+        here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        remote = ray.remote(num_cpus=0, max_concurrency=10_000, max_restarts=-1, scheduling_strategy=here)
         return cls(remote(Notes).remote())
 
     def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:

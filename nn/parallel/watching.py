@@ -92,9 +92,7 @@ class Watch:
         _last = {}
         try:
             _last = board.read()
-        except require("ray.exceptions").RayError as lost:  # the cluster is gone: the job's own error says so
-            if error is None:
-                raise
+        except require("ray.exceptions").RayError as lost:  # what the job returns or raises is worth more
             warnings.warn(f"what the workers told is lost: {lost}", RuntimeWarning, stacklevel=2)
         finally:
             self._interrupts.__exit__(None, None, None)

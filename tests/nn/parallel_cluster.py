@@ -33,11 +33,18 @@ def environment() -> Iterator[None]:
         yield
 
 
-def live_actors() -> list[str]:
+def places_of_actors() -> list[tuple[str, str]]:
+    """Return the classes of the jobs' actors that are alive, and the identifiers of their nodes."""
     from ray._private.state import actors
 
-    alive = [it["ActorClassName"] for it in actors().values() if it["State"] != "DEAD"]
-    return [name for name in alive if name not in _OF_THE_CLUSTER]
+    alive = [
+        (it["ActorClassName"], it["Address"]["NodeID"]) for it in actors().values() if it["State"] != "DEAD"
+    ]
+    return [(name, node) for name, node in alive if name not in _OF_THE_CLUSTER]
+
+
+def live_actors() -> list[str]:
+    return [name for name, _ in places_of_actors()]
 
 
 def free(resource: str) -> float:

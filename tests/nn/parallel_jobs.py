@@ -155,8 +155,8 @@ def try_one(config: dict[str, Any]) -> None:
     tune.report({"loss": result.metrics["loss"], "step": result.metrics["step"], "alive": alive})
 
 
-def lose_the_board() -> None:
-    """End the actor that keeps the figures, as the loss of its machine does, and then fail."""
+def lose_the_board(config: dict[str, Any]) -> None:
+    """End the actor that keeps the figures for good, and then fail or return."""
     import ray
 
     board = parallel.group.current().board
@@ -164,7 +164,21 @@ def lose_the_board() -> None:
     board.stop()
     with pytest.raises(ray.exceptions.RayActorError):
         board.read()
-    raise ValueError("the error of the loop itself")
+    if config["fails"]:
+        raise ValueError("the error of the loop itself")
+    parallel.report({"step": 1}, "done")
+
+
+def train_while_the_board_restarts(config: dict[str, Any]) -> None:
+    """Train; the process of the board ends once, before the workers have the first values."""
+    import ray
+
+    board = parallel.group.current().board
+    assert board is not None
+    if parallel.rank() == 0 and not Path(config["ended"]).exists():
+        Path(config["ended"]).touch()
+        ray.kill(board._actor, no_restart=False)
+    train(config)
 
 
 def sleep_where_nobody_else_is(config: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from tests.nn.parallel_cluster import (
     expected,
     files_in_memory,
     live_actors,
+    places_of_actors,
     run,
     wait_until,
 )
@@ -93,7 +94,23 @@ def test_the_error_of_a_loop_is_told_also_where_the_board_is_gone(at_its_start: 
         pytest.warns(RuntimeWarning, match="what the workers told is lost"),
         pytest.raises(train.TrainingFailedError, match="the error of the loop itself"),
     ):
-        run(jobs.lose_the_board, None, tmp_path, count=1)
+        run(jobs.lose_the_board, {"fails": True}, tmp_path, count=1)
+
+
+def test_the_result_of_a_job_is_returned_also_where_the_board_is_gone(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    with pytest.warns(RuntimeWarning, match="what the workers told is lost"):
+        result = run(jobs.lose_the_board, {"fails": False}, tmp_path, count=1)
+    assert result.metrics["step"] == 1
+
+
+def test_a_job_ends_right_when_the_process_of_its_board_ends(at_its_start: None, tmp_path: Path) -> None:
+    config = {"steps": 20, "every": 10, "ended": str(tmp_path / "ended")}
+    result = run(jobs.train_while_the_board_restarts, config, tmp_path, failures=2)
+    assert result.metrics["step"] == 20
+    assert_learnt(result, 20)
+    assert parallel.statistics().workers[0].step == 20
 
 
 @pytest.mark.parametrize("moment", moments(1))
@@ -173,6 +190,15 @@ def three_nodes() -> Iterator[Any]:
         finally:
             ray.shutdown()
             made.shutdown()
+
+
+def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) -> None:
+    here = ray.get_runtime_context().get_node_id()
+    for _ in range(6):  # Ray chooses at random where it is not told
+        with parallel.Watch() as watch:
+            assert watch.board is not None
+            assert watch.board.read() == {}  # it runs
+            assert wait_until(lambda: places_of_actors() == [("Notes", here)], 20), places_of_actors()
 
 
 def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:
