@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -190,16 +191,18 @@ def alone() -> list[Any]:
     return [*found, parallel.memory().total.bytes_peak >= 4000, leaks.workers, leaks.rows[0].nbytes]
 
 
-def come_too_late() -> str:
+def come_too_late(over: Path) -> str:
+    """Let worker 1 wait at a barrier until it has an error, and worker 0 sleep for so long."""
     if parallel.rank() == 1:
         try:
-            parallel.barrier()  # the others leave
+            parallel.barrier()
         except parallel.ExchangeTimeoutError as error:
             return str(error)
+        finally:
+            over.touch()
         return "came"
-    import time
-
-    time.sleep(8)
+    while not over.exists():
+        time.sleep(0.01)
     return "slept"
 
 
