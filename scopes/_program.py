@@ -84,6 +84,8 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
 
 def _module(name: str) -> tuple[CodeType, ModuleType]:
     program, sys.argv[0] = sys.argv[0], "-m"  # what packages see while they are imported on the way
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path.cwd())  # the command's own folder is there, unless it was started by `python -m`
     package = name.rpartition(".")[0]
     if package:
         try:
