@@ -195,6 +195,8 @@ def lose_the_board(config: dict[str, Any]) -> None:
     board.stop()
     with pytest.raises(ray.exceptions.RayActorError):
         board.read()
+    with pytest.warns(RuntimeWarning, match="what the workers told can't be read"):
+        assert parallel.statistics().workers.keys() == {0}  # its own
     if config["fails"]:
         raise ValueError("the error of the loop itself")
     parallel.report({"step": 1}, "done")
