@@ -137,6 +137,18 @@ def die_in_mid_step(at: int) -> list[Any]:
     return []
 
 
+def look_again_and_again(count: int) -> int:
+    """Kill worker 1 while the others wait; return how often these saw that it is gone, of so many looks."""
+    try:
+        parallel.barrier()
+        if parallel.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        parallel.barrier()
+    except parallel.WorkerLostError:
+        pass
+    return sum(parallel.statistics().workers[1].is_last_seen for _ in range(count))
+
+
 def die_before_prepare(killed: int) -> None:
     """Kill one worker while the others prepare a model; they wait for each other to map its memory."""
     if parallel.rank() == killed:

@@ -111,6 +111,10 @@ def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: i
         assert (alive > 0) == (at > 0)  # before the first step it has none yet
 
 
+def test_workers_who_look_at_the_same_time_all_see_that_another_is_gone() -> None:
+    assert workers.run(3, training.look_again_and_again, 3000) == [3000, None, 3000]
+
+
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -> None:
     others = workers.run(3, training.die_before_prepare, killed)
