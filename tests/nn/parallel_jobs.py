@@ -17,6 +17,7 @@ import nn
 import scopes
 import tensor
 from nn import parallel
+from nn.parallel.links import Link
 from scopes import new_dispose_scope
 from tests.nn import parallel_training as training
 
@@ -222,6 +223,13 @@ def sleep_where_nobody_else_is(config: dict[str, Any]) -> None:
     else:
         config["worker"] = None
     train(config)
+
+
+def connect_to_nobody() -> str:
+    """Return what a worker hears that waits for those of another machine, where there is none."""
+    with pytest.raises(parallel.ExchangeTimeoutError) as caught:
+        Link("nobody", 1, 2, 0.5)
+    return str(caught.value)
 
 
 def train_for_ever(config: dict[str, Any]) -> None:
