@@ -30,11 +30,18 @@ _running: list[Board] = []
 
 
 def told() -> dict[int, Told]:
-    """Return what the workers of the job told that this process has started, or works in."""
+    """Return what the workers of the job told that this process has started, or works in.
+
+    In a worker nothing but a warning where that can't be read: its loop shall not end by asking.
+    """
     board = groups.current().board
-    if board is not None:
+    if board is None:
+        return _running[-1].read() if _running else _last
+    try:
         return board.read()
-    return _running[-1].read() if _running else _last
+    except require("ray.exceptions").RayError as error:
+        warnings.warn(f"what the workers told can't be read: {error}", RuntimeWarning, stacklevel=4)
+        return {}
 
 
 class Watch:

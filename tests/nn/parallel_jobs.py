@@ -17,6 +17,7 @@ import nn
 import scopes
 import tensor
 from nn import parallel
+from nn.parallel.links import Link
 from scopes import new_dispose_scope
 from tests.nn import parallel_training as training
 
@@ -195,6 +196,8 @@ def lose_the_board(config: dict[str, Any]) -> None:
     board.stop()
     with pytest.raises(ray.exceptions.RayActorError):
         board.read()
+    with pytest.warns(RuntimeWarning, match="what the workers told can't be read"):
+        assert parallel.statistics().workers.keys() == {0}  # its own
     if config["fails"]:
         raise ValueError("the error of the loop itself")
     parallel.report({"step": 1}, "done")
@@ -220,6 +223,13 @@ def sleep_where_nobody_else_is(config: dict[str, Any]) -> None:
     else:
         config["worker"] = None
     train(config)
+
+
+def connect_to_nobody() -> str:
+    """Return what a worker hears that waits for those of another machine, where there is none."""
+    with pytest.raises(parallel.ExchangeTimeoutError) as caught:
+        Link("nobody", 1, 2, 0.5)
+    return str(caught.value)
 
 
 def train_for_ever(config: dict[str, Any]) -> None:

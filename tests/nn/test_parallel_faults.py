@@ -80,6 +80,12 @@ def test_a_worker_that_is_killed_while_others_connect_costs_an_attempt(
     assert_learnt(result, 20)
 
 
+def test_machines_that_do_not_connect_are_waited_for_and_told(cluster: None) -> None:
+    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    told = ray.get(ray.remote(num_cpus=0)(jobs.connect_to_nobody).remote())
+    assert told.startswith("waited 0.5 s for the workers of the other machines to connect")
+
+
 def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp_path: Path) -> None:
     config = {"steps": 60, "what": "kill", "worker": 1, "at": 33, "pause": 0.02}
     with pytest.raises(train.TrainingFailedError):
