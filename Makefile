@@ -195,7 +195,7 @@ SANITIZED := LD_PRELOAD="$(foreach library,$(PRELOADED),$$($(CXX_FOUND) -print-f
 endif
 
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
-	@echo "== Compiling disposescope into $(VENV): $(if $(DEBUG),debugging build,release)$(if $(SANITIZE), with $(SANITIZE))"
+	@echo "== Compiling disposescope into $(VENV): $(if $(DEBUG),debugging build,release)$(if $(SANITIZE), with $(SANITIZE)); some minutes the first time"
 	$(WITH) $(PIP) install --verbose --no-deps --no-build-isolation $(BUILD) --editable .
 	@touch $@
 

@@ -84,6 +84,9 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
 
 def _module(name: str) -> tuple[CodeType, ModuleType]:
     program, sys.argv[0] = sys.argv[0], "-m"  # what packages see while they are imported on the way
+    if not sys.flags.safe_path:
+        # The folder of the command itself is there, unless it was started by `python -m`.
+        sys.path[0] = str(Path.cwd())
     package = name.rpartition(".")[0]
     if package:
         try:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
+# Of sizes, strides and the like, so that compiled code can multiply two of them and add up some products.
+_MOST = 2**40
+
 # --- The three ops, which are each other's derivatives ------------------------------------------------------
 
 
@@ -126,7 +129,7 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
     Raises
     ------
     TypeError, ValueError
-        If it is something else, or less than `least`.
+        If it is something else, less than `least`, or too large for kernels to count with.
     """
     many: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(many) == 1:
@@ -137,6 +140,8 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
         raise ValueError(
             f"{name}: {what} is an integer of at least {least}, or {count} of them, not {shown(given)}"
         )
+    if max(many, default=0) > _MOST:
+        raise ValueError(f"{name}: {what} is at most 2**40, more than memory holds, not {shown(given)}")
     return many
 
 

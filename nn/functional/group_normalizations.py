@@ -198,7 +198,7 @@ def instance_norm(
     Parameters
     ----------
     input
-        Shape ``(batch, channels, *)``, with more than one element a channel.
+        Shape ``(batch, channels, *)``, with more than one element a channel, or none.
     running_mean, running_var
         Shape ``(channels,)``. With `use_input_stats` they are written: `momentum` of the means over the batch
         of the samples' means and unbiased variances go in. Without it they are what `input` is normalised by.
@@ -228,14 +228,14 @@ def instance_norm(
         raise InvalidArgumentError(f"instance_norm: input has shape (batch, channels, *sizes), not {x.shape}")
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if prod(x.shape[2:]) < 2:
+    if prod(x.shape[2:]) == 1:
         raise InvalidArgumentError(
             f"instance_norm: each channel needs more than one element, and the input has shape {x.shape}"
         )
     batch, channels = x.shape[:2]
     if channels == 0:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if batch == 0:
+    if x.size == 0:
         return group_norm(input, channels, weight, bias, eps)
     means = None if running_mean is None else running_mean.detach().tile((batch,))
     variances = None if running_var is None else running_var.detach().tile((batch,))

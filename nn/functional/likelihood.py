@@ -36,6 +36,8 @@ class _Classes:
                 f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
                 f"{target.shape}"
             )
+        # A copy: the target may be written to, before backward or while it is checked.
+        target = target.copy()
         # Those that count, None for all.
         self.kept: Array | None = None
         wrong = (target < 0) | (target >= count)
@@ -49,8 +51,8 @@ class _Classes:
                 )
         elif 0 <= ignore_index < count:
             self.kept = target != ignore_index
-        # A copy: the target may be overwritten. What is ignored points at class 0 and counts nothing.
-        self.indices = target.copy() if self.kept is None else np.where(self.kept, target, 0)
+        # What is ignored points at class 0 and counts nothing.
+        self.indices = target if self.kept is None else np.where(self.kept, target, 0)
         self.weight = _weight_of(name, weight, x)
         self.counts: Array | None = None if self.weight is None else self.weight[self.indices]
         if self.kept is not None:

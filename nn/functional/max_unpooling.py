@@ -11,7 +11,7 @@ from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.plane_places import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
-from tensor.lowlevel import InvalidArgumentError, apply
+from tensor.lowlevel import InvalidArgumentError, apply, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,22 +66,23 @@ def _unpool(
     output_size: Sequence[int] | None,
 ) -> Tensor:
     name = f"max_unpool{space}d"
-    x, places = pooled_array(name, space, input), array_of(name, "indices", indices)
+    x, given = pooled_array(name, space, input), array_of(name, "indices", indices)
     kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
-    given = kernel if stride is None else stride
     sizes = _unpooled_sizes(
         name,
         x.shape[-space:],
         kernel,
-        sizes_of(name, "stride", given, space, 1),
+        sizes_of(name, "stride", kernel if stride is None else stride, space, 1),
         sizes_of(name, "padding", padding, space, 0),
         output_size,
     )
-    if places.dtype != np.int64 or places.shape != x.shape:
+    if given.dtype != np.int64 or given.shape != x.shape:
         raise InvalidArgumentError(
             f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{space}d returns "
-            f"them with return_indices=True; these are {places.dtype} of shape {places.shape}"
+            f"them with return_indices=True; these are {given.dtype} of shape {given.shape}"
         )
+    # What is checked here is what kernels read, now and in backward, whoever writes to `indices` meanwhile.
+    places = np.ascontiguousarray(snapshot(indices))
     room = prod(sizes)
     if places.size and not 0 <= places.min() <= places.max() < room:
         raise InvalidArgumentError(
@@ -95,8 +96,7 @@ def _unpool(
         np.put_along_axis(out, places.reshape(flat), x.reshape(flat), 1)
         return out.reshape(*x.shape[:-space], *sizes)
 
-    # The tensor of indices: what it holds now is kept, whatever is written later.
-    return apply(UNPOOL, kernel_of, (input,), places=indices, space=space)
+    return apply(UNPOOL, kernel_of, (input,), places=places, space=space)
 
 
 def max_unpool1d(

@@ -173,7 +173,7 @@ def batch_norm(
     weight, bias
         Shape ``(channels,)``.
     training
-        Normalise by the batch's own mean and variance.
+        Normalise by the batch's own mean and variance. An empty batch leaves the running figures as they are.
     momentum
         The share of the new in the running figures.
     eps
@@ -206,15 +206,15 @@ def batch_norm(
     x, w, b, means, variances = as_one_dtype(x, w, b, means, variances)
     parameters: dict[str, Any] = {"like": (channels[0], *(1 for _ in x.shape[2:])), "eps": eps, "axes": None}
     rule = "scale_and_shift"
-    if not are_given:
-        count = x.size // channels[0] if x.size else 0
-        if count < 2 and training and channels[0]:
+    if not are_given and x.size == 0:
+        means = variances = np.zeros(channels, x.dtype)  # of nothing: running figures stay as they are
+    elif not are_given:
+        count = x.size // channels[0]
+        if count == 1 and training:
             raise InvalidArgumentError(
                 "batch_norm: in training each channel needs more than one value, and the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"
             )
-        if not count:
-            return input.clone()
         means, variances = run_kernel(moments_of_channels, x)
         if training:
             _blend(running_mean, means, momentum)

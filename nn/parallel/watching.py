@@ -30,11 +30,18 @@ _running: list[Board] = []
 
 
 def told() -> dict[int, Told]:
-    """Return what the workers of the job told that this process has started, or works in."""
+    """Return what the workers of the job told that this process has started, or works in.
+
+    In a worker nothing but a warning where that can't be read: its loop shall not end by asking.
+    """
     board = groups.current().board
-    if board is not None:
+    if board is None:
+        return _running[-1].read() if _running else _last
+    try:
         return board.read()
-    return _running[-1].read() if _running else _last
+    except require("ray.exceptions").RayError as error:
+        warnings.warn(f"what the workers told can't be read: {error}", RuntimeWarning, stacklevel=4)
+        return {}
 
 
 class Watch:
@@ -128,10 +135,10 @@ class WatchedLoop:
         self.board: Board | None = None
 
     def __call__(self, *config: Any) -> Any:
+        is_ours = groups.join_expected()
         board = self.board
         if board is None:  # somebody else has taken the loop
             return self.__wrapped__(*config)
-        is_ours = groups.current().board is not None
         if not is_ours:
             _join_alone(board)
         group = groups.current()

@@ -228,11 +228,33 @@ cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
     if cnp.PyArray_NDIM(x) == 2:
         return product(x, by)
     if cnp.PyArray_NDIM(x) < 2 or not _is_plain(x) or not _is_alike(weight, x) or cnp.PyArray_SIZE(x) == 0:
-        result = _matmul(x, by)
+        result = _matmul_of_stacks(x, by)
         return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
     # One product: NumPy would make several.
     *sizes, inner = (<object>x).shape
     return product((<object>x).reshape(-1, inner), by).reshape(*sizes, cnp.PyArray_DIM(weight, 0))
+
+
+cdef object _matmul_of_stacks(cnp.ndarray a, cnp.ndarray b):
+    """Return ``np.matmul(a, b)``, at once where that is empty.
+
+    NumPy goes through all matrices of a stack, also through 2**40 of them that have no element.
+    """
+    if cnp.PyArray_SIZE(a) != 0 and cnp.PyArray_SIZE(b) != 0:
+        return _matmul(a, b)
+    try:
+        sizes = np.broadcast_shapes(_sizes_of_stack(a), _sizes_of_stack(b))
+    except ValueError:
+        return _matmul(a, b)  # which says what does not fit
+    # Of one matrix of each stack: it tells the dtype and the last sizes, and whether these fit.
+    first = slice(1)
+    one = _matmul(a[(first,) * len(_sizes_of_stack(a))], b[(first,) * len(_sizes_of_stack(b))])
+    shape = sizes + one.shape[len(sizes):]
+    return np.empty(shape, one.dtype) if 0 in shape else _matmul(a, b)
+
+
+cdef tuple _sizes_of_stack(cnp.ndarray a):
+    return (<object>a).shape[:max(cnp.PyArray_NDIM(a) - 2, 0)]
 
 
 cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
@@ -264,7 +286,7 @@ def matrix_product(a, b):
     weight = b
     if cnp.PyArray_NDIM(x) > 2 or cnp.PyArray_NDIM(weight) > 2:
         out = product_of_stacks(x, weight)
-        return _matmul(a, b) if out is None else out
+        return _matmul_of_stacks(x, weight) if out is None else out
     if (
         cnp.PyArray_NDIM(x) != 2
         or cnp.PyArray_NDIM(weight) != 2

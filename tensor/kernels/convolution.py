@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # worked on, but of a few places most of the time goes to the weight.
 _PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
+# Half of what a signed integer of 64 bits counts to.
+_MOST_BYTES = 1 << 62
 
 
 class Geometry(NamedTuple):
@@ -127,9 +129,22 @@ def _copied(
     copy = None
     for piece in _pieces(x.shape[0], outs, x.shape[1] * elements * x.dtype.itemsize + more_bytes):
         samples, rows = piece.shape
-        copy = copy or PaddedInput(x, geometry, outs, samples, rows)  # no other piece is larger
+        if copy is None:  # no other piece is larger
+            _require_countable(x, geometry, (rows, *outs[1:]), samples)
+            copy = PaddedInput(x, geometry, outs, samples, rows)
         copy.fill(piece.samples.start, samples, piece.rows.start, rows)
         yield copy
+
+
+def _require_countable(x: Array, geometry: Geometry, outs: tuple[int, ...], samples: int) -> None:
+    """Raise ValueError where the copy of a piece would have more bytes than compiled code can count."""
+    sizes = [
+        (out + (span - 1) // step) * min(step, span)
+        for out, step, span in zip(outs, geometry.stride, geometry.spans(), strict=True)
+    ]
+    nbytes = samples * x.shape[1] * prod(sizes) * x.dtype.itemsize
+    if nbytes > _MOST_BYTES:
+        raise ValueError(f"the input with its padding has too many elements: {nbytes} bytes at a time")
 
 
 def _with_bias(out: Array, bias: Array | None) -> Array:
@@ -185,7 +200,7 @@ def convolve(
     `x` has shape ``(batch, in_channels, *sizes)`` and `weight` ``(out_channels, in_channels / groups,
     *kernel)``. `bias` is one for each channel.
     """
-    if _is_pointwise(geometry):
+    if _is_pointwise(geometry) and x.size and weight.size:
         groups, batch, channels = geometry.groups, x.shape[0], weight.shape[0]
         matrix = weight.reshape(groups, channels // groups, weight.shape[1])
         out: Array = np.matmul(matrix, x.reshape(batch, groups, weight.shape[1], prod(outs)))
@@ -223,7 +238,7 @@ def convolve_transposed(
     `y` has the shape of what ``convolve`` returns for such an input, and `weight` that of its weight. `bias`
     is one for each channel.
     """
-    if _is_pointwise(geometry):
+    if _is_pointwise(geometry) and y.size and weight.size:
         groups, batch, channels = geometry.groups, y.shape[0], weight.shape[1] * geometry.groups
         matrix = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1]).swapaxes(1, 2)
         out: Array = np.matmul(matrix, y.reshape(batch, groups, matrix.shape[2], prod(sizes)))

@@ -54,6 +54,12 @@ cdef int _check(cnp.ndarray x) except -1:
     return kind
 
 
+cdef int _check_places(cnp.ndarray places) except -1:
+    if cnp.PyArray_TYPE(places) != cnp.NPY_INT64 or not cnp.PyArray_ISCARRAY_RO(places):
+        raise TypeError("places are int64 in C order")
+    return 0
+
+
 cdef void _find_even_ones(WindowAxis* axis) noexcept:
     """Set from where to where windows along an axis are as large as the middle one, and lie evenly apart."""
     cdef Py_ssize_t middle = axis.outs // 2
@@ -111,11 +117,15 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
 
 
 def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
-    """Return the elements of each plane of `x`, ``(planes, *)``, at its `places`, ``(planes, *)``."""
+    """Return the elements of each plane of `x`, ``(planes, *)``, at its `places`, ``(planes, *)``.
+
+    The caller guarantees that places lie within a plane, and that nobody writes to them meanwhile.
+    """
     cdef PlacesWork work
     cdef int kind = _check(x)
     cdef Py_ssize_t planes = cnp.PyArray_DIM(x, 0)
     cdef cnp.ndarray out = new_array(cnp.PyArray_NDIM(places), cnp.PyArray_DIMS(places), cnp.PyArray_TYPE(x))
+    _check_places(places)
     if cnp.PyArray_SIZE(out):
         work.count = cnp.PyArray_SIZE(places) // planes
         work.size = cnp.PyArray_SIZE(x) // planes
@@ -129,11 +139,15 @@ def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
 
 
 def add_at_places(cnp.ndarray x not None, cnp.ndarray places not None, sizes):
-    """Return planes of `sizes` with the elements of each plane of `x` added at its `places`, of its shape."""
+    """Return planes of `sizes` with the elements of each plane of `x` added at its `places`, of its shape.
+
+    The caller guarantees that places lie within a plane, and that nobody writes to them meanwhile.
+    """
     cdef PlacesWork work
     cdef cnp.npy_intp shape[4]
     cdef int i, kind = _check(x)
     cdef cnp.ndarray out
+    _check_places(places)
     shape[0] = cnp.PyArray_DIM(x, 0)
     for i in range(3):
         shape[i + 1] = sizes[i]

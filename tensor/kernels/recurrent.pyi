@@ -4,7 +4,7 @@ from tensor._dtypes import Array
 
 def recurrent_forward(
     cell: str,
-    sizes: Sequence[int],
+    sizes: tuple[int, ...],
     is_reversed: bool,
     x: Array,
     h0: Array | None,
@@ -17,7 +17,7 @@ def recurrent_forward(
 ) -> tuple[Array, Array, Array | None, tuple[Array | None, ...]]: ...
 def recurrent_backward(
     cell: str,
-    sizes: Sequence[int],
+    sizes: tuple[int, ...],
     is_reversed: bool,
     wanted: Sequence[bool],
     x: Array,

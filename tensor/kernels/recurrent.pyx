@@ -100,14 +100,50 @@ cdef cnp.ndarray _all_biases(int cell, Py_ssize_t hidden, cnp.ndarray like, b_ih
     return row
 
 
-cdef tuple _starts(sizes):
-    """Return at which element each step begins."""
+cdef tuple _starts(tuple sizes, Py_ssize_t elements):
+    """Return at which element each step begins.
+
+    Sizes may come from a tensor that was written to since it was checked: others than those that lie within
+    the elements are a ValueError.
+    """
     cdef list starts = []
     cdef Py_ssize_t start = 0
+    most = sizes[0]
     for size in sizes:
+        if not 0 <= size <= most or size > elements - start:
+            break
         starts.append(start)
         start += <Py_ssize_t>size
+        most = size
+    if len(starts) < len(sizes) or start < elements:
+        raise ValueError(
+            f"recurrent layer: the sizes of steps must not rise, and must add up to {elements}, the elements "
+            "of all sequences: batch_sizes of the packed sequence are others since they were written to"
+        )
     return tuple(starts)
+
+
+cdef int _check_shapes(
+    Py_ssize_t blocks, Py_ssize_t count, cnp.ndarray x, h0, c0, w_ih, cnp.ndarray w_hh, w_hr, b_ih, b_hh
+) except -1:
+    """Raise ValueError unless all fit `w_hh`: whoever assigns a weight of a layer may give it any shape."""
+    shape = (<object>w_hh).shape
+    if len(shape) != 2 or shape[0] % blocks or (w_hr is None and shape[1] * blocks != shape[0]):
+        raise ValueError(
+            f"recurrent layer: weight_hh has shape ({'' if blocks == 1 else f'{blocks} * '}hidden_size, "
+            f"{'hidden_size' if w_hr is None else 'proj_size'}), not {shape}"
+        )
+    rows, width, hidden = shape[0], shape[1], shape[0] // blocks
+    for name, a, expected in (
+        ("weight_ih", w_ih, (rows, cnp.PyArray_DIM(x, 1))),
+        ("weight_hr", w_hr, (width, hidden)), ("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)),
+        ("h0", h0, (count, width)), ("c0", c0, (count, hidden)),
+    ):
+        if a is not None and a.shape != expected:
+            raise ValueError(
+                f"recurrent layer: with weight_hh of shape {shape} {name} has shape {expected}, not {a.shape}"
+            )
+    return 0
 
 
 cdef inline Py_ssize_t _continuing(sizes, Py_ssize_t t, Py_ssize_t before) except -1:
@@ -142,7 +178,8 @@ def recurrent_forward(
     cdef Py_ssize_t steps = len(sizes), count = sizes[0], blocks = _BLOCKS[code]
     cdef Py_ssize_t hidden = cnp.PyArray_DIM(w_hh, 0) // blocks, width = cnp.PyArray_DIM(w_hh, 1)
     cdef Py_ssize_t step, t, before, size, start, continuing, rows = cnp.PyArray_DIM(x, 0)
-    cdef tuple starts = _starts(sizes)
+    cdef tuple starts = _starts(sizes, rows)
+    _check_shapes(blocks, count, x, h0, c0, w_ih, w_hh, w_hr, b_ih, b_hh)
     cdef cnp.ndarray gates = product(x, _turned(w_ih))
     cdef PackedMatrix by_state = PackedMatrix(_turned(w_hh))
     cdef PackedMatrix by_output = None if w_hr is None else PackedMatrix(_turned(w_hr))
@@ -219,7 +256,7 @@ def recurrent_backward(
     cdef Py_ssize_t steps = len(sizes), count = sizes[0], blocks = _BLOCKS[code]
     cdef Py_ssize_t hidden = cnp.PyArray_DIM(w_hh, 0) // blocks, width = cnp.PyArray_DIM(w_hh, 1)
     cdef Py_ssize_t step, t, before, size, start, continuing, rows = cnp.PyArray_DIM(x, 0)
-    cdef tuple starts = _starts(sizes)
+    cdef tuple starts = _starts(sizes, rows)
     cdef cnp.ndarray gates = kept[0], cells = kept[1], states = kept[2]
     cdef cnp.ndarray nothing = np.zeros(max(hidden, width), x.dtype), initial
     cdef cnp.ndarray carried, past = None, d_gates, d_recurrent, projected = None, d_states = None, d

@@ -387,6 +387,16 @@ void log_softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         });
 }
 
+// Another thread may write to the classes meanwhile, through memory that it shares with them: each is read once, so
+// that the one that was checked is the one that is used.
+inline ptrdiff_t class_of(const CrossEntropyWork& work, ptrdiff_t row) {
+    return *static_cast<const volatile std::int64_t*>(work.classes + row);
+}
+
+inline bool is_class(const CrossEntropyWork& work, ptrdiff_t number) {
+    return number >= 0 && number < work.axis.length;
+}
+
 template <typename T>
 void cross_entropy(void* context, ptrdiff_t start, ptrdiff_t end) {
     const CrossEntropyWork& work = *static_cast<CrossEntropyWork*>(context);
@@ -395,7 +405,9 @@ void cross_entropy(void* context, ptrdiff_t start, ptrdiff_t end) {
         const T* const x = static_cast<const T*>(work.x) + i * n;
         const T top = top_of(x, n);
         const double total = sum_of_exps<T>(x, n, top, nullptr);
-        static_cast<T*>(work.out)[i] = static_cast<T>(log(total) - (double(x[work.classes[i]]) - top));
+        const ptrdiff_t at = class_of(work, i);
+        const double value = is_class(work, at) ? double(x[at]) : NAN;
+        static_cast<T*>(work.out)[i] = static_cast<T>(log(total) - (value - top));
         static_cast<T*>(work.tops)[i] = top;
         static_cast<T*>(work.sums)[i] = static_cast<T>(total);
     }
@@ -410,9 +422,11 @@ void cross_entropy_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         const T* const x = static_cast<const T*>(work.x) + i * n;
         T* const out = static_cast<T*>(work.out) + i * n;
         const P top = P::of(static_cast<const T*>(work.tops)[i]);
-        const P share = P::of(static_cast<T>(work.share / static_cast<const T*>(work.sums)[i]));
+        const ptrdiff_t at = class_of(work, i);
+        const double given = is_class(work, at) ? work.share : NAN;
+        const P share = P::of(static_cast<T>(given / static_cast<const T*>(work.sums)[i]));
         write_each(x, n, out, [&](P a) { return exp(a - top) * share; });
-        out[work.classes[i]] -= static_cast<T>(work.share);
+        if (is_class(work, at)) out[at] -= static_cast<T>(given);
     }
 }
 

@@ -19,7 +19,8 @@ struct SoftmaxWork {
 struct CrossEntropyWork {
     Axis axis;
     const void* x;
-    const std::int64_t* classes;  // each at least 0 and less than axis.length
+    // One a row; where one is below 0 or not below axis.length, its loss and its row of the gradient are nan.
+    const std::int64_t* classes;
     void* out;                    // forward: the losses, one a row; backward: the gradient, in the shape of `x`
     void* tops;                   // the largest of each row
     void* sums;                   // the sum of exp(x - top) of each row

@@ -172,6 +172,7 @@ def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
         x = _copied(x)
     kind, typenum, count = kind_of(x), cnp.PyArray_TYPE(x), cnp.PyArray_DIM(x, 0)
     classes = _int64_of(classes)
+    # The kernel checks each class again: another thread may write to them from here on.
     for i in range(count):
         if not 0 <= (<const int64_t*>cnp.PyArray_DATA(classes))[i] < cnp.PyArray_DIM(x, 1):
             return None
@@ -206,7 +207,10 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``mean_cross_entropy``."""
+    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``mean_cross_entropy``.
+
+    A row whose class is none is nan.
+    """
     cdef cnp.ndarray out
     cdef CrossEntropyWork work
     if kind_of(x) < 0:

@@ -69,7 +69,9 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 
 
 def _einsum(equation: str, *arrays: Any) -> Any:
-    out = np.einsum(equation, *promoted(arrays), optimize=len(arrays) > 1)
+    # As products of matrices NumPy would go through a stack of 2**40 empty ones.
+    pays = len(arrays) > 1 and all(0 not in x.shape for x in arrays)
+    out = np.einsum(equation, *promoted(arrays), optimize=pays)
     # NumPy gives a view where it can, as of a diagonal.
     return out if isinstance(out, np.ndarray) and out.base is None else np.array(out)
 

@@ -166,3 +166,35 @@ def test_alpha_dropout_keeps_mean_and_variance() -> None:
     assert F.alpha_dropout(tensor.ones((3,)), 1.0, True).tolist() == [0.0, 0.0, 0.0]
     x = tensor.ones((3,))
     assert F.alpha_dropout(x) is x
+
+
+EMPTY = [
+    *((nn.BatchNorm1d, shape) for shape in ((0, 3), (0, 3, 4), (2, 3, 0))),
+    *((nn.BatchNorm2d, (0, 3, 2, 2)), (nn.BatchNorm3d, (0, 3, 2, 2, 2))),
+    *((nn.InstanceNorm1d, shape) for shape in ((0, 3, 4), (2, 3, 0))),
+    *((nn.InstanceNorm2d, (0, 3, 2, 2)), (nn.InstanceNorm3d, (0, 3, 2, 2, 2))),
+]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("layer", "shape"), EMPTY)
+def test_an_empty_batch_is_normalized_and_leaves_running_figures_as_they_are(
+    layer: Any, shape: tuple[int, ...], training: bool
+) -> None:
+    norm = layer(3, affine=True, track_running_stats=True).train(training)
+    norm.running_mean.fill_(5.0)
+    x = tensor.ones(shape, requires_grad=True)
+    out = norm(x)
+    out.sum().backward()
+    assert out.shape == shape
+    assert x.grad is not None
+    assert x.grad.shape == shape
+    assert norm.weight.grad.tolist() == norm.bias.grad.tolist() == [0.0, 0.0, 0.0]
+    assert norm.running_mean.tolist() == [5.0, 5.0, 5.0]
+    assert norm.running_var.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_an_empty_batch_needs_no_running_figures() -> None:
+    x = tensor.ones((0, 3), requires_grad=True)
+    for training in (True, False):
+        assert F.batch_norm(x, None, None, training=training).shape == (0, 3)

@@ -414,3 +414,15 @@ def test_layers_are_pytorchs(space: int, options: dict[str, Any], kind: str) -> 
     for key, parameter in theirs.named_parameters():
         found = dict(ours.named_parameters())[key].grad
         np.testing.assert_allclose(found.numpy(), parameter.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("option", ["stride", "padding", "dilation"])
+def test_options_beyond_what_kernels_count_to_are_an_error(option: str) -> None:
+    with pytest.raises(ValueError, match=f"conv1d: {option} is at most 2\\*\\*40"):
+        F.conv1d(tensor.ones((1, 1, 3)), tensor.ones((1, 1, 3)), **{option: 2**62})
+
+
+def test_a_padded_input_of_more_bytes_than_are_counted_is_an_error() -> None:
+    apart = 2**32
+    with pytest.raises(ValueError, match="the input with its padding has too many elements"):
+        F.conv2d(tensor.ones((1, 1, 3, 3)), tensor.ones((1, 1, 3, 3)), padding=apart, dilation=apart)

@@ -14,16 +14,13 @@ import nn
 import tensor
 from nn import utils
 from scopes import new_dispose_scope
+from tests.nn.against import assert_trains_alike
 
 NORMS = {"weight_norm": utils.remove_weight_norm, "spectral_norm": utils.remove_spectral_norm}
 
 
 def normalized(norm: str, **options: Any) -> nn.Linear:
     return getattr(utils, norm)(nn.Linear(4, 3), **options)
-
-
-def state_of(module: Any) -> dict[str, Any]:
-    return {name: np.array(x.detach().numpy()) for name, x in module.state_dict().items()}
 
 
 @pytest.mark.parametrize(
@@ -43,22 +40,7 @@ def test_outputs_gradients_and_states_are_pytorchs(norm, options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch has two of each
         there = getattr(torch.nn.utils, norm)(torch.nn.Linear(4, 3), **options)
-    assert list(here.state_dict()) == list(there.state_dict())
-    there.load_state_dict({name: torch.tensor(x) for name, x in state_of(here).items()})
-    x = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
-    for is_training in (True, True, False):
-        outputs = []
-        for module, library in ((here, tensor), (there, torch)):
-            module.train(is_training)
-            module.zero_grad()
-            out = module(library.asarray(x))
-            (out * out).sum().backward()
-            outputs.append(out.detach().numpy())
-        np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
-        for (name, a), (_, b) in zip(here.named_parameters(), there.named_parameters(), strict=True):
-            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
-    for name, value in state_of(there).items():
-        np.testing.assert_allclose(state_of(here)[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert_trains_alike(here, there)
 
 
 def test_weight_norm_changes_no_output():

@@ -14,6 +14,7 @@ import tensor
 from nn.utils import parametrizations, parametrize
 from scopes import new_dispose_scope, statistics
 from tensor import Tensor
+from tests.nn.against import assert_trains_alike
 
 
 class Symmetric(nn.Module):
@@ -37,10 +38,6 @@ class Halves(nn.Module):
         return x[:1].clone(), x[1:].clone()
 
 
-def state_of(module: Any) -> dict[str, Any]:
-    return {name: np.array(x.detach().numpy()) for name, x in module.state_dict().items()}
-
-
 @pytest.mark.parametrize(
     ("norm", "options"),
     [
@@ -57,22 +54,7 @@ def test_outputs_gradients_and_states_are_pytorchs(norm: str, options: dict[str,
     torch = pytest.importorskip("torch")
     here: Any = getattr(parametrizations, norm)(nn.Linear(4, 3), **options)
     there = getattr(torch.nn.utils.parametrizations, norm)(torch.nn.Linear(4, 3), **options)
-    assert list(here.state_dict()) == list(there.state_dict())
-    there.load_state_dict({name: torch.tensor(x) for name, x in state_of(here).items()})
-    x = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
-    for is_training in (True, True, False):
-        outputs = []
-        for module, library in ((here, tensor), (there, torch)):
-            module.train(is_training)
-            module.zero_grad()
-            out = module(library.asarray(x))
-            (out * out).sum().backward()
-            outputs.append(out.detach().numpy())
-        np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
-        for (name, a), (_, b) in zip(here.named_parameters(), there.named_parameters(), strict=True):
-            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
-    for name, value in state_of(there).items():
-        np.testing.assert_allclose(state_of(here)[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert_trains_alike(here, there)
 
 
 def test_the_parameter_becomes_the_original_and_comes_back() -> None:

@@ -14,6 +14,7 @@ import nn
 import tensor
 from nn import functional as F
 from scopes import new_dispose_scope
+from tensor.kernels import add_at_places, take_places
 from tests.simd import printed_at_each_level
 from tests.tensor.cutting import three_threads
 
@@ -225,3 +226,40 @@ def test_integers_are_refused() -> None:
 def test_indices_that_do_not_fit_are_an_error(indices: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         F.max_unpool1d(tensor.ones((1, 2)), tensor.tensor(indices), 2, **options)
+
+
+def test_indices_in_any_order_of_memory_have_the_gradient_of_their_places() -> None:
+    drawn = np.random.default_rng(0)
+    places = drawn.permuted(np.tile(np.arange(12), (2, 1)), axis=1)[:, :3].reshape(1, 2, 3)
+    for indices in (tensor.tensor(places), tensor.tensor(places.transpose(0, 2, 1)).transpose(1, 2)):
+        x, g = tensor.ones((1, 2, 3), requires_grad=True), drawn.standard_normal((1, 2, 12))
+        F.max_unpool1d(x, indices, 4).backward(tensor.tensor(g, dtype="float32"))
+        assert x.grad is not None
+        np.testing.assert_allclose(x.grad.numpy(), np.take_along_axis(g, places, 2), rtol=1e-6)
+
+
+def test_indices_that_are_written_to_after_unpooling_do_not_disturb_backward() -> None:
+    x, indices = tensor.ones((1, 2), requires_grad=True), tensor.tensor([[1, 3]])
+    shared = indices.numpy()
+    out = F.max_unpool1d(x, indices, 2)
+    shared[...] = 2**40
+    out.backward(tensor.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    assert x.grad is not None
+    assert x.grad.tolist() == [[2.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    "places", [np.zeros((1, 1, 1, 2), np.int32), np.zeros((1, 1, 1, 4), np.int64)[..., ::2]]
+)
+def test_the_kernels_refuse_places_that_they_would_misread(places: Array) -> None:
+    with pytest.raises(TypeError, match="places are int64 in C order"):
+        take_places(np.zeros((1, 1, 1, 8)), places)
+    with pytest.raises(TypeError, match="places are int64 in C order"):
+        add_at_places(np.zeros((1, 1, 1, 2)), places, (1, 1, 8))
+
+
+@pytest.mark.parametrize("option", ["kernel_size", "stride", "padding", "dilation"])
+def test_options_beyond_what_kernels_count_to_are_an_error(option: str) -> None:
+    options: dict[str, Any] = {"kernel_size": 2, option: 2**61}
+    with pytest.raises(ValueError, match=f"max_pool1d: {option} is at most 2\\*\\*40"):
+        F.max_pool1d(tensor.ones((1, 8)), **options)

@@ -429,3 +429,50 @@ def test_a_disposed_packed_sequence_is_refused() -> None:
 def test_dropout_of_a_single_layer_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="is applied between layers, and there is one layer"):
         nn.LSTM(3, 5, dropout=0.5)
+
+
+@pytest.mark.parametrize("sizes", [[3, 500_000], [1, 2], [4, -1], [2, 2], [2, 0]])
+def test_batch_sizes_that_are_written_to_are_refused(sizes: list[int]) -> None:
+    packed = PackedSequence(tensor.ones((3, 2)), tensor.tensor([2, 1]))
+    packed.batch_sizes.numpy()[...] = sizes
+    with pytest.raises(ValueError, match="must not rise, and must add up to 3, the elements of all"):
+        nn.GRU(2, 4)(packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("weight_hh_l0", (400, 100), r"with weight_hh of shape \(400, 100\) weight_ih has shape \(400, 2\)"),
+        (
+            "weight_hh_l0",
+            (16, 400),
+            r"weight_hh has shape \(4 \* hidden_size, hidden_size\), not \(16, 400\)",
+        ),
+        ("weight_ih_l0", (16, 3), r"weight_ih has shape \(16, 2\), not \(16, 3\)"),
+        ("bias_ih_l0", (400,), r"bias_ih has shape \(16,\), not \(400,\)"),
+        ("bias_hh_l0", (1,), r"bias_hh has shape \(16,\), not \(1,\)"),
+    ],
+)
+def test_a_weight_that_fits_no_other_is_refused(name: str, shape: tuple[int, ...], message: str) -> None:
+    layer = nn.LSTM(2, 4)
+    setattr(layer, name, nn.Parameter(tensor.ones(shape)))
+    with pytest.raises(ValueError, match=message):
+        layer(tensor.ones((3, 1, 2)))
+
+
+def test_a_projection_that_fits_no_other_weight_is_refused() -> None:
+    layer = nn.LSTM(2, 4, proj_size=3)
+    layer.weight_hr_l0 = nn.Parameter(tensor.ones((3, 40)))
+    with pytest.raises(ValueError, match=r"weight_hr has shape \(3, 4\), not \(3, 40\)"):
+        layer(tensor.ones((3, 1, 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_without_sequences_gives_none_and_gradients_of_zeros(kind: str) -> None:
+    layer, x = layer_of(nn, kind, 3, 4, bidirectional=True), tensor.ones((5, 0, 3), requires_grad=True)
+    out = layer(x)[0]
+    assert out.shape == (5, 0, 8)
+    out.sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    assert all((p.grad == 0).all() for p in layer.parameters())

@@ -98,6 +98,11 @@ def test_the_command_runs_a_program(installed: Path, project: Path) -> None:
     assert "program.py has ended." in done.stderr
 
 
+def test_the_command_runs_a_module_of_the_folder_as_python_does(installed: Path, project: Path) -> None:
+    done = disposescope(installed, project, "run", "-m", "program")
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+
+
 def test_the_command_says_that_a_program_has_its_own_scopes(installed: Path, project: Path) -> None:
     (project / "scopes.py").write_text("")
     done = disposescope(installed, project, "run", "program.py")

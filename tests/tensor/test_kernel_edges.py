@@ -7,6 +7,7 @@ run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,68 @@ def test_many_rows_without_an_element_take_no_time() -> None:
     assert recorded.grad.shape == many.shape
     channels = tensor.asarray(np.empty((2**40, 3, 0), np.float32))
     assert F.batch_norm(channels, tensor.zeros((3,)), tensor.ones((3,))).shape == channels.shape
+
+
+MANY = 2**40
+
+
+def of_shape(*shape: int) -> Tensor:
+    return tensor.asarray(np.empty(shape, np.float32)).requires_grad_()
+
+
+@pytest.mark.parametrize(
+    ("product", "shapes", "expected"),
+    [
+        (tensor.matmul, ((MANY, 0, 3), (3, 2)), (MANY, 0, 2)),
+        (tensor.matmul, ((1, 3, 0), (MANY, 0, 0)), (MANY, 3, 0)),
+        (tensor.matmul, ((MANY, 1, 0, 3), (2, 3, 4)), (MANY, 2, 0, 4)),
+        (tensor.matmul, ((3,), (MANY, 3, 0)), (MANY, 0)),
+        (tensor.matmul, ((MANY, 0, 3), (3,)), (MANY, 0)),
+        (tensor.matmul, ((2, 3, 0), (0, 4)), (2, 3, 4)),
+        (tensor.matmul, ((0, 3, 2), (1, 2, 4)), (0, 3, 4)),
+        (Tensor.bmm, ((MANY, 0, 3), (MANY, 3, 0)), (MANY, 0, 0)),
+        (F.linear, ((MANY, 0, 3), (2, 3)), (MANY, 0, 2)),
+        (F.linear, ((MANY, 3, 0), (0, 0)), (MANY, 3, 0)),
+        (F.conv1d, ((MANY, 0, 3), (0, 0, 1)), (MANY, 0, 3)),
+        (partial(tensor.einsum, "bij,bjk->bik"), ((MANY, 0, 3), (MANY, 3, 0)), (MANY, 0, 0)),
+    ],
+)
+def test_products_of_many_empty_matrices_take_no_time(
+    product: Any, shapes: tuple[tuple[int, ...], ...], expected: tuple[int, ...]
+) -> None:
+    operands = [of_shape(*shape) for shape in shapes]
+    found = product(*operands)
+    assert found.shape == expected
+    assert found.dtype == np.float32
+    assert not found.detach().any()
+
+
+@pytest.mark.parametrize(
+    ("product", "shapes"),
+    [
+        (tensor.matmul, ((MANY, 0, 3), (3, 2))),
+        (Tensor.bmm, ((MANY, 0, 3), (MANY, 3, 0))),
+        (F.linear, ((MANY, 0, 3), (2, 3))),
+        (partial(tensor.einsum, "bij,bjk->bik"), ((MANY, 0, 3), (MANY, 3, 0))),
+    ],
+)
+def test_nor_do_their_gradients(product: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    operands = [of_shape(*shape) for shape in shapes]
+    product(*operands).sum().backward()
+    assert [x.grad.shape for x in operands if x.grad is not None] == list(shapes)
+    assert not any(x.grad.any() for x in operands if x.grad is not None)
+
+
+def test_a_product_of_many_empty_matrices_goes_where_it_shall_and_must_fit() -> None:
+    with tensor.no_grad():
+        out = of_shape(MANY, 0, 2)
+        assert tensor.matmul(of_shape(MANY, 0, 3), of_shape(3, 2), out=out) is out
+    integers = tensor.asarray(np.empty((MANY, 0, 3), np.int64))
+    assert (integers @ tensor.ones((3, 2), dtype="int64")).dtype == np.int64
+    with pytest.raises(ValueError, match="The last dimension of the first must equal"):
+        of_shape(MANY, 0, 3) @ of_shape(4, 2)
+    with pytest.raises(ValueError, match="sizes must be equal or 1"):
+        of_shape(MANY, 0, 3) @ of_shape(7, 3, 2)
 
 
 @every_layout

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tensor
 from tensor import memory
 from tensor.kernels import mean_cross_entropy
+from tensor.kernels.softmax import cross_entropy_backward
 from tests.tensor.cutting import three_threads
 
 # Rows as short as a vector and as long as several blocks, columns fewer and more than are worked on at once.
@@ -163,3 +164,21 @@ def test_the_cross_entropy_of_a_kernel_takes_classes_of_any_integer_dtype(dtype:
 def test_logits_and_classes_of_a_kernel_are_as_many() -> None:
     with pytest.raises(ValueError, match=r"not \(50, 7\) and \(40,\)"):
         mean_cross_entropy(np.zeros((50, 7)), np.zeros(40, np.int64))
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 2**62, -(2**63)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_class_that_is_none_makes_its_row_of_the_gradient_nan_and_touches_no_other(
+    dtype: str, wrong: int
+) -> None:
+    logits = np.random.default_rng(0).standard_normal((4, 7)).astype(dtype)
+    classes = np.array([0, 6, 3, 2])
+    found = mean_cross_entropy(logits, classes)
+    assert found is not None
+    _, tops, sums = found
+    expected = cross_entropy_backward(np.array(1.0), logits, classes, tops, sums)
+    classes[2] = wrong
+    gradient = cross_entropy_backward(np.array(1.0), logits, classes, tops, sums)
+    assert np.isnan(gradient[2]).all()
+    np.testing.assert_array_equal(gradient[[0, 1, 3]], expected[[0, 1, 3]])
+    assert mean_cross_entropy(logits, classes) is None

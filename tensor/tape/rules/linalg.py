@@ -60,10 +60,10 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: An
             if letter not in known:
                 parts.append((letter, xp.ones(sizes[letter], dtype=g.dtype)))
             wanted += letter
+    equation, arrays = ",".join(term for term, _ in parts) + "->" + wanted, [x for _, x in parts]
+    pays = len(arrays) > 1 and all(0 not in x.shape for x in arrays)  # see `tensor.ops.einsum`
     # The standard has no name for it.
-    return xp.einsum(
-        ",".join(term for term, _ in parts) + "->" + wanted, *[x for _, x in parts], optimize=len(parts) > 1
-    )
+    return xp.einsum(equation, *arrays, optimize=pays)
 
 
 define("einsum", each=_einsum)
