@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from scopes import lowlevel
 from scopes._disposing import dispose, disposing
-from scopes._statistics import DisposeStatistics, Statistics, StatisticsView, statistics
+from scopes._on_demand import names_on_demand as _names_on_demand
+from scopes._statistics import Statistics, StatisticsView, statistics
 from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, TensorDisposedError
@@ -17,6 +18,7 @@ from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
 
 if TYPE_CHECKING:
+    from scopes._figures import DisposeStatistics
     from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
     from scopes.tracking.timeline import Timeline
     from scopes.tracking.tree import ScopeRow, ScopeTree, scope_tree
@@ -50,32 +52,22 @@ __all__ = [
     "track",
 ]
 
-# Reports take three times as long to load as the rest, and most programs ask for none: each name is loaded
-# when it is first used, from this module of `scopes.tracking`.
-_REPORTS = {
-    "LeakReport": "leaks",
-    "LeakRow": "leaks",
-    "ScopeRow": "tree",
-    "ScopeTree": "tree",
-    "Snapshot": "leaks",
-    "Timeline": "timeline",
-    "leaks": "leaks",
-    "scope_tree": "tree",
-    "snapshot": "leaks",
+# Reports take three times as long to load as the rest, and most programs ask for none.
+_ON_DEMAND = {
+    "DisposeStatistics": "scopes._figures",
+    "LeakReport": "scopes.tracking.leaks",
+    "LeakRow": "scopes.tracking.leaks",
+    "ScopeRow": "scopes.tracking.tree",
+    "ScopeTree": "scopes.tracking.tree",
+    "Snapshot": "scopes.tracking.leaks",
+    "Timeline": "scopes.tracking.timeline",
+    "leaks": "scopes.tracking.leaks",
+    "scope_tree": "scopes.tracking.tree",
+    "snapshot": "scopes.tracking.leaks",
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _REPORTS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(_import_module(f"scopes.tracking.{_REPORTS[name]}"), name)
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_REPORTS})
-
+    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
 
 if _CHILDREN in _environment:
     # A child of a program under `disposescope run`, which may be started anew and import this first.

@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from scopes._on_demand import ModuleOnDemand
 from scopes.core.counters import CountingThread, reset, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True)
-class DisposeStatistics:
-    """The figures at one moment. Two subtract; ``str`` gives them in TorchSharp's order.
-
-    Examples
-    --------
-    >>> from scopes import statistics
-    >>> before = statistics.snapshot()
-    >>> (statistics.snapshot() - before).live_count
-    0
-    """
-
-    created_outside_scope_count: int = 0
-    disposed_outside_scope_count: int = 0
-    created_in_scope_count: int = 0
-    disposed_in_scope_count: int = 0
-    attached_to_scope_count: int = 0
-    detached_from_scope_count: int = 0
-    finalized_count: int = 0
-
-    @property
-    def live_count(self) -> int:
-        """All that was created, less all that was disposed."""
-        created = self.created_outside_scope_count + self.created_in_scope_count
-        return created - self.disposed_outside_scope_count - self.disposed_in_scope_count
-
-    def __add__(self, other: DisposeStatistics) -> DisposeStatistics:
-        return DisposeStatistics(*(a + b for a, b in zip(self._figures(), other._figures(), strict=True)))
-
-    def __sub__(self, other: DisposeStatistics) -> DisposeStatistics:
-        return DisposeStatistics(*(a - b for a, b in zip(self._figures(), other._figures(), strict=True)))
-
-    def __str__(self) -> str:
-        return "; ".join(f"{name}: {getattr(self, name)}" for name in ("live_count", *FIGURES))
-
-    def _figures(self) -> tuple[int, ...]:
-        return tuple(getattr(self, name) for name in FIGURES)
-
-
-FIGURES = tuple(field.name for field in fields(DisposeStatistics))
+    from scopes import _figures
+    from scopes._figures import DisposeStatistics
+else:
+    # `dataclasses` compiles what it makes, and takes two milliseconds to load and do so.
+    _figures = ModuleOnDemand("scopes._figures")
 
 
 class StatisticsView:
@@ -71,7 +35,7 @@ class StatisticsView:
         >>> print(statistics.snapshot() - statistics.snapshot())  # doctest: +ELLIPSIS
         live_count: 0; created_outside_scope_count: 0; ...; finalized_count: 0
         """
-        return DisposeStatistics(*total(self._kind, self._thread))
+        return _figures.DisposeStatistics(*total(self._kind, self._thread))
 
     @property
     def live_count(self) -> int:
@@ -125,7 +89,7 @@ class StatisticsView:
 
     def _rows(self) -> Iterator[tuple[str, int]]:
         snapshot = self.snapshot()
-        for name in ("live_count", *FIGURES):
+        for name in ("live_count", *_figures.FIGURES):
             yield name, getattr(snapshot, name)
 
 

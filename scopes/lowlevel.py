@@ -5,6 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes._clearing import clear_errors_of
+from scopes._on_demand import ModuleOnDemand, names_on_demand
 from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
@@ -21,6 +22,7 @@ from scopes.tracking.tracking import note_created, note_ended, note_made_for, no
 __all__ = [
     "Compound",
     "Listener",
+    "ModuleOnDemand",
     "Record",
     "advise_calls_of",
     "callers",
@@ -32,6 +34,7 @@ __all__ = [
     "format_bytes",
     "measure_memory_by",
     "measure_peaks_by",
+    "names_on_demand",
     "note_created",
     "note_ended",
     "note_made_for",

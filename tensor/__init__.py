@@ -1,11 +1,11 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 # Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor import autograd as autograd
 from tensor import memory as memory
 from tensor._advice import name_advice as _name_advice
@@ -15,11 +15,9 @@ from tensor._dtypes import (
     can_cast,
     complex64,
     complex128,
-    finfo,
     float16,
     float32,
     float64,
-    iinfo,
     int8,
     int16,
     int32,
@@ -50,7 +48,6 @@ from tensor.creation.from_data import (
 )
 from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
-from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
 from tensor.io.dlpack import from_dlpack
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.standard import (
@@ -66,9 +63,7 @@ from tensor.io.standard import (
 from tensor.kernels.threads import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops import elementwise as _elementwise
-from tensor.ops.activations import elu, gelu, leaky_relu, silu, softplus
 from tensor.ops.casts import astype
-from tensor.ops.einsum import einsum
 from tensor.ops.elementwise import *  # noqa: F403 -- what its `__all__` lists
 from tensor.ops.expanding import (
     broadcast_arrays,
@@ -106,16 +101,7 @@ from tensor.ops.scans import (
 )
 from tensor.ops.selecting import argwhere, nonzero, take, take_along_axis
 from tensor.ops.shapes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape, squeeze
-from tensor.ops.sorting import (
-    argsort,
-    isin,
-    searchsorted,
-    sort,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
+from tensor.ops.sorting import argsort, searchsorted, sort
 from tensor.tape.modes import (
     enable_grad,
     inference_mode,
@@ -128,11 +114,16 @@ from tensor.tape.modes import is_recording as is_grad_enabled
 if TYPE_CHECKING:
     from tensor import fft as fft
     from tensor import linalg as linalg
+    from tensor._limits import finfo, iinfo
     from tensor.creation.external_memory import from_address, from_blob
+    from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
     from tensor.io.checkpoints import load, save
     from tensor.io.files import load_file, save_file
     from tensor.io.safetensors import SafetensorsError
     from tensor.io.unpickling import CheckpointError
+    from tensor.ops.activations import elu, gelu, leaky_relu, silu, softplus
+    from tensor.ops.distinct import isin, unique_all, unique_counts, unique_inverse, unique_values
+    from tensor.ops.einsum import einsum
 
 __all__ = [
     "CheckpointError",
@@ -285,33 +276,41 @@ __all__ = [
 ]
 __all__ += _elementwise.__all__
 
-# Most programs need none of these: each is loaded when it is first used, a namespace whole, a name from its
-# module.
-_NAMESPACES = {"fft", "linalg"}
+# Most programs need none of these.
 _ON_DEMAND = {
     "CheckpointError": "tensor.io.unpickling",
     "SafetensorsError": "tensor.io.safetensors",
+    "bernoulli": "tensor.creation.sampling",
+    "einsum": "tensor.ops.einsum",
+    "elu": "tensor.ops.activations",
+    "fft": "tensor.fft",
+    "finfo": "tensor._limits",
     "from_address": "tensor.creation.external_memory",
     "from_blob": "tensor.creation.external_memory",
+    "gelu": "tensor.ops.activations",
+    "iinfo": "tensor._limits",
+    "isin": "tensor.ops.distinct",
+    "leaky_relu": "tensor.ops.activations",
+    "linalg": "tensor.linalg",
     "load": "tensor.io.checkpoints",
     "load_file": "tensor.io.files",
+    "multinomial": "tensor.creation.sampling",
+    "normal": "tensor.creation.sampling",
+    "randint": "tensor.creation.sampling",
+    "randperm": "tensor.creation.sampling",
     "save": "tensor.io.checkpoints",
     "save_file": "tensor.io.files",
+    "silu": "tensor.ops.activations",
+    "softplus": "tensor.ops.activations",
+    "unique_all": "tensor.ops.distinct",
+    "unique_counts": "tensor.ops.distinct",
+    "unique_inverse": "tensor.ops.distinct",
+    "unique_values": "tensor.ops.distinct",
 }
 
-_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND and name not in _NAMESPACES])
+_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name in _NAMESPACES:
-            return _import_module(f"tensor.{name}")
-        if name not in _ON_DEMAND:
-            raise AttributeError(_name_advice(name, Tensor), name=name)
-        globals()[name] = getattr(_import_module(_ON_DEMAND[name]), name)
-        _clear_errors_of(globals(), [name])
-        return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND, *_NAMESPACES})
+    __getattr__, __dir__ = _names_on_demand(
+        globals(), _ON_DEMAND, prepare=_clear_errors_of, advice=lambda name: _name_advice(name, Tensor)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,64 +92,6 @@ def is_inexact(dtype: Dtype) -> bool:
     return dtype.kind in "fc"
 
 
-class FloatLimits(NamedTuple):
-    """What a floating dtype can hold; for a complex one, each of its parts."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: Dtype
-
-    @property
-    def tiny(self) -> float:
-        """The smallest normal number, by PyTorch's name."""
-        return self.smallest_normal
-
-
-class IntegerLimits(NamedTuple):
-    """What an integer dtype can hold."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: Dtype
-
-
-def finfo(type: object, /) -> FloatLimits:
-    """Return the limits of a floating or complex dtype, or of a tensor's.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.finfo(tensor.float32).eps
-    1.1920928955078125e-07
-    """
-    dtype = _dtype_of(type)
-    if dtype.kind not in "fc":
-        raise TypeError(f"finfo() is about floating dtypes, not {dtype}: use iinfo()")
-    info = np.finfo(dtype)  # type: ignore[type-var]  # floating, by the line before
-    values = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
-    return FloatLimits(info.bits, *values, np.dtype(info.dtype))
-
-
-def iinfo(type: object, /) -> IntegerLimits:
-    """Return the limits of an integer dtype, or of a tensor's.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.iinfo(tensor.int8).max
-    127
-    """
-    dtype = _dtype_of(type)
-    if dtype.kind not in "iu":
-        raise TypeError(f"iinfo() is about integer dtypes, not {dtype}: use finfo()")
-    info = np.iinfo(dtype)  # type: ignore[type-var]  # integer, by the line before
-    return IntegerLimits(info.bits, int(info.max), int(info.min), dtype)
-
-
 def result_type(*arrays_and_dtypes: object) -> Dtype:
     """Return the dtype of an operation on these tensors, dtypes and Python numbers.
 
@@ -168,7 +110,7 @@ def result_type(*arrays_and_dtypes: object) -> Dtype:
     """
     if not arrays_and_dtypes:
         raise TypeError("result_type() takes at least one tensor, dtype or number")
-    return result_dtype([type(x) if type(x) in _OF_PYTHON_TYPE else _dtype_of(x) for x in arrays_and_dtypes])
+    return result_dtype([type(x) if type(x) in _OF_PYTHON_TYPE else dtype_of(x) for x in arrays_and_dtypes])
 
 
 def result_dtype(kinds: Sequence[Dtype | type]) -> Dtype:
@@ -214,7 +156,7 @@ def can_cast(from_: object, to: DtypeLike, /) -> bool:
     >>> tensor.can_cast("int8", "int16"), tensor.can_cast("float32", "int64")
     (True, False)
     """
-    return bool(np.can_cast(_dtype_of(from_), as_dtype(to), "safe"))
+    return bool(np.can_cast(dtype_of(from_), as_dtype(to), "safe"))
 
 
 KINDS = {
@@ -245,6 +187,6 @@ def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
     return False
 
 
-def _dtype_of(x: object) -> Dtype:
+def dtype_of(x: object) -> Dtype:
     found = getattr(x, "dtype", None)
     return require_supported(found) if isinstance(found, np.dtype) else as_dtype(x)  # type: ignore[arg-type]  # raises for others

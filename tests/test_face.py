@@ -66,7 +66,7 @@ def said_to_checkers(name: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", ["scopes", "tensor", "tensor.autograd", "tensor.kernels"])
+@pytest.mark.parametrize("name", ["scopes", "tensor", "tensor.autograd", "tensor.kernels", "tensor.memory"])
 def test_a_name_that_is_loaded_when_first_used_comes_from_where_checkers_are_told(name: str) -> None:
     package = importlib.import_module(name)
     said = said_to_checkers(name)
@@ -81,7 +81,9 @@ def test_import_of_tensor_loads_nothing_that_waits_for_its_first_use() -> None:
     program = "import sys, tensor; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    names = said_to_checkers("tensor") | said_to_checkers("tensor.autograd")
+    names: dict[str, str] = {}
+    for package in ("scopes", "tensor", "tensor.autograd", "tensor.memory"):
+        names |= said_to_checkers(package)
     namespaces = {f"tensor.{name}" for name, module in names.items() if module == "tensor"}
     assert namespaces == {"tensor.fft", "tensor.linalg"}
     assert loaded & ({*names.values(), *namespaces} - {"tensor"}) == set()

@@ -5,7 +5,6 @@ from cpython.buffer cimport PyObject_CheckBuffer
 
 from scopes.core.disposable cimport Disposable
 
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from types import GeneratorType, SimpleNamespace
 
@@ -89,6 +88,8 @@ cdef list _held(x):
         return held
     if isinstance(x, SimpleNamespace):
         return list(vars(x).values())
+    import dataclasses  # here, since it takes a millisecond to load, and few programs come here
+
     if dataclasses.is_dataclass(x):
         for field in dataclasses.fields(x):
             held.append(getattr(x, field.name, None))

@@ -10,7 +10,7 @@ cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
 
 import os
-from threading import Lock
+from _thread import allocate_lock  # `threading` takes a millisecond to load
 
 # Raised in a child after a fork: what another thread held then stays locked there.
 cdef long _generation = 0
@@ -35,13 +35,13 @@ cdef class Guard:
     cdef unsigned long owner
 
     def __cinit__(self):
-        self.lock = Lock()
+        self.lock = allocate_lock()
         self.generation = _generation
 
     cdef object fresh_lock(self):
         """Return the lock; a free one in a child that was forked since the last call."""
         if self.generation != _generation:
-            self.lock = Lock()
+            self.lock = allocate_lock()
             self.owner = 0
             self.generation = _generation
         return self.lock

@@ -8,7 +8,8 @@ import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-from scopes._statistics import FIGURES, DisposeStatistics, StatisticsView
+from scopes._figures import FIGURES, DisposeStatistics
+from scopes._statistics import StatisticsView
 from scopes.testing.leftovers import Leftovers, alive_since, left, others_than
 from scopes.tracking import tracking
 from scopes.tracking.leaks import Snapshot, snapshot

@@ -1,9 +1,9 @@
 """Gradients as values, graphs as memory, and the switches of recording."""
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor.autograd.anomalies import detect_anomaly
 from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
@@ -40,28 +40,18 @@ __all__ = [
     "warn_on_graph_growth",
 ]
 
-# Most programs need none of these: each is loaded when it is first used, from this module of `autograd`.
+# Most programs need none of these.
 _ON_DEMAND = {
-    "Function": "function",
-    "FunctionCtx": "function_context",
-    "GradcheckError": "gradchecks",
-    "checkpoint": "checkpointing",
-    "gradcheck": "gradchecks",
-    "gradgradcheck": "gradchecks",
-    "once_differentiable": "function",
+    "Function": "tensor.autograd.function",
+    "FunctionCtx": "tensor.autograd.function_context",
+    "GradcheckError": "tensor.autograd.gradchecks",
+    "checkpoint": "tensor.autograd.checkpointing",
+    "gradcheck": "tensor.autograd.gradchecks",
+    "gradgradcheck": "tensor.autograd.gradchecks",
+    "once_differentiable": "tensor.autograd.function",
 }
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _ON_DEMAND:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = getattr(_import_module(f"tensor.autograd.{_ON_DEMAND[name]}"), name)
-        _clear_errors_of(globals(), [name])
-        return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, prepare=_clear_errors_of)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from scopes.lowlevel import clear_library_frames
+from scopes.lowlevel import ModuleOnDemand, clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
-from tensor.autograd.tensor_gradients import RecordedBackward
 from tensor.core.storage import snapshot_share
 from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.hooks import Hooks
@@ -22,10 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from tensor._tensor import Tensor
+    from tensor.autograd import tensor_gradients
     from tensor.memory.buffer import Share
 
     # Where backward starts: a node and its gradient, an array with what keeps it, or a tensor.
     Root = tuple[Node, Any, "Share | None"]
+else:
+    # Derivatives of derivatives, which bring factorizations and Fourier transforms along.
+    tensor_gradients = ModuleOnDemand("tensor.autograd.tensor_gradients")
 
 
 class Gradients(Hooks):
@@ -289,7 +292,7 @@ def _add_gradients(
 def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] | None = None) -> Backward:
     """Return a walk through the graph, to be run."""
     keep = create_graph if retain_graph is None else retain_graph
-    return RecordedBackward(keep, only) if create_graph else Backward(keep, only)
+    return tensor_gradients.RecordedBackward(keep, only) if create_graph else Backward(keep, only)
 
 
 def roots_of(

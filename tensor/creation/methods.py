@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._devices import require_cpu
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
-from tensor.creation import sampling
 from tensor.creation.from_data import empty, full, tensor, zeros
 from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
 from tensor.kernels.context import run_kernel
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
+    from tensor.creation import sampling
+else:
+    sampling = ModuleOnDemand("tensor.creation.sampling")
 
 T = TypeVar("T", bound=TensorCore)
 

@@ -6,9 +6,9 @@ derivatives see it. The other names are what `nn` is made of: most of these comp
 arguments, and shapes or dtypes other than they say may end the process.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.memory.buffer import copy, empty, zeros
@@ -83,51 +83,42 @@ __all__ = [
     "zeros",
 ]
 
-# Only networks need these: each is loaded when it is first used, from this module of `tensor.kernels`.
+# Only networks need these.
 _OF_NETWORKS = {
-    "AxisMap": "axis_maps",
-    "Geometry": "convolution",
-    "add_at_places": "pooling",
-    "affine_by_bias": "affine",
-    "affine_by_input": "affine",
-    "affine_by_weight": "affine",
-    "as_one_dtype": "normalization",
-    "attention_backward": "attention",
-    "attention_forward": "attention",
-    "attention_kept": "attention",
-    "blend": "normalization",
-    "columns_of_patches": "convolution",
-    "convolve": "convolution",
-    "convolve_for_weight": "convolution",
-    "convolve_transposed": "convolution",
-    "hardsigmoid": "arithmetic",
-    "hardswish": "arithmetic",
-    "inverses_of": "normalization",
-    "largest_of_windows": "pooling",
-    "map_axes": "axis_maps",
-    "mean_cross_entropy": "softmax",
-    "moments_of_channels": "normalization",
-    "normalize_channels": "normalization",
-    "normalize_channels_backward": "normalization",
-    "normalize_rows": "normalization",
-    "normalize_rows_backward": "normalization",
-    "patches_of_columns": "convolution",
-    "recurrent_backward": "recurrent",
-    "recurrent_forward": "recurrent",
-    "relu_of": "special",
-    "sigmoid": "special",
-    "silu": "special",
-    "take_places": "pooling",
+    "AxisMap": "tensor.kernels.axis_maps",
+    "Geometry": "tensor.kernels.convolution",
+    "add_at_places": "tensor.kernels.pooling",
+    "affine_by_bias": "tensor.kernels.affine",
+    "affine_by_input": "tensor.kernels.affine",
+    "affine_by_weight": "tensor.kernels.affine",
+    "as_one_dtype": "tensor.kernels.normalization",
+    "attention_backward": "tensor.kernels.attention",
+    "attention_forward": "tensor.kernels.attention",
+    "attention_kept": "tensor.kernels.attention",
+    "blend": "tensor.kernels.normalization",
+    "columns_of_patches": "tensor.kernels.convolution",
+    "convolve": "tensor.kernels.convolution",
+    "convolve_for_weight": "tensor.kernels.convolution",
+    "convolve_transposed": "tensor.kernels.convolution",
+    "hardsigmoid": "tensor.kernels.arithmetic",
+    "hardswish": "tensor.kernels.arithmetic",
+    "inverses_of": "tensor.kernels.normalization",
+    "largest_of_windows": "tensor.kernels.pooling",
+    "map_axes": "tensor.kernels.axis_maps",
+    "mean_cross_entropy": "tensor.kernels.softmax",
+    "moments_of_channels": "tensor.kernels.normalization",
+    "normalize_channels": "tensor.kernels.normalization",
+    "normalize_channels_backward": "tensor.kernels.normalization",
+    "normalize_rows": "tensor.kernels.normalization",
+    "normalize_rows_backward": "tensor.kernels.normalization",
+    "patches_of_columns": "tensor.kernels.convolution",
+    "recurrent_backward": "tensor.kernels.recurrent",
+    "recurrent_forward": "tensor.kernels.recurrent",
+    "relu_of": "tensor.kernels.special",
+    "sigmoid": "tensor.kernels.special",
+    "silu": "tensor.kernels.special",
+    "take_places": "tensor.kernels.pooling",
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _OF_NETWORKS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(_import_module(f"tensor.kernels.{_OF_NETWORKS[name]}"), name)
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_NETWORKS})
+    __getattr__, __dir__ = _names_on_demand(globals(), _OF_NETWORKS)

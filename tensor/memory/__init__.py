@@ -6,18 +6,23 @@ What only NumPy arrays and other outsiders still see is `bytes_pinned`, what the
 tensors `bytes_cached`, what was borrowed from others `bytes_external`.
 """
 
+from typing import TYPE_CHECKING
+
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
-from tensor.memory.reporting import (
-    Configuration,
-    MemoryStatistics,
-    configuration,
-    configure,
-    report,
-    reset_peak,
-    statistics,
-    trim,
-)
+
+if TYPE_CHECKING:
+    from tensor.memory.reporting import (
+        Configuration,
+        MemoryStatistics,
+        configuration,
+        configure,
+        report,
+        reset_peak,
+        statistics,
+        trim,
+    )
 
 __all__ = [
     "Configuration",
@@ -32,3 +37,20 @@ __all__ = [
     "statistics",
     "trim",
 ]
+
+_ON_DEMAND = dict.fromkeys(
+    [
+        "Configuration",
+        "MemoryStatistics",
+        "configuration",
+        "configure",
+        "report",
+        "reset_peak",
+        "statistics",
+        "trim",
+    ],
+    "tensor.memory.reporting",
+)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

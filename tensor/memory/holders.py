@@ -1,12 +1,12 @@
 """Who holds memory: the large buffers that are live or pinned, by kind, and the classes that hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from scopes.lowlevel import format_bytes
 from tensor.memory import allocator
+
+# No `annotations` of the future here: as texts each would be compiled for the named tuples.
 
 
 class Held(NamedTuple):

@@ -18,7 +18,6 @@ from tensor._dtypes import (
     float16,
     float32,
     float64,
-    iinfo,
     int64,
     require_supported,
 )
@@ -239,7 +238,7 @@ def _require_fit(array: Array, dtype: Dtype) -> None:
         raise TypeError(f"complex data does not fit {dtype}: pass dtype=tensor.complex64, or the real parts")
     if dtype.kind not in "iu" or array.dtype.kind == "b" or array.size == 0:
         return
-    limits = iinfo(dtype)
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # integer, by the lines before
     low, high = array.min(), array.max()
     if not (low >= limits.min and high <= limits.max):
         worst = low if not low >= limits.min else high

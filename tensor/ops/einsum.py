@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from tensor.ops.dispatch import as_array
 from tensor.ops.messages import Operand, explain
 from tensor.ops.promotion import promoted
 from tensor.tape.recording import record, wrap_recorded
-from tensor.tape.rules.linalg import einsum_of
+from tensor.tape.rules.linalg import LETTERS, einsum_of
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -85,11 +84,11 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
         raise InvalidArgumentError(
             f"einsum: {equation!r} names {len(terms)} operands, and {len(shapes)} are given"
         )
-    free = [letter for letter in ascii_letters if letter not in equation]
+    free = [letter for letter in LETTERS if letter not in equation]
     widest = 0
     for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         named = term.replace("...", "", 1)
-        if not set(named) <= set(ascii_letters):
+        if not set(named) <= set(LETTERS):
             raise InvalidArgumentError(
                 f"einsum: {term!r} in {equation!r} holds more than letters and one '...'"
             )

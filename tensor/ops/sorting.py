@@ -1,4 +1,4 @@
-"""Order: sorting, the largest, distinct values, places in a sorted tensor."""
+"""Order: sorting, the largest, places in a sorted tensor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
@@ -16,6 +17,9 @@ from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.ops import distinct
+else:
+    distinct = ModuleOnDemand("tensor.ops.distinct")
 
 
 class Sorted(NamedTuple):
@@ -23,29 +27,6 @@ class Sorted(NamedTuple):
 
     values: Tensor
     indices: Tensor
-
-
-class UniqueAll(NamedTuple):
-    """Distinct values; where each is first; which of them each element is; how often each occurs."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """Distinct values, and how often each occurs."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """Distinct values, and which of them each element is."""
-
-    values: Tensor
-    inverse_indices: Tensor
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -60,7 +41,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     [1, 2, 0]
     """
     del stable
-    array = _array_of(x)
+    array = array_of(x)
     place = dim_of("argsort", axis, array.ndim or 1)
     return wrap(run_kernel(_order, array, place, descending) if array.ndim else np.zeros((), np.int64))
 
@@ -98,7 +79,7 @@ def searchsorted(
     >>> tensor.searchsorted(tensor.tensor([1, 3, 5]), tensor.tensor([0, 3, 9])).tolist()
     [0, 1, 3]
     """
-    rows, values, order = _array_of(x1), _array_of(x2), None if sorter is None else _array_of(sorter)
+    rows, values, order = array_of(x1), array_of(x2), None if sorter is None else array_of(sorter)
     if side not in ("left", "right"):
         raise InvalidArgumentError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
     if order is not None and order.shape != rows.shape:
@@ -113,73 +94,6 @@ def searchsorted(
             f"{rows.shape} for values of shape {values.shape}"
         )
     return wrap(run_kernel(_search_rows, rows, values, side, order))
-
-
-def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
-    """Return where elements of `x1` are among those of `x2`; with `invert`, where they are not.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()
-    [True, False, True]
-    """
-    return wrap(np.asarray(run_kernel(np.isin, _array_of(x1), _array_of(x2), invert=invert)))
-
-
-def unique_values(x: Tensor, /) -> Tensor:
-    """Return the distinct elements of `x`, in order, in one dimension.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.unique_values(tensor.tensor([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    return unique_all(x).values
-
-
-def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Return the distinct elements of `x`, in order, and how often each occurs.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.unique_counts(tensor.tensor([3, 1, 3])).counts.tolist()
-    [1, 2]
-    """
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
-
-
-def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """Return the distinct elements of `x`, in order, and for each element its place among them.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.unique_inverse(tensor.tensor([3, 1, 3])).inverse_indices.tolist()
-    [1, 0, 1]
-    """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
-
-
-def unique_all(x: Tensor, /) -> UniqueAll:
-    """Return the distinct elements of `x`, in order, with their first places, counts and inverse.
-
-    Each NaN counts as distinct.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.unique_all(tensor.tensor([3, 1, 3])).indices.tolist()
-    [1, 0]
-    """
-    array = _array_of(x)
-    found = run_kernel(np.unique, array, True, True, True, equal_nan=False)
-    values, indices, inverse, counts = found
-    return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(array.shape)), wrap(counts))
 
 
 class Sorting(TensorCore):
@@ -231,7 +145,7 @@ class Sorting(TensorCore):
             )
         if x.ndim == 0:
             return x.sort() if k else x.reshape(1).topk(0)
-        indices = wrap(run_kernel(_first_of_order, _array_of(x), place, largest, k))
+        indices = wrap(run_kernel(_first_of_order, array_of(x), place, largest, k))
         return Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
@@ -280,7 +194,7 @@ class Sorting(TensorCore):
         [1, 3]
         """
         del sorted
-        found = unique_all(as_tensor(self))
+        found = distinct.unique_all(as_tensor(self))
         asked = {"inverse_indices": return_inverse, "counts": return_counts}
         more = [getattr(found, name) for name, is_asked in asked.items() if is_asked]
         return (found.values, *more) if more else found.values
@@ -306,7 +220,8 @@ def _search_rows(rows: Array, values: Array, side: Literal["left", "right"], ord
     return found
 
 
-def _array_of(x: object) -> Array:
+def array_of(x: object) -> Array:
+    """Return the values of what a user gives."""
     if isinstance(x, TensorCore):
         array = x._array
         if array is None:

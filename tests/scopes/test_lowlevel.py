@@ -8,6 +8,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
         "Compound",
         "Listener",
+        "ModuleOnDemand",
         "Record",
         "advise_calls_of",
         "callers",
@@ -19,6 +20,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "format_bytes",
         "measure_memory_by",
         "measure_peaks_by",
+        "names_on_demand",
         "note_created",
         "note_ended",
         "note_made_for",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from string import ascii_letters
 from typing import Any
 
 from tensor.tape.nodes import Rule
 from tensor.tape.rules.table import conj, define
+
+# What names a dimension; `string`, which has them too, takes a millisecond to load.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
@@ -45,7 +47,7 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: An
     sizes = dict(zip(own, to_shape, strict=True))
     others = [(term, conj(xp, x)) for k, (term, x) in enumerate(zip(terms, factors, strict=True)) if k != i]
     known = set(result).union(*(term for term, _ in others))
-    free = iter(letter for letter in ascii_letters if letter not in "".join([*terms, result]))
+    free = iter(letter for letter in LETTERS if letter not in "".join([*terms, result]))
     wanted = ""
     parts = [(result, g), *others]
     for letter in own:

@@ -1,0 +1,78 @@
+"""Names and modules that most programs never need: loaded when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping
+
+
+def names_on_demand(
+    namespace: MutableMapping[str, Any],
+    origins: Mapping[str, str],
+    *,
+    prepare: Callable[[MutableMapping[str, Any], Iterable[str]], None] | None = None,
+    advice: Callable[[str], str] | None = None,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package some of whose names are loaded when first used.
+
+    Type checkers are told of the names by imports under ``TYPE_CHECKING``.
+
+    Parameters
+    ----------
+    namespace : dict
+        The package's ``globals()``.
+    origins : dict
+        From each name to the module that has it; to ``"package.name"`` where it is a module itself.
+    prepare : callable, optional
+        Called with `namespace` and the names that have just come into it.
+    advice : callable, optional
+        Given a name that the package has not, it returns the message of the ``AttributeError``.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import names_on_demand
+    >>> face = {"__name__": "a_package_of_mine"}
+    >>> get, names = names_on_demand(face, {"Fraction": "fractions"})
+    >>> get("Fraction")("0.5"), "Fraction" in names()
+    (Fraction(1, 2), True)
+    """
+    package = namespace["__name__"]
+
+    def find(name: str) -> Any:
+        if name not in origins:
+            text = advice(name) if advice is not None else f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(text, name=name)
+        module = import_module(origins[name])
+        if origins[name] == f"{package}.{name}":
+            return module
+        namespace[name] = getattr(module, name)
+        if prepare is not None:
+            prepare(namespace, [name])
+        return namespace[name]
+
+    return find, lambda: sorted({*namespace, *origins})
+
+
+class ModuleOnDemand:
+    """Stands for a module that is loaded when something of it is first asked for.
+
+    Type checkers are told of the module itself, by an import under ``TYPE_CHECKING``.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import ModuleOnDemand
+    >>> fractions = ModuleOnDemand("fractions")
+    >>> fractions.Fraction("0.5")
+    Fraction(1, 2)
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
