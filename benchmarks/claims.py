@@ -20,7 +20,7 @@ GOALS = (
     ("layer and batch norm, with backward", r"reductions/(layer|batch) norm", 1.0),
     ("sums, means, maxima, variances", r"reductions/(sum|mean|max|argmax|var)", 1.0),
     ("dropout, linear map with activation, with backward", r"layers/", 1.0),
-    ("optimizer step", r"optimizers/(?!.*PyTorch)", 1.0),
+    ("optimizer step", r"optimizers/(?!muon|.*PyTorch)", 1.0),
     ("optimizer step, PyTorch's fused", r"optimizers/.*PyTorch fused$", 0.9),
     ("a scope with nothing in it, PyTorch: one addition", r"scopes/empty$", 2.5),
     ("training step, 64-128-10", r"training/64-128-10 ", 2.0),

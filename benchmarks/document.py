@@ -16,7 +16,7 @@ from benchmarks.claims import AHEAD, BEHIND, standings, verdicts
 from benchmarks.contenders import CONTENDERS, NUMPY, TORCH
 from benchmarks.plots import draw, draw_standings
 from benchmarks.report import HEADINGS, figure
-from benchmarks.results import Case, Run, Runs
+from benchmarks.results import Measurement, Run, Runs
 
 PAGE = ROOT / "docs" / "performance.md"
 BLOCK = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
@@ -123,7 +123,7 @@ def _behind(runs: Runs) -> str:
 
 
 def _family(runs: Runs, family: str) -> str:
-    def cases_of(run: Run) -> list[Case]:
+    def cases_of(run: Run) -> list[Measurement]:
         return [case for case in run.cases.values() if family_of(case.name) == family]
 
     together, alone = cases_of(runs.together), cases_of(runs.alone)
@@ -136,7 +136,7 @@ def _family(runs: Runs, family: str) -> str:
         headings.append(f"{HEADINGS[other]} / ours")
         headings += ["alone"] if has_alone else []
 
-    def row(case: Case) -> Iterator[str]:
+    def row(case: Measurement) -> Iterator[str]:
         yield case.name.partition("/")[2]
         for who in contenders:
             yield figure(case.medians[who], case.unit) if who in case.medians else ""
@@ -162,7 +162,7 @@ def _pythons(run: Run) -> str:
     return table(("case", *headings, "worst / best"), rows)
 
 
-def _ratio(case: Case | None, other: str) -> str:
+def _ratio(case: Measurement | None, other: str) -> str:
     ratio = case.ratio(other) if case else None
     return "" if ratio is None else f"{ratio:.2f}"
 

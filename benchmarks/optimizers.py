@@ -1,4 +1,4 @@
-"""One optimizer step over many small parameters, and over few large ones."""
+"""One optimizer step over many small parameters, over few large ones, and Muon's over a matrix."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +10,7 @@ from benchmarks.harness import Case, Timer, in_scope, repeated
 from benchmarks.networks import OPTIMIZERS, TIMING_RATE, optimizer_of
 
 SIZES = ((1_000, 100), (10, 1_000_000), (1, 10_000_000))
+MATRICES = ((64, 64), (512, 512), (1024, 4096))
 
 
 def cases() -> Iterator[Case]:
@@ -27,6 +28,22 @@ def cases() -> Iterator[Case]:
                     rounds=16,
                     round_seconds=0.01,
                 )
+    for shape in MATRICES:
+        yield Case(
+            f"optimizers/muon, {shape[0]:,} x {shape[1]:,}",
+            partial(_muon, shape),
+            contenders=(OURS, TORCH),
+            rounds=16,
+            round_seconds=0.01,
+        )
+
+
+def _muon(shape: tuple[int, int], library: Library) -> Timer:
+    random = np.random.default_rng(0)
+    weight, gradient = (random.standard_normal(shape, dtype=np.float32) for _ in range(2))
+    parameter = library.nn.Parameter(library.array(weight))
+    parameter.grad = library.array(gradient)
+    return in_scope(library, repeated(library.optim.Muon([parameter], lr=TIMING_RATE).step))
 
 
 def _timer(optimizer: str, count: int, size: int, library: Library, *, way: str | None = None) -> Timer:

@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.claims import Standing
 from benchmarks.contenders import NUMPY, OURS, TORCH
 from benchmarks.report import HEADINGS
-from benchmarks.results import Case, Run
+from benchmarks.results import Measurement, Run
 
 NAME = re.compile(r"scaling/(?P<what>.+), (?P<grows>.+): (?P<count>[\d,]+)")
 PER = {"tensors in a scope": "tensor", "nested": "scope", "threads": "addition", "parameters": "parameter"}
@@ -52,7 +52,7 @@ def draw_standings(standings: Iterable[Standing], folder: Path) -> Path:
 
 def draw(run: Run, folder: Path) -> list[Path]:
     """Draw the cases of the family ``scaling`` as PNG files in a folder, and return their paths."""
-    panels: dict[str, dict[str, list[tuple[int, Case]]]] = defaultdict(lambda: defaultdict(list))
+    panels: dict[str, dict[str, list[tuple[int, Measurement]]]] = defaultdict(lambda: defaultdict(list))
     for case in run.cases.values():
         if match := NAME.fullmatch(case.name):
             count = int(match["count"].replace(",", ""))
@@ -60,7 +60,7 @@ def draw(run: Run, folder: Path) -> list[Path]:
     return [_figure(grows, panels[grows], folder) for grows in panels]
 
 
-def _figure(grows: str, panels: dict[str, list[tuple[int, Case]]], folder: Path) -> Path:
+def _figure(grows: str, panels: dict[str, list[tuple[int, Measurement]]], folder: Path) -> Path:
     # Without pyplot: no window, no state that others share.
     from matplotlib.figure import Figure
 

@@ -13,8 +13,8 @@ Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Case:
-    """A case of one run, by contender: medians in its unit, and how these compare within a round."""
+class Measurement:
+    """What one run measured of a case, by contender: medians in its unit, and how these compare."""
 
     name: str
     unit: str
@@ -46,10 +46,10 @@ class Run:
         return cls({**first, "cases": sum((other["cases"] for other in others), start=first["cases"])})
 
     @cached_property
-    def cases(self) -> Mapping[str, Case]:
+    def cases(self) -> Mapping[str, Measurement]:
         """The cases by name, but for those that were measured while others used the machine."""
         return {
-            case["name"]: Case(
+            case["name"]: Measurement(
                 case["name"],
                 case["unit"],
                 {who: summary["median"] for who, summary in case["contenders"].items()},

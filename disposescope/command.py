@@ -26,7 +26,7 @@ def main() -> None:
     if found:
         sys.exit(2)
     _tell_of_program(sys.argv[1:])
-    import_module("scopes._command").main(PROGRAM)
+    import_module("scopes._command").main()
 
 
 def _tell_of_program(arguments: list[str]) -> None:

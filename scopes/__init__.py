@@ -78,7 +78,7 @@ def __dir__() -> list[str]:
 
 
 if _CHILDREN in _environment:
-    # A child of a program under `python -m scopes run`, which may be started anew and import this first.
+    # A child of a program under `disposescope run`, which may be started anew and import this first.
     _import_module("scopes._children").follow()
 
 _report_survivors_by(lambda members: _import_module("scopes.tracking.leaks").survivors(members))

@@ -1,4 +1,4 @@
-"""``python -m scopes``: a program under tracking, or what a trace says."""
+"""``python -m scopes``: the same as the command ``disposescope``."""
 
 from scopes._command import main
 

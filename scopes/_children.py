@@ -1,4 +1,4 @@
-"""Children of multiprocessing, of a program under ``python -m scopes run``: the parent reports them too.
+"""Children of multiprocessing, of a program under ``disposescope run``: the parent reports them too.
 
 A child that is forked goes on with the tracking of its parent, and one that is started anew begins its own
 when it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends

@@ -1,4 +1,4 @@
-"""The command line: ``python -m scopes run script.py`` and ``python -m scopes report trace.json``."""
+"""The command line: ``disposescope run script.py`` and ``disposescope report trace.json``."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from scopes.tracking.tree import scope_tree
 if TYPE_CHECKING:
     from types import FrameType
 
-_program = "python -m scopes"
+_PROGRAM = "disposescope"
 _arguments: list[str] = []
 
 
-def main(program: str = "python -m scopes") -> None:
-    """Do what the command line asks for, and exit; `program` is what it was started as."""
-    global _program, _arguments
-    _program, _arguments = program, sys.argv[1:]
+def main() -> None:
+    """Do what the command line asks for, and exit."""
+    global _arguments
+    _arguments = sys.argv[1:]
     options = _parser().parse_args()
     options.command(options)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(_program, description="See where memory goes.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(_PROGRAM, description="See where memory goes.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
 
     run = commands.add_parser(
         "run",
         allow_abbrev=False,
-        usage=f"{_program} run [options] (script.py | -m module) [arguments]",
+        usage=f"{_PROGRAM} run [options] (script.py | -m module) [arguments]",
         help="run a program with tracking, and tell at its end what is alive, by the line that created it",
         description="Run a program with tracking. At its end, however it comes, the report goes to the "
         "standard error stream: what is alive, by the line that created it. The status is the program's.",
@@ -127,7 +127,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{_program}: {missing}")
+            _say(f"{_PROGRAM}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
     _children.follow_children(options.depth)
@@ -142,7 +142,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{_program}: {reason}")
+        _say(f"{_PROGRAM}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -252,7 +252,7 @@ class _Ending:
                 timeline.__exit__(None, None, None)
                 timeline.save(trace)
         except OSError as error:
-            _say(f"{_program}: can't write the report: {error}")
+            _say(f"{_PROGRAM}: can't write the report: {error}")
             return False
         return True
 
@@ -268,7 +268,7 @@ def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
 
 def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    command = " ".join([_program, *map(shlex.quote, _arguments)])
+    command = " ".join([_PROGRAM, *map(shlex.quote, _arguments)])
     facts = (command, f"Python {sys.version.split()[0]}")
     return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
 
@@ -277,9 +277,9 @@ def _report(options: argparse.Namespace) -> None:
     try:
         sys.stdout.write(f"{tell(options.trace)}\n")
     except OSError as error:
-        sys.exit(f"{_program}: can't read {options.trace}: {error.strerror}")
+        sys.exit(f"{_PROGRAM}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
-        sys.exit(f"{_program}: {error}")
+        sys.exit(f"{_PROGRAM}: {error}")
 
 
 def _say(text: str) -> None:

@@ -50,7 +50,9 @@ def _work(
     arguments: tuple[Any, ...],
 ) -> None:
     try:
-        groups.join(groups.Group(place, token, ranks=tuple(range(place.local_world_size)), timeout=timeout))
+        ranks = tuple(range(place.local_world_size))
+        # To start takes as long as the machine is busy.
+        groups.join(groups.Group(place, token, ranks=ranks, timeout=timeout, to_connect=timeout + 60))
         result = function(*arguments)
     except BaseException:  # noqa: BLE001  # told to the test
         result = traceback.format_exc()

@@ -35,14 +35,15 @@ class Adafactor(Optimizer):
     params
         Leaf tensors, or dicts of options with such tensors under ``"params"``. Real ones only.
     lr
-        The largest relative step: 1 over the root of the number of steps, once that is smaller.
+        The largest relative step: 1 over the root of the number of steps, once that is smaller; infinity for
+        that alone.
     beta2_decay
         The mean of squared gradients takes in the number of steps to this power, at most 0, of the new ones.
     eps
         Below which roots of second moments do not go (None: the spacing of numbers at 1), and how large a
         parameter is taken to be at least.
     d
-        How large the root mean square of an update may be; at least 1.
+        How large the root mean square of an update may be; at least 1, and infinity for any size.
     weight_decay
         The share of the parameter, times `lr`, that each step takes away.
     maximize
@@ -66,7 +67,12 @@ class Adafactor(Optimizer):
     ((2, 1), (1, 3))
     """
 
-    _bounds = bounds("lr", "weight_decay", beta2_decay=Bound(-math.inf, 0.0, True), d=Bound(1.0))
+    _bounds = bounds(
+        "weight_decay",
+        lr=Bound(0.0, math.inf, True),
+        beta2_decay=Bound(-math.inf, 0.0, True),
+        d=Bound(1.0, math.inf, True),
+    )
     _counter = "step"
 
     def __init__(
@@ -124,7 +130,8 @@ class Adafactor(Optimizer):
         floor = -1.0 if eps1 is None else eps1
         sign = -1 if group["maximize"] else 1
         share = step ** group["beta2_decay"]
-        return sign, share, floor, eps2, group["d"], 1 - lr * group["weight_decay"], relative
+        stays = 1 - lr * group["weight_decay"] if group["weight_decay"] else 1.0
+        return sign, share, floor, eps2, group["d"], stays, relative
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         sign, share, floor, least, d, stays, relative = numbers

@@ -104,6 +104,8 @@ class Muon(Optimizer):
                 f"Muon: adjust_lr_fn is None, 'original' or 'match_rms_adamw', not "
                 f"{shown(group['adjust_lr_fn'])}"
             )
+        if group["ns_steps"] % 1:
+            raise ValueError(f"Muon: ns_steps is a number of iterations, not {shown(group['ns_steps'])}")
         require_real("Muon", group["params"])
         for i, x in enumerate(group["params"]):
             if x.ndim != 2:
@@ -146,22 +148,35 @@ def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float
     """Return `matrix` with singular values between about 0.7 and 1.2, in float32."""
     a, b, c = (np.float32(value) for value in coefficients)
     is_tall = matrix.shape[0] > matrix.shape[1]
-    single = (matrix.T if is_tall else matrix).astype(np.float32)
-    x = _rounded(np.where(np.isnan(single), np.float32(np.nan), single))
-    norm = _rounded(np.sqrt(np.sum(x * x, keepdims=True)))
-    x = _rounded(x / np.maximum(norm, np.float32(eps)))
+    x = np.array(matrix.T if is_tall else matrix, np.float32, order="C")
+    x[np.isnan(x)] = np.nan
+    _round(x)
+    norm, least = np.sqrt(np.sum(x * x, keepdims=True)), np.full((1, 1), eps, np.float32)
+    x /= np.maximum(_round(norm), _round(least))
+    _round(x)
     for _ in range(steps):
-        gram = _rounded(x @ x.T)
-        factor = _rounded(b * gram + c * (gram @ gram))
-        x = _rounded(a * x + factor @ x)
+        gram = _round(x @ x.T)
+        # By its transposed, which it equals: BLAS computes one half only of such a product.
+        factor = gram @ gram.T
+        factor *= c
+        gram *= b
+        factor += gram
+        product = _round(factor) @ x
+        x *= a
+        product += x
+        x = _round(product)
     return x.T if is_tall else x
 
 
-def _rounded(array: Array) -> Array:
-    """Return float32 `array` rounded to bfloat16, its upper half; ties go to what is even, and nan stays nan.
+def _round(array: Array) -> Array:
+    """Round float32 `array` in place to bfloat16, its upper half; ties go to what is even, and nan stays nan.
 
     But for a nan whose bits are all 1, which no operation makes.
     """
-    bits = np.ascontiguousarray(array).view(np.uint32)
-    bits = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    bits = array.view(np.uint32)
+    carry = bits >> np.uint32(16)
+    carry &= np.uint32(1)
+    carry += np.uint32(0x7FFF)
+    bits += carry
+    bits &= np.uint32(0xFFFF0000)
+    return array

@@ -154,7 +154,10 @@ class Optimizer:
                     "out of one group"
                 )
             known.add(id(x))
-        group = {**self.defaults, **param_group, "params": params}
+        options = {**self.defaults, **param_group}
+        # NumPy's numbers as Python's: arithmetic with a float32 would be that of float32.
+        group = {key: x.item() if isinstance(x, np.generic) else x for key, x in options.items()}
+        group["params"] = params
         self._check_options(group)
         self.param_groups.append(group)
 

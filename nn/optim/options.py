@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensor import Tensor
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from tensor import Tensor
 
 
 class Bound(NamedTuple):
     """What an option must be: at least `low`, and below `high`, or `high` itself where that is included."""
 
     low: float = 0.0
-    high: float = float("inf")
+    high: float = inf
     includes_high: bool = False
 
     def holds(self, value: object) -> bool:
@@ -24,6 +24,12 @@ class Bound(NamedTuple):
         if not isinstance(value, (int, float)):
             return False
         return self.low <= value < self.high or (self.includes_high and value == self.high)
+
+    def __str__(self) -> str:
+        limits = [] if self.low == -inf else [f"at least {self.low}"]
+        if self.high != inf:
+            limits.append(f"{'at most' if self.includes_high else 'below'} {self.high}")
+        return f"a number of {' and '.join(limits)}" if limits else "a number"
 
 
 # What stays of an average at each step.
@@ -41,11 +47,8 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
         values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
         for value in values:
             if not bound.holds(value):
-                limit = "at most" if bound.includes_high else "below"
-                above = "" if bound.high == float("inf") else f" and {limit} {bound.high}"
-                raise ValueError(
-                    f"{name}: {option} must be a number of at least {bound.low}{above}, not {shown(value)}"
-                )
+                advice = ": write .item()" if isinstance(value, Tensor) and value.numel() == 1 else ""
+                raise ValueError(f"{name}: {option} must be {bound}, not {shown(value)}{advice}")
 
 
 def require_real(name: str, params: list[Tensor]) -> None:

@@ -18,6 +18,8 @@ from nn.parallel.regions import Layout, Region, remove_left_behind
 from nn.parallel.stragglers import Position, Stragglers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nn.parallel.board import Board
     from nn.parallel.figures import WorkerFigures
     from nn.parallel.links import Link
@@ -59,6 +61,9 @@ class Group:
         For the first worker of a machine what connects it with those of the other machines.
     board
         Where figures go, for the process that has started the job.
+    timeout, to_connect
+        How long workers wait for each other, and how long before all have come here, in seconds; None: as
+        long as later.
     is_connected
         False where another library exchanges gradients, and workers only tell their figures.
     """
@@ -72,6 +77,7 @@ class Group:
         link: Link | None = None,
         board: Board | None = None,
         timeout: float = TIMEOUT,
+        to_connect: float | None = None,
         is_connected: bool = True,
     ) -> None:
         self.place = place
@@ -82,7 +88,7 @@ class Group:
         self.ranks = ranks
         self.link = link
         self.board = board
-        self.timeout = timeout
+        self.timeout = timeout if to_connect is None else to_connect
         #: How many exchanges of gradients there were.
         self.step = 0
         self.waited = 0.0
@@ -104,6 +110,7 @@ class Group:
         self._rows = [Latest(layout, WIDTH) for _ in range(count)]
         self._table = Latest(layout, place.world_size, WIDTH)
         region = self._region = self.new_region(layout)
+        region.timeout = self.timeout = timeout
         self._come, self._left = region.flags_at(come), region.flags_at(left)
         for latest in (*self._rows, self._table):
             latest.lie_in(region)
@@ -288,6 +295,7 @@ def _is_done(pending: Future[Any], seconds: float) -> bool:
 
 _ALONE = Group(Place())
 _current = _ALONE
+_expected: Callable[[], Group] | None = None
 
 
 def current() -> Group:
@@ -300,6 +308,22 @@ def join(group: Group) -> None:
     global _current
     leave()
     _current = group
+
+
+def expect(connect: Callable[[], Group]) -> None:
+    """Let the next `join_expected` join the group that `connect` returns."""
+    global _expected
+    _expected = connect
+
+
+def join_expected() -> bool:
+    """Join the group that is expected, once; return whether there is one."""
+    global _expected
+    connect, _expected = _expected, None
+    if connect is None:
+        return False
+    join(connect())
+    return True
 
 
 def leave() -> None:

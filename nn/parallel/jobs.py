@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.train.backend import Backend, BackendConfig
 
 from nn.parallel import group as groups
+from nn.parallel import regions
 from nn.parallel.errors import require
 from nn.parallel.links import Link
 from tensor import get_num_threads, set_num_threads
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from nn.parallel.board import Board
 
 
-# How long workers may take to be ready to wait for each other, in seconds.
+# What workers have more than the timeout to come to each other for the first time, in seconds: each imports
+# what the loop needs before.
 _TO_CONNECT = 120.0
 # How long workers may take to leave the group, in seconds; those that are killed never do.
 _PATIENCE = 5.0
@@ -30,19 +33,22 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types ar
     """Makes a group of the workers that Ray Train has started."""
 
     def on_start(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
-        """Tell each worker which one it is, and connect them."""
+        """Tell each worker which one it is; they connect when their loops begin.
+
+        Not here: where a worker is lost before its loop begins, Ray's second version keeps the processors of
+        all of them, and its next attempt waits for others.
+        """
         nodes = worker_group.execute(_node_of_this_process)
         token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
-        joined = [
-            worker_group.execute_single_async(place.rank, _join, place, token, ranks, backend_config)
+        told = [
+            worker_group.execute_single_async(place.rank, _expect, place, token, ranks, backend_config)
             for place, ranks in places_of(nodes)
         ]
-        # Each waits no longer for the others than the timeout, but has to import and connect before.
-        ray.get(joined, timeout=backend_config.timeout + _TO_CONNECT)
+        ray.get(told)
 
-    def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:  # noqa: ARG002  # Ray's signature
+    def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
         """Let the workers leave the group, those that are there still."""
-        left = worker_group.execute_async(groups.leave)
+        left = worker_group.execute_async(_leave, backend_config.job)
         ray.wait(left, num_returns=len(left), timeout=_PATIENCE)
 
 
@@ -64,6 +70,22 @@ class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra: i
     def to_dict(self) -> dict[str, Any]:
         """Return what Ray's dashboard shows."""
         return {"timeout": self.timeout}
+
+    def connect(self, place: groups.Place, token: str, ranks: tuple[int, ...]) -> groups.Group:
+        """Return the group, in each worker, when all have come."""
+        to_connect = self.timeout + _TO_CONNECT
+        link = None
+        if place.node_count > 1 and place.local_rank == 0:
+            link = Link(token, place.node_rank, place.node_count, to_connect)
+        return groups.Group(
+            place,
+            token,
+            ranks=ranks,
+            link=link,
+            board=self.board,
+            timeout=self.timeout,
+            to_connect=to_connect,
+        )
 
 
 def make_trainer(loop: Callable[..., Any], config: ExchangeConfig, options: dict[str, Any]) -> Any:
@@ -99,14 +121,15 @@ def _node_of_this_process() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def _join(place: groups.Place, token: str, ranks: tuple[int, ...], config: ExchangeConfig) -> None:
+def _expect(place: groups.Place, token: str, ranks: tuple[int, ...], config: ExchangeConfig) -> None:
     _limit_threads(config.threads)
-    link = None
-    if place.node_count > 1 and place.local_rank == 0:
-        link = Link(token, place.node_rank, place.node_count)
-    groups.join(
-        groups.Group(place, token, ranks=ranks, link=link, board=config.board, timeout=config.timeout)
-    )
+    groups.expect(partial(config.connect, place, token, ranks))
+
+
+def _leave(job: str) -> None:
+    groups.leave()
+    # Of a worker that is stopped while it waits for others to map them.
+    regions.remove(f"{job}.")
 
 
 def _limit_threads(most: int) -> None:

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from nn.parallel.errors import WorkerLostError, require
+from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +26,18 @@ class Link:
         Which machine this is, from 0.
     node_count
         How many there are.
+    timeout
+        How long to wait for the others to connect, in seconds.
 
     Raises
     ------
     ModuleNotFoundError
         If Ray finds no gloo: it takes PyTorch's.
+    ExchangeTimeoutError, WorkerLostError
+        If the others do not connect.
     """
 
-    def __init__(self, name: str, node_rank: int, node_count: int) -> None:
+    def __init__(self, name: str, node_rank: int, node_count: int, timeout: float) -> None:
         self._collective = require("ray.util.collective")
         if not self._collective.gloo_available():
             raise ModuleNotFoundError(
@@ -42,13 +46,27 @@ class Link:
                 name="torch",
             )
         self._name = name
-        self._collective.init_collective_group(node_count, node_rank, "gloo", name)
         self._tasks: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
         # Not waited for when the process ends: where another machine is gone, a sum may never end.
         self._thread = Thread(
             target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
         )
         self._thread.start()
+        # There too: what waits for another machine may never end.
+        connected = self.submit(
+            lambda: self._collective.init_collective_group(
+                node_count, node_rank, "gloo", name, gloo_timeout=round(timeout * 1000)
+            )
+        )
+        try:
+            connected.result(timeout)
+        except TimeoutError as error:
+            raise ExchangeTimeoutError(
+                f"waited {timeout:.1f} s for the workers of the other machines to connect: one has failed, "
+                "or the network between them is broken"
+            ) from error
+        except RuntimeError as error:
+            raise _lost(error) from error
 
     def submit(self, function: Callable[[], None]) -> Future[None]:
         """Run `function` on the link's thread, after all that was submitted before."""

@@ -58,7 +58,7 @@ def remove_left_behind() -> None:
         except (FileNotFoundError, PermissionError):  # mapped by all meanwhile; somebody else's
             continue
         try:
-            if _lock(file, 0):
+            if _lock(file, 0, fcntl.LOCK_EX):
                 path.unlink(missing_ok=True)
         finally:
             os.close(file)
@@ -212,7 +212,10 @@ class Region:
         if self._known is not None and self._known.has_ended(place):
             return True
         # Worker 0 has its lock before the file has its name.
-        if (place > 0 and self.flags.get(place) == 0) or not _lock(self._file, place):
+        if place > 0 and self.flags.get(place) == 0:
+            return False
+        # A shared lock: others who look at the same time have one too, and are not taken for the worker.
+        if not _lock(self._file, place, fcntl.LOCK_SH):
             return False
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
         return True
@@ -256,10 +259,10 @@ class Region:
         return self.flags.get(place) == _LEFT or (self._known is not None and self._known._has_left(place))
 
 
-def _lock(file: int, place: int) -> bool:
-    """Lock one byte for this process, unless another process has it."""
+def _lock(file: int, place: int, kind: int) -> bool:
+    """Lock one byte for this process, unless another process has a lock that forbids it."""
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        fcntl.lockf(file, kind | fcntl.LOCK_NB, 1, place)
     except OSError as error:
         if error.errno in {errno.EACCES, errno.EAGAIN}:
             return False

@@ -128,10 +128,10 @@ class WatchedLoop:
         self.board: Board | None = None
 
     def __call__(self, *config: Any) -> Any:
+        is_ours = groups.join_expected()
         board = self.board
         if board is None:  # somebody else has taken the loop
             return self.__wrapped__(*config)
-        is_ours = groups.current().board is not None
         if not is_ours:
             _join_alone(board)
         group = groups.current()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOT_TRACKING = (
     "tracking is off, so nobody knows which line created what. Run the code inside `with scopes.track():`, "
-    "or the program with DISPOSESCOPE_TRACK=1, or as `python -m scopes run script.py`"
+    "or the program with DISPOSESCOPE_TRACK=1, or as `disposescope run script.py`"
 )
 
 

@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, EOFError, OSError, zlib.error):
         pass
     raise NoTraceError(
-        f"{path} is no trace of scopes: write one with `python -m scopes run --trace {path.name} script.py`, "
+        f"{path} is no trace of scopes: write one with `disposescope run --trace {path.name} script.py`, "
         "or with the save() of a scopes.Timeline"
     )
 

@@ -23,13 +23,25 @@ from tests.nn import parallel_training as training
 kept: list[Any] = []
 
 
+def wait_for_ray() -> None:
+    """Return when Ray looks after all workers; if one is lost earlier, Ray Train gives the job up.
+
+    Ray takes reports when all loops have begun, and a second one waits until the first is taken.
+    """
+    for _ in range(2):
+        parallel.report({})
+
+
 def train(config: dict[str, Any]) -> None:
     """Train from the last checkpoint on; make one every few steps, and one in the end."""
+    if config.get("what") == "kill":
+        wait_for_ray()
     fault = Fault(config)
     tensor.manual_seed(parallel.rank())
     model = parallel.prepare(training.perceptron())
     optimizer = nn.optim.SGD(model.parameters(), lr=config.get("lr", 0.05), momentum=0.9)
     found = parallel.checkpoint()
+    nodes = parallel.group.current().place.node_count
     first = 0
     if found is not None:
         model.load_state_dict(found["model"])
@@ -48,10 +60,12 @@ def train(config: dict[str, Any]) -> None:
         fault.at(step)
         if (step + 1) % config.get("every", 50) == 0 or step + 1 == config["steps"]:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
-            nodes = parallel.group.current().place.node_count
             parallel.report({"loss": value, "step": step + 1, "began_at": first, "nodes": nodes}, state)
             if "running" in config and step + 1 == 2 * config["every"]:
                 Path(config["running"]).touch()
+        if "running" in config and step + 1 == config["steps"] - 1:
+            while nodes > 1:  # until one of them is lost
+                parallel.barrier()
 
 
 class OutOfLuckError(RuntimeError):
@@ -67,11 +81,12 @@ class Fault:
         once = config.get("once")
         #: Where it is noted that it was done, if it is done once in a job.
         self._once = None if once is None else Path(once)
+        self._timer: threading.Timer | None = None
         if not self._is_mine() or "after" not in config:
             return
-        timer = threading.Timer(config["after"], self._strike, [threading.get_ident()])
-        timer.daemon = True
-        timer.start()
+        self._timer = threading.Timer(config["after"], self._strike, [threading.get_ident()])
+        self._timer.daemon = True
+        self._timer.start()
 
     def _is_mine(self) -> bool:
         is_done = self._once is not None and self._once.exists()
@@ -90,9 +105,17 @@ class Fault:
     def at(self, step: int) -> None:
         """Do at `step` what the test asks for."""
         config = self._config
+        if self._timer is not None and step + 1 == config["steps"]:
+            self._timer.join()  # on a busy machine it may be late
         if self._is_due:  # the error came where Python only prints errors: in a finalizer, for example
             raise OutOfLuckError
-        if step != config.get("at") or not self._is_mine():
+        if step != config.get("at"):
+            return
+        if "patience" in config:
+            # Not from the start on: on a busy machine workers may begin long after each other.
+            parallel.barrier()
+            be_impatient(config["patience"])
+        if not self._is_mine():
             return
         if self._once is not None:
             self._once.touch()
@@ -102,6 +125,14 @@ class Fault:
             time.sleep(config["seconds"])
         if config["what"] == "raise":
             raise ValueError("this worker has no more patience")
+
+
+def be_impatient(seconds: float) -> None:
+    """Let this worker wait for others no longer than that, from now on."""
+    group = parallel.group.current()
+    group.timeout = seconds
+    for region in tuple(group._regions):
+        region.timeout = seconds
 
 
 def train_long(config: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,18 @@ def die_in_mid_step(at: int) -> list[Any]:
     return []
 
 
+def look_again_and_again(count: int) -> int:
+    """Kill worker 1 while the others wait; return how often these saw that it is gone, of so many looks."""
+    try:
+        parallel.barrier()
+        if parallel.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        parallel.barrier()
+    except parallel.WorkerLostError:
+        pass
+    return sum(parallel.statistics().workers[1].is_last_seen for _ in range(count))
+
+
 def die_before_prepare(killed: int) -> None:
     """Kill one worker while the others prepare a model; they wait for each other to map its memory."""
     if parallel.rank() == killed:
@@ -178,16 +191,18 @@ def alone() -> list[Any]:
     return [*found, parallel.memory().total.bytes_peak >= 4000, leaks.workers, leaks.rows[0].nbytes]
 
 
-def come_too_late() -> str:
+def come_too_late(over: Path) -> str:
+    """Let worker 1 wait at a barrier until it has an error, and worker 0 sleep for so long."""
     if parallel.rank() == 1:
         try:
-            parallel.barrier()  # the others leave
+            parallel.barrier()
         except parallel.ExchangeTimeoutError as error:
             return str(error)
+        finally:
+            over.touch()
         return "came"
-    import time
-
-    time.sleep(8)
+    while not over.exists():
+        time.sleep(0.01)
     return "slept"
 
 

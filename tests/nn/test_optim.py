@@ -595,6 +595,12 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.SGD([one(), *[one()] * 2]), ValueError, "parameter 2 is given twice"),
         (lambda: optim.SGD([{"lr": 1}]), TypeError, "'params'"),
         (lambda: optim.SGD([one()], lr=-1), ValueError, "SGD: lr.*-1"),
+        (
+            lambda: optim.SGD([one()], lr=tensor.tensor(0.5)),
+            ValueError,
+            r"not tensor\(0.5000\): write .item\(\)",
+        ),
+        (lambda: optim.SGD([one()], lr=tensor.ones(2)), ValueError, r"not tensor\(\[1., 1.\]\)$"),
         (lambda: optim.SGD([one()], nesterov=True), ValueError, "nesterov"),
         (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: betas.*below 1"),
         (lambda: optim.AdamW([one()], eps=-1), ValueError, "AdamW: eps"),
@@ -619,7 +625,11 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
             ValueError,
             "Adafactor: d must be a number of at least 1.0",
         ),
-        (lambda: optim.Adafactor([one()], beta2_decay=0.1), ValueError, "beta2_decay.*at most 0.0, not 0.1"),
+        (
+            lambda: optim.Adafactor([one()], beta2_decay=0.1),
+            ValueError,
+            "beta2_decay must be a number of at most 0.0, not 0.1",
+        ),
         (lambda: optim.Adafactor([one()], eps=1e-8), ValueError, "eps must be two numbers, or None.*1e-08"),
         (
             lambda: optim.Adafactor([one()], eps=(0, None)),
@@ -639,6 +649,12 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.Muon([matrix()], ns_steps=100), ValueError, "ns_steps.*below 100, not 100"),
         (lambda: optim.Muon([matrix()], ns_coefficients=(1, 2)), ValueError, r"three numbers, not \(1, 2\)"),
         (lambda: optim.Muon([matrix()], ns_coefficients=3.0), ValueError, "three numbers, not 3.0"),
+        (
+            lambda: optim.Muon([matrix()], ns_coefficients=(1, 2, "c")),
+            ValueError,
+            "must be a number, not 'c'",
+        ),
+        (lambda: optim.Muon([matrix()], ns_steps=2.5), ValueError, "a number of iterations, not 2.5"),
         (lambda: optim.Muon([matrix()], adjust_lr_fn="rms"), ValueError, "match_rms_adamw', not 'rms'"),
         (
             lambda: optim.Muon([matrix("complex64")]),
@@ -719,6 +735,17 @@ def test_the_state_of_adafactor_is_of_rows_and_columns_and_must_fit():
     saved["state"][0]["row_var"] = tensor.ones((2, 3, 4))
     with pytest.raises(ValueError, match=r"'row_var' of parameter 0.*for which it is \(2, 3, 1\)"):
         optimizer.load_state_dict(saved)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.Adafactor])
+def test_numpys_numbers_are_options_as_pythons_are(kind):
+    ends = []
+    for rate in (0.5, np.float32(0.5), np.float64(0.5)):
+        x = one()
+        x.grad = tensor.ones(1)
+        kind([x], lr=rate).step()
+        ends.append(x.item())
+    assert ends == [ends[0]] * 3
 
 
 def test_a_step_of_adafactor_takes_no_memory_of_a_parameters_size():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adafactor", {}),
     ("Adafactor", MORE),
     ("Adafactor", {"lr": 0.3, "beta2_decay": -0.5, "eps": (0.2, 0.7), "d": 1.5}),
+    ("Adafactor", {"lr": math.inf, "d": math.inf}),
 ]
 # The last is more than the steps work on at a time.
 SHAPES = [(3, 4), (5,), (), (0,), (200, 201)]
@@ -216,6 +218,12 @@ def test_muons_steps_are_pytorchs_where_sums_have_one_term(options, dtype):
         assert set(held) == set(expected)
         means = held["momentum_buffer"].numpy(), expected["momentum_buffer"].numpy()
         np.testing.assert_allclose(*means, rtol=tolerance, atol=tolerance)
+
+
+def test_muons_least_norm_is_rounded_as_pytorchs_is():
+    matrices = Matrices([(1, 1)], "float32", {"lr": 1.0})
+    matrices.step(lambda shape: np.full(shape, 3e-8))
+    assert matrices.ours[0].item() == matrices.theirs[0].item()
 
 
 @pytest.mark.parametrize("options", MUON_CASES)

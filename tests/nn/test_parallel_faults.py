@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -64,6 +65,21 @@ def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(
     assert parallel.statistics().live_count == 0
 
 
+def test_a_worker_that_is_killed_while_others_connect_costs_an_attempt(
+    at_its_start: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from nn.parallel import jobs as jobs_of_train
+    from tests.nn.parallel_connecting import KilledWhileOthersConnect
+
+    once = tmp_path / "once"
+    config = partial(KilledWhileOthersConnect, once=str(once))
+    monkeypatch.setattr(jobs_of_train, "ExchangeConfig", config)
+    # Three of four processors: the second attempt has to have those of the first.
+    result = run(jobs.train, {"steps": 20}, tmp_path, count=3, failures=1)
+    assert once.exists()
+    assert_learnt(result, 20)
+
+
 def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp_path: Path) -> None:
     config = {"steps": 60, "what": "kill", "worker": 1, "at": 33, "pause": 0.02}
     with pytest.raises(train.TrainingFailedError):
@@ -107,7 +123,8 @@ def test_the_result_of_a_job_is_returned_also_where_the_board_is_gone(
 
 def test_a_job_ends_right_when_the_process_of_its_board_ends(at_its_start: None, tmp_path: Path) -> None:
     config = {"steps": 20, "every": 10, "ended": str(tmp_path / "ended")}
-    result = run(jobs.train_while_the_board_restarts, config, tmp_path, failures=2)
+    # To start it anew takes as long as Ray needs for a process; attempts before that fail.
+    result = run(jobs.train_while_the_board_restarts, config, tmp_path, failures=20)
     assert result.metrics["step"] == 20
     assert_learnt(result, 20)
     assert parallel.statistics().workers[0].step == 20
@@ -147,13 +164,14 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 def test_a_straggler_is_waited_for_and_named_when_it_takes_too_long(
     at_its_start: None, tmp_path: Path
 ) -> None:
-    config = {"steps": 10, "what": "sleep", "seconds": 2.0, "worker": 1, "at": 5}
+    config = {"steps": 10, "what": "sleep", "seconds": 4.0, "worker": 1, "at": 5}
     assert_learnt(run(jobs.train, config, tmp_path), 10)
     figures = parallel.statistics().workers
-    assert figures[0].seconds_waited > 1 > figures[1].seconds_waited
-    config["seconds"] = 60.0
+    assert figures[0].seconds_waited > 1
+    assert figures[0].seconds_waited > figures[1].seconds_waited
+    config.update(seconds=600.0, patience=2.0)
     with pytest.raises(train.TrainingFailedError, match="for worker 1 to exchange gradients") as caught:
-        run(jobs.train, config, tmp_path, timeout=2.0)
+        run(jobs.train, config, tmp_path)
     assert "ExchangeTimeoutError" in str(caught.value)
     assert "ExchangeTimeoutError" in parallel.statistics().workers[0].lost
 
@@ -198,14 +216,16 @@ def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) 
         with parallel.Watch() as watch:
             assert watch.board is not None
             assert watch.board.read() == {}  # it runs
-            assert wait_until(lambda: places_of_actors() == [("Notes", here)], 20), places_of_actors()
+            assert wait_until(lambda: places_of_actors() == [("Notes", here)]), places_of_actors()
 
 
 def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:
-    config = {"steps": 10, "what": "sleep", "seconds": 60.0, "at": 4, "folder": str(tmp_path)}
+    config = {
+        "steps": 10, "what": "sleep", "seconds": 600.0, "patience": 8.0, "at": 4, "folder": str(tmp_path),
+    }  # fmt: skip
     # Two workers fit on a machine: one of three is alone.
     with pytest.raises(train.TrainingFailedError) as caught:
-        run(jobs.sleep_where_nobody_else_is, config, tmp_path, count=3, timeout=8.0)
+        run(jobs.sleep_where_nobody_else_is, config, tmp_path, count=3)
     alone = Path(tmp_path, "alone").read_text()
     assert f"for worker {alone} (" in str(caught.value)
     assert "last seen after step" in str(caught.value)

@@ -100,14 +100,28 @@ def test_a_model_that_is_not_like_the_copied_one_is_refused_and_nothing_has_chan
     averaged = swa_utils.AveragedModel(nn.Linear(2, 1))
     before = averaged.module.weight.tolist()
     for other, named in (
-        (nn.Linear(3, 1), r"shape \(1, 2\) by the name 'weight', and the model one of shape \(1, 3\)"),
-        (nn.Linear(2, 1, bias=False), "'bias', and the model none"),
-        (nn.Sequential(nn.Linear(2, 1)), "'weight', and the model none"),
+        (nn.Linear(3, 1), r"'weight' of shape \(1, 2\) where the model has 'weight' of shape \(1, 3\)"),
+        (nn.Linear(2, 1, bias=False), r"'bias' of shape \(1,\) where the model has no more"),
+        (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), "has no more where .* '2.weight'"),
+        (nn.PReLU(), "'weight' of shape .* where the model has 'weight'"),
     ):
         with pytest.raises(ValueError, match=named):
             averaged.update_parameters(other)
     assert averaged.module.weight.tolist() == before
     assert averaged.n_averaged.item() == 0
+
+
+def test_the_average_of_a_model_goes_on_by_a_module_around_it_and_the_other_way_round():
+    model = network(nn)
+    around = nn.Sequential(model)
+    for copied, trained in ((model, around), (around, model)):
+        averaged = swa_utils.AveragedModel(copied)
+        averaged.update_parameters(trained)
+        changed(model, 2.0)
+        averaged.update_parameters(trained)
+        expected = model[0].weight.detach().numpy() - 1.0
+        weight = next(averaged.parameters()).detach().numpy()
+        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-6)
 
 
 def optimizer_of_two_groups(lib):

@@ -1,4 +1,4 @@
-"""``python -m scopes``: a program runs as Python alone would run it, and its end brings the report."""
+"""``disposescope run``: a program runs as Python alone would run it, and its end brings the report."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_program_that_is_not_there_is_named(command: list[str], tmp_path: Path
     (tmp_path / "empty").mkdir()
     alone, tracked = python(*command, cwd=tmp_path), scopes_run(*command, cwd=tmp_path)
     assert tracked.returncode == alone.returncode
-    assert tracked.stderr.startswith("python -m scopes: ")
+    assert tracked.stderr.startswith("disposescope: ")
     assert command[-1] in tracked.stderr
     assert "Traceback" not in tracked.stderr
 
@@ -578,7 +578,7 @@ def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(t
     (tmp_path / "pages").mkdir()
     done = scopes_run("--html", "pages/page.html", program, cwd=tmp_path)
     assert done.returncode == 1
-    assert "python -m scopes: can't write the report" in done.stderr
+    assert "disposescope: can't write the report" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -591,6 +591,6 @@ def test_what_is_no_trace_is_named(content: bytes | None, tmp_path: Path) -> Non
     done = python("-m", "scopes", "report", "trace.json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("python -m scopes: ")
+    assert done.stderr.startswith("disposescope: ")
     assert "trace.json" in done.stderr
     assert "Traceback" not in done.stderr

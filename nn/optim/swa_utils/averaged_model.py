@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
@@ -92,7 +93,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters of `model` into the average.
+        """Take in the parameters of `model`: of what was copied, or a module around it.
 
         Raises
         ------
@@ -113,19 +114,17 @@ class AveragedModel(Module):
 
     def _pairs(self, model: Module, kind: str) -> list[tuple[Tensor, Tensor]]:
         """Return parameters or buffers of the average, each with that of `model`, without their histories."""
-        own, others = (
-            {name: x.detach() for name, x in getattr(module, f"named_{kind}")()}
-            for module in (self.module, model)
-        )
-        for name in [*own, *others]:
-            x, y = own.get(name), others.get(name)
-            if x is None or y is None or x.shape != y.shape:
-                has = ["none" if each is None else f"one of shape {each.shape}" for each in (x, y)]
+        own, others = (list(getattr(module, f"named_{kind}")()) for module in (self.module, model))
+        for first, second in zip_longest(own, others):
+            if first is None or second is None or not _is_alike(first, second):
+                has = [
+                    f"{x[0]!r} of shape {x[1].shape}" if x is not None else "no more" for x in (first, second)
+                ]
                 raise ValueError(
-                    f"of the {kind}, the average has {has[0]} by the name {name!r}, and the model {has[1]}: "
-                    "pass the model that was copied, or one like it. Nothing has changed"
+                    f"of the {kind}, the average has {has[0]} where the model has {has[1]}: pass the model "
+                    "that was copied, or one like it. Nothing has changed"
                 )
-        return [(x, others[name]) for name, x in own.items()]
+        return [(x.detach(), y.detach()) for (_, x), (_, y) in zip(own, others, strict=True)]
 
     def _average(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
         if self.avg_fn is not None:
@@ -136,6 +135,12 @@ class AveragedModel(Module):
         for dtype in dict.fromkeys(x.dtype for x, _ in pairs):
             same = [(x, y) for x, y in pairs if x.dtype == dtype]
             together([x for x, _ in same], [y for _, y in same], self.n_averaged)
+
+
+def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
+    """Tell whether two named tensors are of one place, though a module around either lengthens its names."""
+    names = sorted((f".{first[0]}", f".{second[0]}"), key=len)
+    return names[1].endswith(names[0]) and first[1].shape == second[1].shape
 
 
 @no_grad()
