@@ -81,7 +81,7 @@ def _unpool(
             f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{space}d returns "
             f"them with return_indices=True; these are {given.dtype} of shape {given.shape}"
         )
-    # What is checked here is what kernels read, now and in backward, whoever writes to `indices` meanwhile.
+    # A snapshot: kernels read the values that are checked here, even if `indices` is written to later.
     places = np.ascontiguousarray(snapshot(indices))
     room = prod(sizes)
     if places.size and not 0 <= places.min() <= places.max() < room:

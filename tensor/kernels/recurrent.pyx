@@ -126,7 +126,7 @@ cdef tuple _starts(tuple sizes, Py_ssize_t elements):
 cdef int _check_shapes(
     Py_ssize_t blocks, Py_ssize_t count, cnp.ndarray x, h0, c0, w_ih, cnp.ndarray w_hh, w_hr, b_ih, b_hh
 ) except -1:
-    """Raise ValueError unless all fit `w_hh`: whoever assigns a weight of a layer may give it any shape."""
+    """Raise ValueError unless all fit `w_hh`: users may assign weights of any shape to a layer."""
     shape = (<object>w_hh).shape
     if len(shape) != 2 or shape[0] % blocks or (w_hr is None and shape[1] * blocks != shape[0]):
         raise ValueError(

@@ -38,19 +38,7 @@ __all__ = [
     "trim",
 ]
 
-_ON_DEMAND = dict.fromkeys(
-    [
-        "Configuration",
-        "MemoryStatistics",
-        "configuration",
-        "configure",
-        "report",
-        "reset_peak",
-        "statistics",
-        "trim",
-    ],
-    "tensor.memory.reporting",
-)
+_ON_DEMAND = {name: "tensor.memory.reporting" for name in __all__ if name not in globals()}
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

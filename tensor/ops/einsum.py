@@ -14,7 +14,7 @@ from tensor.ops.dispatch import as_array
 from tensor.ops.messages import Operand, explain
 from tensor.ops.promotion import promoted
 from tensor.tape.recording import record, wrap_recorded
-from tensor.tape.rules.linalg import LETTERS, einsum_of
+from tensor.tape.rules.linalg import LETTERS, einsum_of, is_reordered
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -69,9 +69,7 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 
 
 def _einsum(equation: str, *arrays: Any) -> Any:
-    # As products of matrices NumPy would go through a stack of 2**40 empty ones.
-    pays = len(arrays) > 1 and all(0 not in x.shape for x in arrays)
-    out = np.einsum(equation, *promoted(arrays), optimize=pays)
+    out = np.einsum(equation, *promoted(arrays), optimize=is_reordered(list(arrays)))
     # NumPy gives a view where it can, as of a diagonal.
     return out if isinstance(out, np.ndarray) and out.base is None else np.array(out)
 

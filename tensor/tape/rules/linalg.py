@@ -13,6 +13,14 @@ from tensor.tape.rules.table import conj, define
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+def is_reordered(arrays: list[Any]) -> bool:
+    """Tell whether einsum of `arrays` shall look for the best order, and multiply as matrices.
+
+    Not where one is empty: NumPy would go through a stack of 2**40 matrices without an element.
+    """
+    return len(arrays) > 1 and all(0 not in x.shape for x in arrays)
+
+
 def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
     if b.ndim == 1:
         return g[..., None] * conj(xp, b)
@@ -61,9 +69,8 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: An
                 parts.append((letter, xp.ones(sizes[letter], dtype=g.dtype)))
             wanted += letter
     equation, arrays = ",".join(term for term, _ in parts) + "->" + wanted, [x for _, x in parts]
-    pays = len(arrays) > 1 and all(0 not in x.shape for x in arrays)  # see `tensor.ops.einsum`
     # The standard has no name for it.
-    return xp.einsum(equation, *arrays, optimize=pays)
+    return xp.einsum(equation, *arrays, optimize=is_reordered(arrays))
 
 
 define("einsum", each=_einsum)
