@@ -1,8 +1,8 @@
 """Who holds an object: the shortest path of references to it, from a name that the user has given.
 
 The search begins at the user's modules, the frames of all threads and the last error, and goes from object to
-object as the garbage collector does. It follows so many references at most, and calls no code of the user's but
-what ``__dict__`` may be. What C code holds without telling the collector is not found.
+object as the garbage collector does. It follows so many references at most, and calls no code of the user's
+but what ``__dict__`` may be. What C code holds without telling the collector is not found.
 """
 
 from __future__ import annotations
