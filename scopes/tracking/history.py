@@ -97,6 +97,8 @@ class History:
         # last look, with the operation that made it; and the lines of which this is known.
         self._last: dict[Site, tuple[Record, ref[Any]]] = {}
         self._lasting: set[Site] = set()
+        # The newest that was created before, and how many have been created since, and have ended of these.
+        self._newest_before = 0
         self._births = self._deaths = 0
         self._bytes_alive = 0
         self._next_births, self._next_bytes = 1, 64 * 1024
@@ -112,6 +114,7 @@ class History:
         """Listen from now on; tracking is on."""
         tracker = tracking.current.tracker
         if tracker is not None:
+            self._newest_before = tracker.serial
             tracker.listeners += (self,)
 
     def end(self) -> None:
@@ -131,8 +134,10 @@ class History:
 
     def ended(self, record: Record, _how: str) -> None:
         """Count it no more."""
-        self._deaths += 1
-        self._bytes_alive -= record.nbytes
+        # The garbage of what ran before may be collected at any moment: it says nothing of this run.
+        if record.serial > self._newest_before:
+            self._deaths += 1
+            self._bytes_alive -= record.nbytes
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Nothing is to be counted."""

@@ -10,6 +10,7 @@ import pytest
 import scopes
 from scopes import new_dispose_scope
 from scopes.tracking.history import History, Look, risen
+from scopes.tracking.runs import Outcome
 from scopes.tracking.sites import Site
 from tests.things import Thing
 
@@ -134,3 +135,20 @@ def test_however_much_is_alive_there_is_a_look_at_each_quarter_more() -> None:
     assert births[-1] > 70_000 / 1.3
     # Looks at all that is alive are dear, so there are no more of them than that.
     assert len(rare) < 30
+
+
+def test_garbage_of_an_earlier_run_that_is_collected_meanwhile_hides_no_leak() -> None:
+    with scopes.track():
+        garbage = [Thing(1000) for _ in range(1000)]
+        history = History(since=scopes.snapshot())
+        history.begin()
+        Thing(8)
+        garbage.clear()
+        kept = []
+        for _ in range(100):
+            Thing(8)
+            kept.append(Thing(10_000))
+        outcome = Outcome(history, "the run")
+        history.end()
+    assert outcome.is_leaking, outcome
+    assert len(kept) == 100
