@@ -38,8 +38,8 @@ _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
 # So many seconds at most does a thread wait for another one that enters what is new, and no more after that:
-# the machine may be busy, or that other one may wait for a lock of this one, in a finalizer that the collector
-# has found.
+# the machine may be busy, or that other one may wait for a lock of this one, in a finalizer that the
+# collector has found.
 _PATIENCE = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
