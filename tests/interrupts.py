@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Interrupt(BaseException):
     """Raised at any moment, as by Ctrl-C."""
+
+
+@contextmanager
+def garbage_waits() -> Iterator[None]:
+    """Collect no garbage meanwhile.
+
+    The collector may come at any call, and calls others then: Hypothesis has it call a function of its own.
+    Python drops what is raised there, and the interrupt would be lost.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def interrupted_at(event: int, run: Callable[[], object], error: type[BaseException] = Interrupt) -> bool:
@@ -21,11 +39,12 @@ def interrupted_at(event: int, run: Callable[[], object], error: type[BaseExcept
             if seen == event:
                 raise error
 
-    try:
-        sys.setprofile(look)
-        run()
-    except error:
-        return True
-    finally:
-        sys.setprofile(None)
+    with garbage_waits():
+        try:
+            sys.setprofile(look)
+            run()
+        except error:
+            return True
+        finally:
+            sys.setprofile(None)
     return False

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from nn.data.fetching import Recipe
 
+# How long the system may take to end a process that was killed, or has closed its connection: seconds, where
+# it is busy.
+_DYING = 30.0  # seconds
+
 _living: WeakSet[Workers] = WeakSet()
 _open_ends: WeakSet[Connection[Any, Any]] = WeakSet()
 
@@ -148,7 +152,7 @@ class Workers:
 
     def _end_with(self, worker: _Worker) -> NoReturn:
         """End all workers since one has died, and say how."""
-        worker.process.join(GRACE)
+        worker.process.join(_DYING)
         code, pid = worker.process.exitcode, worker.process.pid
         self.stop(at_once=True)
         raise RuntimeError(_obituary(worker.id, pid, code))
@@ -162,13 +166,11 @@ class Workers:
             with suppress(OSError, ValueError):
                 member.connection.send(None)
             member.connection.close()
-        until = time.monotonic() + (0.0 if at_once else GRACE)
-        for end in (None, "terminate", "kill"):
+        for end, seconds in ((None, 0.0 if at_once else GRACE), ("terminate", 1.0), ("kill", _DYING)):
             for member in members:
                 if end is not None and member.process.is_alive():
                     getattr(member.process, end)()
-            if end is not None:
-                until = time.monotonic() + 1.0
+            until = time.monotonic() + seconds
             for member in members:
                 member.process.join(max(0.0, until - time.monotonic()))
         for member in members:

@@ -37,8 +37,10 @@ _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
-# So many seconds at most does a thread wait for another one that enters what is new.
-_PATIENCE = 0.1
+# So many seconds at most does a thread wait for another one that enters what is new, and no more after that:
+# the machine may be busy, or that other one may wait for a lock of this one, in a finalizer that the
+# collector has found.
+_PATIENCE = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
 
@@ -90,6 +92,9 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
+        # How often somebody has begun to enter, and which of these times others have given up to wait for.
+        self._entries = 0
+        self._given_up = -1
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._most_tracks = max(max_events // 32, 16)
@@ -234,8 +239,12 @@ class Timeline:
             # A beginning may wait for another thread that enters; an end may not, for the collector may find
             # it inside of anything.
             is_full = len(news) >= most == self._most_beginnings
-            if self._entering.run_if_free(self._enter, _PATIENCE if is_full else 0):
+            entry = self._entries
+            patience = _PATIENCE if is_full and entry != self._given_up else 0
+            if self._entering.run_if_free(self._enter, patience):
                 most += len(news)  # what the collector has found meanwhile displaces no other event
+            elif patience and entry == self._entries and not self._entering.is_held_here():
+                self._given_up = entry
         if len(news) < most:
             news.append(event)
         else:
@@ -300,6 +309,7 @@ class Timeline:
 
     def _enter(self) -> None:
         """Enter the news; for `_entering` to run."""
+        self._entries += 1
         kept = self._kept
         news = self._news
         for _ in range(len(news)):

@@ -153,7 +153,7 @@ def names_of_blocks(process: int | None = None) -> set[str]:
     return {path.name for path in Path("/dev/shm").glob(f"ds_{process or os.getpid()}_*")}
 
 
-def wait_until(condition: Any, seconds: float = 30.0) -> bool:
+def wait_until(condition: Any, seconds: float = 300.0) -> bool:
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

@@ -28,13 +28,13 @@ def test_a_scope_of_a_thread_is_not_seen_by_others() -> None:
     def work():
         with new_dispose_scope() as scope:
             opened.set()
-            assert looked.wait(10)
+            assert looked.wait(300)
             return current_dispose_scope() is scope
 
     results = []
     thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()
-    assert opened.wait(10)
+    assert opened.wait(300)
     assert current_dispose_scope() is None
     looked.set()
     thread.join()

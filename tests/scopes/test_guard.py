@@ -99,7 +99,7 @@ def test_a_child_forked_while_another_thread_is_inside_gets_in() -> None:
     is_in.wait()
     child = os.fork()
     if not child:
-        signal.alarm(20)
+        signal.alarm(300)
         os._exit(guard.run(len, "abc"))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     is_over.set()

@@ -46,7 +46,7 @@ def python(installed: Path, project: Path, *arguments: str, alone: bool = True) 
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", start, *arguments]
-    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=500)
 
 
 @pytest.fixture

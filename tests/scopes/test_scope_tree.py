@@ -86,13 +86,14 @@ def test_a_path_that_was_not_there_is_an_error_that_names_those_that_were() -> N
 
 
 def test_time_is_that_of_all_rounds() -> None:
+    began = time.perf_counter()
     with track():
         for _ in range(3):
             with new_dispose_scope("nap"):
                 time.sleep(0.01)
         tree = scope_tree()
-    assert 0.03 <= tree["nap"].seconds < 10
-    assert tree.root.seconds >= tree["nap"].seconds
+    tracked = time.perf_counter() - began
+    assert 0.03 <= tree["nap"].seconds <= tree.root.seconds <= tracked
 
 
 def test_a_scope_that_was_open_before_counts_its_time_since_tracking_began() -> None:

@@ -168,12 +168,12 @@ def test_a_reset_reaches_other_threads_and_folded_ones() -> None:
     def work():
         Thing()
         ready.set()
-        assert go.wait(10)
+        assert go.wait(300)
         Thing()
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(300)
     statistics.reset()
     assert statistics.of(Thing).snapshot() == DisposeStatistics()
     go.set()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import tracemalloc
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -262,6 +264,66 @@ def test_eight_threads_at_once_are_recorded_and_what_is_missing_is_counted(trace
     assert 4000 - unseen <= found.count("create") <= 4000
     assert 4000 - unseen <= found.count("dispose") <= 4000
     assert len(timeline._kept) <= 20_000
+
+
+class Entering:
+    """Stops the thread that next enters what is new, until `go_on` is set."""
+
+    def __init__(self, timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_begun = threading.Event()
+        self.go_on = threading.Event()
+        self._thin = timeline._kept.thin
+        monkeypatch.setattr(timeline._kept, "thin", self)
+
+    def __call__(self, now: int) -> None:
+        self.has_begun.set()
+        self.go_on.wait()
+        self._thin(now)
+
+
+def make_things(count: int) -> None:
+    for _ in range(count):
+        Thing()
+
+
+def test_a_thread_that_is_slow_to_enter_what_is_new_is_waited_for(trace, monkeypatch) -> None:
+    monkeypatch.setattr("scopes.tracking.timeline._PATIENCE", 300.0)
+    with Timeline(max_events=200) as timeline:
+        entering = Entering(timeline, monkeypatch)
+        threads = [threading.Thread(target=make_things, args=(500,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        assert entering.has_begun.wait(300)
+        time.sleep(0.3)  # the other one has filled what room there is, and waits; if not, all the better
+        entering.go_on.set()
+        for thread in threads:
+            thread.join()
+    assert trace(timeline).about["dropped"].get("unseen") == 0
+    assert trace(timeline).count("create") == 1000
+
+
+def test_a_thread_that_enters_for_too_long_is_waited_for_once(trace, monkeypatch) -> None:
+    monkeypatch.setattr("scopes.tracking.timeline._PATIENCE", 0.1)
+    waits: list[float] = []
+    with Timeline(max_events=200) as timeline:
+        entering = Entering(timeline, monkeypatch)
+        stuck = threading.Thread(target=make_things, args=(500,))
+        stuck.start()
+        assert entering.has_begun.wait(300)
+        run_if_free = timeline._entering.run_if_free
+        guard = types.SimpleNamespace(
+            run_if_free=lambda function, patience: waits.append(patience) or run_if_free(function, patience),
+            is_held_here=timeline._entering.is_held_here,
+            run=timeline._entering.run,
+        )
+        monkeypatch.setattr(timeline, "_entering", guard)
+        make_things(500)
+        assert [patience for patience in waits if patience] == [0.1]
+        entering.go_on.set()
+        stuck.join()
+    found = trace(timeline)
+    assert found.about["dropped"]["unseen"] > 0
+    assert found.count("create") < 1000
 
 
 def test_ends_that_the_collector_finds_while_it_works_are_recorded(trace) -> None:

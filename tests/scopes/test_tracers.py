@@ -16,6 +16,7 @@ import scopes
 from scopes import Disposable, DisposeScope, current_dispose_scope, disposing, new_dispose_scope
 from scopes.tracking import tracking
 from scopes.tracking.listeners import Listener
+from tests.interrupts import garbage_waits
 from tests.things import Thing
 
 
@@ -144,13 +145,14 @@ def step(ended: list[DisposeScope]) -> None:
 def test_an_interrupt_at_any_moment_leaves_no_scope_current_and_nothing_counted(window) -> None:
     for moment in range(1, 1000):
         ended: list[DisposeScope] = []
-        sys.setprofile(Interruption(moment))
-        try:
-            step(ended)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
+        with garbage_waits():
+            sys.setprofile(Interruption(moment))
+            try:
+                step(ended)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.setprofile(None)
         assert current_dispose_scope() is None, moment
         assert window().live_count == 0, moment
         if len(ended) == 2:

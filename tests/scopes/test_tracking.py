@@ -197,7 +197,7 @@ def test_where_no_line_is_the_users_the_site_is_unknown() -> None:
     with track():
         # No Python line of a user is under this one.
         _thread.start_new_thread(register, (_bare(made, done),))
-        for _ in range(1000):
+        for _ in range(60_000):
             if record_of(made[0]) is not None:
                 break
             done.wait(0.005)
