@@ -12,7 +12,14 @@ from hypothesis import HealthCheck, settings
 from scopes import DisposeStatistics, current_dispose_scope, statistics
 
 # The same examples at each run, so that a failure comes from what changed; `make soak` draws others.
-settings.register_profile("default", max_examples=20, derandomize=True, deadline=None)
+# Hypothesis looks how long it takes to draw them: a busy machine is slow.
+settings.register_profile(
+    "default",
+    max_examples=20,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -176,10 +176,16 @@ def test_a_library_that_is_not_supported_is_left_alone_with_a_warning(
     assert run.names["x"].tolist() == [1.0, 1.0]
 
 
-def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> None:
-    nbformat = pytest.importorskip("nbformat")
+def execute(book: Any) -> None:
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
+    # How long the kernel may take to start, and each cell; else a minute, which a busy machine may need.
+    limits = {"startup_timeout": 600, "timeout": 600}
+    nbclient.NotebookClient(book, kernel_name="python3", allow_errors=True, **limits).execute()
+
+
+def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> None:
+    nbformat = pytest.importorskip("nbformat")
     cells = [
         "import scopes, tensor\nscopes.track().__enter__()\nhistory = []",
         "for step in range(200):\n    history.append(tensor.ones((1000,)) * step)",
@@ -190,7 +196,7 @@ def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> No
         "%%leaks\nlosses = [tensor.ones((1000,)) * step for step in range(200)]",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True).execute()
+    execute(book)
     *_, listed, _, magic = book.cells
     shown = listed.outputs[0]["data"]["text/html"]
     assert shown.index("In[2]:2 in &lt;module&gt;") < shown.index("In[3]:1 in &lt;module&gt;")
@@ -207,8 +213,6 @@ def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> No
 
 def test_a_notebook_runs_with_it() -> None:
     nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     cells = [
         "%load_ext disposescope\nimport tensor",
         "from tensor import memory\nbefore = memory.statistics().bytes_live",
@@ -218,7 +222,7 @@ def test_a_notebook_runs_with_it() -> None:
         "(x.tolist()[0], kept.item(), Out[3].is_invalid)",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True).execute()
+    execute(book)
     outputs = [[dict(output) for output in cell.outputs] for cell in book.cells]
     assert "tensor([2., 2." in outputs[2][0]["data"]["text/plain"]
     assert outputs[3][0]["data"]["text/plain"] == "4004"
