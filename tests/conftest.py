@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from scopes import DisposeStatistics, current_dispose_scope, statistics
 
-# The same examples at each run, so that a failure comes from what changed; `make soak` draws others. How long
-# a machine takes to draw them is no failure.
+# The same examples at each run, so that a failure comes from what changed; `make soak` draws others.
+# Hypothesis looks how long it takes to draw them: a busy machine is slow.
 settings.register_profile(
     "default",
     max_examples=20,

@@ -23,7 +23,7 @@ def printed_at_each_level(program: str) -> dict[str, str]:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            timeout=500,
+            timeout=600,
         ).stdout
         for level in levels
     }

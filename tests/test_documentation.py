@@ -82,10 +82,12 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
             "--strict-markers",
             "-p",
             "disposescope.pytest_plugin",
+            "--color=no",
             "test_guide.py",
         ],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -98,7 +100,7 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
 def test_the_report_in_the_guide_to_leaks_is_what_the_command_prints() -> None:
     (shown,) = re.findall(r"^```text\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(), re.M | re.S)
     command = [sys.executable, "-m", "disposescope", "run", "examples/find_a_leak.py", "--leaky"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     report, _, _ = done.stderr.strip().partition("\n\nlive_count")
     # Who holds what is searched for no longer than a fraction of a second.
     assert _without_holders(report) == _without_holders(shown.rstrip("\n"))

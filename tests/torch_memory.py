@@ -124,7 +124,7 @@ def measure_apart(name: str, *, scoped: bool) -> dict[str, Any]:
     """Run one case in a process of its own."""
     command = [sys.executable, "-m", "tests.torch_memory", name, *(["--scoped"] if scoped else [])]
     root = Path(__file__).parents[1]
-    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
+    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=600)
     if ran.returncode:
         raise RuntimeError(ran.stderr)
     result: dict[str, Any] = json.loads(ran.stdout)

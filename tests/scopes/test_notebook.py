@@ -177,16 +177,15 @@ def test_a_library_that_is_not_supported_is_left_alone_with_a_warning(
 
 
 def execute(book: Any) -> None:
-    """Run a notebook in a kernel, which a busy machine takes its time to start."""
-    from nbclient import NotebookClient
-
-    NotebookClient(book, timeout=500, startup_timeout=500, kernel_name="python3", allow_errors=True).execute()
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    # How long the kernel may take to start, and each cell; else a minute, which a busy machine may need.
+    limits = {"startup_timeout": 600, "timeout": 600}
+    nbclient.NotebookClient(book, kernel_name="python3", allow_errors=True, **limits).execute()
 
 
 def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> None:
     nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     cells = [
         "import scopes, tensor\nscopes.track().__enter__()\nhistory = []",
         "for step in range(200):\n    history.append(tensor.ones((1000,)) * step)",
@@ -214,8 +213,6 @@ def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> No
 
 def test_a_notebook_runs_with_it() -> None:
     nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     cells = [
         "%load_ext disposescope\nimport tensor",
         "from tensor import memory\nbefore = memory.statistics().bytes_live",

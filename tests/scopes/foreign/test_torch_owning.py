@@ -389,7 +389,12 @@ class Numbers(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
         return torch.full((3,), float(i))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*fork:DeprecationWarning",
+    "ignore:os.fork:RuntimeWarning",
+    # On one core.
+    "ignore:This DataLoader will create 2 worker processes:UserWarning",
+)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_that_a_loader_prefetched_live_until_their_own_step(workers: int) -> None:
     loader = torch.utils.data.DataLoader(Numbers(), batch_size=2, num_workers=workers)
