@@ -20,6 +20,28 @@ from tests.nn import parallel_training as training
 ROOT = Path(__file__).parents[2]
 # Actors that Ray keeps for the cluster, and not for a job.
 _OF_THE_CLUSTER = {"ActorLocationTracker", "_AutoscalingCoordinatorActor", "_StatsActor"}
+# How long the machine may take for what takes a moment, in seconds, before a test takes it for hanging.
+PATIENCE = 600
+# Ray's own limits, by the names of its environment variables: a busy machine is slow, and not broken.
+_LIMITS = {
+    # Else other programs come first, and jobs take minutes.
+    "RAY_worker_niceness": 0,
+    "RAY_raylet_start_wait_time_s": PATIENCE,
+    "RAY_agent_register_timeout_ms": PATIENCE * 1000,
+    "RAY_worker_register_timeout_seconds": PATIENCE,
+    "RAY_raylet_client_num_connect_attempts": PATIENCE,
+    "RAY_gcs_server_port_wait_time_s": PATIENCE,
+    "RAY_gcs_rpc_server_connect_timeout_s": PATIENCE,
+    "RAY_gcs_server_request_timeout_seconds": PATIENCE,
+    "RAY_py_gcs_connect_timeout_s": PATIENCE,
+    # One node is stopped by a test: connections to it are refused, which takes no time.
+    "RAY_health_check_timeout_ms": PATIENCE * 1000,
+    "RAY_actor_scheduling_queue_max_reorder_wait_seconds": PATIENCE,
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": PATIENCE,
+    # Memory and disk belong to other programs too.
+    "RAY_memory_monitor_refresh_ms": 0,
+    "RAY_local_fs_capacity_threshold": 1,
+}
 
 
 @contextmanager
@@ -27,9 +49,8 @@ def environment() -> Iterator[None]:
     """Set what every process of a cluster is started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        # Else other programs of a busy machine come first, and jobs take minutes.
-        patch.setenv("RAY_worker_niceness", "0")
-        patch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "120")
+        for name, value in _LIMITS.items():
+            patch.setenv(name, str(value))
         yield
 
 
@@ -58,13 +79,20 @@ def files_in_memory() -> set[Path]:
     return set(regions.folder().glob(f"{regions.PREFIX}*"))
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float = 120) -> bool:
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
+def wait_until(is_true: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while True:
+        now = time.monotonic()  # before the look: this thread may be stopped after it
+        if is_true():
+            return True
+        if now > end:
             return False
         time.sleep(0.1)
-    return True
+
+
+def wait_until_gone(files: set[Path]) -> bool:
+    """Wait until each of these files of shared memory has lost its name; others may come meanwhile."""
+    return wait_until(lambda: not files.intersection(files_in_memory()))
 
 
 @contextmanager
@@ -79,7 +107,7 @@ def nothing_left_behind() -> Iterator[None]:
     for name, value in before.items():
         assert wait_until(lambda name=name, value=value: free(name) >= value), (name, free(name), value)
     # Another job of the machine may be about to map its own.
-    assert wait_until(lambda: files_in_memory() <= files), files_in_memory() - files
+    assert wait_until_gone(files_in_memory() - files), files_in_memory() - files
 
 
 def run(

@@ -156,6 +156,17 @@ def die_before_prepare(killed: int) -> None:
     parallel.prepare(perceptron())
 
 
+def prepare_when_another_has_left(killed: int) -> None:
+    """Kill one worker while the others prepare a model; worker 2 comes to it when worker 0 has given up."""
+    region = parallel.group.current()._region
+    assert region is not None
+    if parallel.rank() == killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while parallel.rank() == 2 and not region.has_ended(0):
+        time.sleep(0.01)
+    parallel.prepare(perceptron())
+
+
 def map_again_and_again(count: int) -> int:
     """Make so many regions; return how many of them are mapped or open after their last reference went."""
     for _ in range(count):

@@ -22,7 +22,7 @@ from nn.parallel.flags import Flags
 from nn.parallel.latest import Latest
 from tests import workers
 from tests.nn import parallel_training as training
-from tests.nn.parallel_cluster import files_in_memory, wait_until
+from tests.nn.parallel_cluster import files_in_memory, wait_until_gone
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="workers share memory by files and locks of POSIX"
@@ -41,7 +41,7 @@ def nothing_is_left_in_shared_memory() -> Any:
     before = files_in_memory()
     yield
     # Another run of these tests on the machine may be about to map its own.
-    assert wait_until(lambda: files_in_memory() <= before), files_in_memory() - before
+    assert wait_until_gone(files_in_memory() - before), files_in_memory() - before
 
 
 @pytest.mark.parametrize(("name", "count"), [("SGD", 2), ("SGD", 3), ("SGD", 4), ("Adam", 2), ("Adam", 3)])
@@ -121,6 +121,21 @@ def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -
     assert others.pop(killed) is None
     for error in others:
         assert f"WorkerLostError: worker {killed} has ended or was killed" in error
+
+
+def test_who_comes_when_others_have_left_blames_the_one_that_was_killed() -> None:
+    first, killed, last = workers.run(3, training.prepare_when_another_has_left, 1)
+    assert killed is None
+    for error in (first, last):
+        assert "WorkerLostError: worker 1 has ended or was killed" in error
+
+
+def test_who_comes_after_the_last_look_is_not_late() -> None:
+    layout = regions.Layout()
+    begin = layout.add(8)
+    region = regions.Region("", 0, 1, layout, 0.0, (0,))
+    flag = region.flags_at(begin)
+    assert region.wait(flag, 1, "to come", at_half=lambda: region.flags.set(flag, 1)) > 0
 
 
 def test_who_waits_too_long_says_for_whom(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.nn.parallel_cluster import (
     places_of_actors,
     run,
     wait_until,
+    wait_until_gone,
 )
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
@@ -170,7 +171,8 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 def test_a_straggler_is_waited_for_and_named_when_it_takes_too_long(
     at_its_start: None, tmp_path: Path
 ) -> None:
-    config = {"steps": 10, "what": "sleep", "seconds": 4.0, "worker": 1, "at": 5}
+    # Before the last step, so that hardly anything else is waited for after it.
+    config = {"steps": 10, "what": "sleep", "seconds": 8.0, "worker": 1, "at": 8}
     assert_learnt(run(jobs.train, config, tmp_path), 10)
     figures = parallel.statistics().workers
     assert figures[0].seconds_waited > 1
@@ -227,7 +229,7 @@ def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) 
 
 def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:
     config = {
-        "steps": 10, "what": "sleep", "seconds": 600.0, "patience": 8.0, "at": 4, "folder": str(tmp_path),
+        "steps": 10, "what": "sleep", "seconds": 600.0, "patience": 20.0, "at": 4, "folder": str(tmp_path),
     }  # fmt: skip
     # Two workers fit on a machine: one of three is alone.
     with pytest.raises(train.TrainingFailedError) as caught:
@@ -245,7 +247,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     files = files_in_memory()
 
     def remove() -> None:
-        if wait_until(running.exists, 120):
+        if wait_until(running.exists):
             node = next(iter(three_nodes.worker_nodes))
             three_nodes.remove_node(node, allow_graceful=False)
             removed.append(node)
@@ -258,7 +260,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     remover.join()
     assert removed
     assert wait_until(lambda: live_actors() == []), live_actors()
-    assert wait_until(lambda: files_in_memory() <= files), files_in_memory() - files
+    assert wait_until_gone(files_in_memory() - files), files_in_memory() - files
     assert result.metrics["nodes"] == 1
     assert_learnt(result, 60)
     assert parallel.statistics().live_count == 0
