@@ -49,6 +49,7 @@ def environment() -> Iterator[None]:
     """Set what every process of a cluster is started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.delenv("OMP_NUM_THREADS", raising=False)  # Ray tells each worker a number of its own
         for name, value in _LIMITS.items():
             patch.setenv(name, str(value))
         yield

@@ -44,21 +44,35 @@ def nothing_is_left_in_shared_memory() -> Any:
     assert wait_until_gone(files_in_memory() - before), files_in_memory() - before
 
 
-@pytest.mark.parametrize(("name", "count"), [("SGD", 2), ("SGD", 3), ("SGD", 4), ("Adam", 2), ("Adam", 3)])
-def test_workers_train_as_one_process_with_the_whole_batch(name: str, count: int) -> None:
-    alone = training.train(200, name)
-    results = workers.run(count, training.train, 200, name)
+@pytest.mark.parametrize(
+    ("name", "count", "steps", "dtype", "most"),
+    [
+        ("SGD", 2, 200, tensor.float64, 1e-12),
+        ("SGD", 3, 200, tensor.float64, 1e-12),
+        ("SGD", 4, 200, tensor.float64, 1e-12),
+        ("Adam", 2, 200, tensor.float64, 1e-12),
+        ("Adam", 3, 200, tensor.float64, 1e-12),
+        ("SGD", 3, 20, tensor.float32, 1e-6),
+    ],
+)
+def test_workers_train_as_one_process_with_the_whole_batch(
+    name: str, count: int, steps: int, dtype: np.dtype[Any], most: float
+) -> None:
+    alone = training.train(steps, name, dtype)
+    results = workers.run(count, training.train, steps, name, dtype)
     assert not [result for result in results if isinstance(result, str)], results
     losses = sum(losses for losses, _ in results) / count
-    np.testing.assert_allclose(losses, alone[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(losses, alone[0], rtol=0, atol=most)
     for name, values in alone[1].items():
-        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=most)
         for _, other in results[1:]:
             assert other[name].tobytes() == results[0][1][name].tobytes()
 
 
 def test_one_large_bucket_gives_the_same_bits_as_many_small_ones() -> None:
-    small, large = (workers.run(2, training.train, 5, "SGD", size)[0] for size in (1, 1 << 20))
+    small, large = (
+        workers.run(2, training.train, 5, "SGD", tensor.float32, size)[0] for size in (1, 1 << 20)
+    )
     for name, values in small[1].items():
         assert values.tobytes() == large[1][name].tobytes()
 

@@ -49,7 +49,7 @@ def moments(usual: int) -> list[Any]:
 def assert_learnt(result: Any, steps: int) -> None:
     found = jobs.values_in(result)
     for name, values in expected(steps).items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12)
 
 
 def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(

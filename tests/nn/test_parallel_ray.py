@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_
     trace = tmp_path / "job.json.gz"
     result = run(jobs.train, {"steps": 200}, tmp_path, count=3, track=True, trace=trace)
     for name, values in expected(200).items():
-        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-12)
     told = parallel.statistics()
     assert {rank: it.step for rank, it in told.workers.items()} == {0: 200, 1: 200, 2: 200}
     assert told.live_count == 0
@@ -52,7 +51,7 @@ def test_a_worker_computes_on_as_many_threads_as_it_has_processors(
 ) -> None:
     scaling = train.ScalingConfig(num_workers=1, resources_per_worker={"CPU": processors})
     threads = run(jobs.tell_threads, None, tmp_path, scaling_config=scaling).metrics["threads"]
-    assert set(threads) == {min(processors, os.cpu_count() or 1)}
+    assert set(threads) == {processors}
 
 
 @pytest.mark.soak
@@ -200,4 +199,4 @@ def test_gradients_and_figures_go_between_nodes(two_nodes: Any, tmp_path: Path) 
 def test_a_job_on_two_nodes_trains_as_one_process(two_nodes: Any, tmp_path: Path) -> None:
     result = run(jobs.train, {"steps": 50}, tmp_path, count=4)
     for name, values in expected(50).items():
-        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-12)
