@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,16 +17,18 @@ from nn import parallel
 from nn.parallel import regions
 from tests.nn import parallel_training as training
 
+T = TypeVar("T")
+
 ROOT = Path(__file__).parents[2]
 # Actors that Ray keeps for the cluster, and not for a job.
 _OF_THE_CLUSTER = {"ActorLocationTracker", "_AutoscalingCoordinatorActor", "_StatsActor"}
 # How long the machine may take for what takes a moment, in seconds, before a test takes it for hanging.
 PATIENCE = 600
-# Ray's own limits, by the names of its environment variables: a busy machine is slow, and not broken.
+# Ray's own limits for the processes of a cluster, by the names of its environment variables: a busy machine
+# is slow, and not broken. This process has read them when Ray was imported.
 _LIMITS = {
     # Else other programs come first, and jobs take minutes.
     "RAY_worker_niceness": 0,
-    "RAY_raylet_start_wait_time_s": PATIENCE,
     "RAY_agent_register_timeout_ms": PATIENCE * 1000,
     "RAY_worker_register_timeout_seconds": PATIENCE,
     "RAY_raylet_client_num_connect_attempts": PATIENCE,
@@ -42,6 +44,49 @@ _LIMITS = {
     "RAY_memory_monitor_refresh_ms": 0,
     "RAY_local_fs_capacity_threshold": 1,
 }
+
+
+# How often a cluster is started: Ray gives the agents of a node 15 s, which no setting changes.
+_ATTEMPTS = 5
+
+
+def start(cluster: Callable[[], T]) -> T:
+    """Return what `cluster` returns, which starts one; try again where Ray was too slow."""
+    import ray
+
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return cluster()
+        except Exception:  # noqa: BLE001  # Ray raises no other
+            ray.shutdown()
+    return cluster()
+
+
+@contextmanager
+def nodes(processors: Sequence[int]) -> Iterator[Any]:
+    """Start a cluster of nodes on this machine with so many processors each, as far as Ray knows."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    def cluster() -> Any:
+        made = Cluster()
+        try:
+            for count in processors:
+                made.add_node(num_cpus=count, object_store_memory=100 * 2**20, include_dashboard=False)
+            ray.init(made.address, logging_level="error", log_to_driver=False)
+        except BaseException:
+            made.shutdown()
+            raise
+        return made
+
+    ray.shutdown()  # of the tests above: a process is in one cluster at a time
+    with environment():
+        made = start(cluster)
+        try:
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
 
 
 @contextmanager

@@ -18,10 +18,10 @@ from nn import parallel
 from tests.nn import parallel_jobs as jobs
 from tests.nn.parallel_cluster import (
     ROOT,
-    environment,
     expected,
     files_in_memory,
     live_actors,
+    nodes,
     places_of_actors,
     run,
     wait_until,
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 ) -> None:
     address = ray.get_runtime_context().gcs_address
     program = [sys.executable, "-m", "tests.nn.parallel_interrupted", address, str(moment), str(tmp_path)]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
 
@@ -203,19 +203,8 @@ def test_ray_tune_runs_a_job_for_each_trial(at_its_start: None, tmp_path: Path) 
 def three_nodes() -> Iterator[Any]:
     """A head where no worker has room, and two nodes for a worker each or both on one."""
     pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
-    from ray.cluster_utils import Cluster
-
-    ray.shutdown()  # of the tests above: a process is in one cluster at a time
-    with environment():
-        made = Cluster()
-        try:
-            for processors in (0, 2, 2):
-                made.add_node(num_cpus=processors, object_store_memory=100 * 2**20, include_dashboard=False)
-            ray.init(made.address, logging_level="error", log_to_driver=False)
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
+    with nodes([0, 2, 2]) as made:
+        yield made
 
 
 def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) -> None:

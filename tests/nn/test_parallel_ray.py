@@ -17,7 +17,7 @@ import tensor
 from nn import parallel
 from scopes import new_dispose_scope, track
 from tests.nn import parallel_jobs as jobs
-from tests.nn.parallel_cluster import environment, expected, free, run, wait_until
+from tests.nn.parallel_cluster import expected, free, nodes, run, wait_until
 from tests.test_examples import load
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
@@ -174,19 +174,8 @@ def test_the_example_learns_the_digits_and_nothing_is_left(at_its_start: None, c
 def two_nodes() -> Iterator[Any]:
     """Two nodes on this machine; after the tests of one node, for a process is in one cluster at a time."""
     pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
-    from ray.cluster_utils import Cluster
-
-    ray.shutdown()
-    with environment():
-        made = Cluster()
-        try:
-            for _ in range(2):
-                made.add_node(num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False)
-            ray.init(made.address, logging_level="error", log_to_driver=False)
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
+    with nodes([2, 2]) as made:
+        yield made
 
 
 def test_gradients_and_figures_go_between_nodes(two_nodes: Any, tmp_path: Path) -> None:
