@@ -244,14 +244,14 @@ class Region:
                     ) from None
                 if now > look and self._known is not None:
                     if self._known.has_ended(0):
-                        raise self._known._lost([0], "to make shared memory") from None
+                        gone = [i for i in range(self.count) if self._known.has_ended(i)]
+                        raise self._known._lost(gone, "to make shared memory") from None
                     look = now + _LOOK
                 time.sleep(0.001)
 
     def _lost(self, gone: Sequence[int], what: str) -> WorkerLostError:
-        # Those that have left may have done so because another was killed, also one that has come here.
-        killed = [i for i in range(self.count) if self.has_ended(i) and not self._has_left(i)]
-        first = killed or gone
+        # Those that have left may have done so because another was killed.
+        first = [i for i in gone if not self._has_left(i)] or gone
         ranks = ", ".join([str(self._ranks[i]) for i in first])
         return WorkerLostError(
             f"worker {ranks} has ended or was killed while the others waited for it {what}. Last figures are "
