@@ -15,8 +15,11 @@ from typing import Any
 
 from nn.parallel import group as groups
 
+# To start takes as long as the machine is busy, in seconds.
+_TO_START = 300
 
-def run(count: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60.0) -> list[Any]:
+
+def run(count: int, function: Callable[..., Any], *arguments: Any, timeout: float = 300.0) -> list[Any]:
     """Return what ``function(*arguments)`` returns in `count` workers; errors as text, None if killed."""
     spawn = multiprocessing.get_context("spawn")
     token = f"{uuid.uuid4().hex[:8]}.0"
@@ -31,10 +34,10 @@ def run(count: int, function: Callable[..., Any], *arguments: Any, timeout: floa
     results = []
     for process, here in workers:
         try:
-            results.append(here.recv() if here.poll(timeout + 60) else "still running")
+            results.append(here.recv() if here.poll(timeout + _TO_START) else "still running")
         except EOFError:
             results.append(None)
-        process.join(10)
+        process.join(_TO_START)
         if process.is_alive():
             os.kill(process.pid or 0, signal.SIGKILL)
             process.join()
@@ -51,8 +54,7 @@ def _work(
 ) -> None:
     try:
         ranks = tuple(range(place.local_world_size))
-        # To start takes as long as the machine is busy.
-        groups.join(groups.Group(place, token, ranks=ranks, timeout=timeout, to_connect=timeout + 60))
+        groups.join(groups.Group(place, token, ranks=ranks, timeout=timeout, to_connect=timeout + _TO_START))
         result = function(*arguments)
     except BaseException:  # noqa: BLE001  # told to the test
         result = traceback.format_exc()

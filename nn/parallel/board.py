@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from nn.parallel.stragglers import Position
     from tensor.lowlevel import Array
 
-# How long the last words of a worker, and the actor's answer, are waited for, in seconds.
-_PATIENCE = 20.0
+# How long the last words of a worker, and the actor's answer, are waited for, in seconds. Where its process
+# or its machine is gone, Ray says so earlier; a busy machine may take a minute to start it.
+_PATIENCE = 120.0
 
 
 @dataclass

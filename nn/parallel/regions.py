@@ -196,13 +196,15 @@ class Region:
             if at_half is not None and waited > self.timeout / 2:
                 at_half()
                 at_half = None
-            # In this order: who has ended sets no flag afterwards.
-            gone = [i for i in range(count) if self.has_ended(i) and flags.wait(first + i, 1, value, 0) >= 0]
+            # In this order: who has ended sets no flag afterwards, and nobody is late who came while this
+            # thread was stopped.
+            ended = [i for i in range(count) if self.has_ended(i)]
+            missing = [i for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
+            gone = [i for i in ended if i in missing]
             if gone:
                 raise self._lost(gone, what)
-            if waited > self.timeout:
-                missing = [self._ranks[i] for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
-                here = f"worker {', '.join(map(str, missing))}"
+            if missing and waited > self.timeout:
+                here = f"worker {', '.join([str(self._ranks[i]) for i in missing])}"
                 raise late_error(waited, here if names is None else names(), what)
 
     def has_ended(self, place: int) -> bool:
@@ -231,10 +233,10 @@ class Region:
         end = time.monotonic() + self.timeout
         look = 0.0
         while True:
+            now = time.monotonic()  # before the look: this thread may be stopped after it
             try:
                 return os.open(path, os.O_RDWR)
             except FileNotFoundError:
-                now = time.monotonic()
                 if now > end:
                     raise ExchangeTimeoutError(
                         f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to make shared memory: it "
@@ -242,7 +244,8 @@ class Region:
                     ) from None
                 if now > look and self._known is not None:
                     if self._known.has_ended(0):
-                        raise self._known._lost([0], "to make shared memory") from None
+                        gone = [i for i in range(self.count) if self._known.has_ended(i)]
+                        raise self._known._lost(gone, "to make shared memory") from None
                     look = now + _LOOK
                 time.sleep(0.001)
 

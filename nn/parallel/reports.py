@@ -152,7 +152,7 @@ def statistics() -> ClusterStatistics:
     the job was started, while it runs and after it, until another one is over: what each worker has told
     last; the figures of that process itself are in `scopes.statistics` and `tensor.memory`. A process that
     has started no job is its own only worker. Where the machine that has started the job does not answer a
-    worker within 20 s, that is a warning, and others may be missing.
+    worker within two minutes, that is a warning, and others may be missing.
 
     Examples
     --------

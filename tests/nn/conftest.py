@@ -12,9 +12,9 @@ def cluster() -> Iterator[None]:
     """One node with four processors, as far as Ray knows."""
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
     # Not at the top: `nn.parallel` needs files and locks of POSIX, which the other tests here do without.
-    from tests.nn.parallel_cluster import environment
+    from tests.nn.parallel_cluster import environment, start
 
-    with environment():
+    def one_node() -> None:
         ray.init(
             "local",
             num_cpus=4,
@@ -23,6 +23,9 @@ def cluster() -> Iterator[None]:
             logging_level="error",
             log_to_driver=False,
         )
+
+    with environment():
+        start(one_node)
         yield
         ray.shutdown()
 

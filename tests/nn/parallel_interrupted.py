@@ -22,7 +22,7 @@ from tests.nn.parallel_cluster import nothing_left_behind, run, wait_until
 
 def interrupt(running: Path, seconds: float, is_later: bool) -> None:
     """Press Ctrl-C so many seconds after the job was started, or after its workers have begun to train."""
-    if is_later and not wait_until(running.exists, 120):
+    if is_later and not wait_until(running.exists):
         os._exit(1)
     time.sleep(seconds)
     os.kill(os.getpid(), signal.SIGINT)
@@ -38,6 +38,8 @@ def main(address: str, moment: int, folder: Path) -> None:
     running = folder / "running"
     seconds = float(numbers.uniform(0, 1 if is_later else 4))
     timer = threading.Thread(target=interrupt, args=(running, seconds, is_later))
+    # All that Ray imports for a job is here then: what was interrupted can't always be imported again.
+    run(jobs.train, {"steps": 1}, folder / "first")
     with nothing_left_behind():
         try:
             timer.start()

@@ -20,6 +20,7 @@ from nn import parallel
 from nn.parallel.links import Link
 from scopes import new_dispose_scope
 from tests.nn import parallel_training as training
+from tests.nn.parallel_cluster import wait_until
 
 kept: list[Any] = []
 
@@ -121,11 +122,27 @@ class Fault:
         if self._once is not None:
             self._once.touch()
         if config["what"] == "kill":
+            # What was sent to the board arrives at some time.
+            assert wait_until(lambda: step_on_board() > 0)
             os.kill(os.getpid(), signal.SIGKILL)
         if config["what"] == "sleep":
-            time.sleep(config["seconds"])
+            # On a busy machine the others may have let this worker wait before.
+            time.sleep(config["seconds"] + parallel.group.current().waited)
         if config["what"] == "raise":
             raise ValueError("this worker has no more patience")
+
+
+def step_on_board() -> int:
+    """Return the last step of this worker that the board knows, -1 if it knows nothing or is gone."""
+    import ray
+
+    board = parallel.group.current().board
+    assert board is not None
+    try:
+        told = board.read().get(parallel.rank())
+    except ray.exceptions.RayActorError:
+        return -1
+    return -1 if told is None else told.row[0]
 
 
 def be_impatient(seconds: float) -> None:
@@ -193,7 +210,9 @@ def lose_the_board(config: dict[str, Any]) -> None:
 
     board = parallel.group.current().board
     assert board is not None
+    board.post(parallel.group.current(), wait=True)
     board.stop()
+    assert wait_until(lambda: step_on_board() < 0)  # Ray ends it some time after it was told to
     with pytest.raises(ray.exceptions.RayActorError):
         board.read()
     with pytest.warns(RuntimeWarning, match="what the workers told can't be read"):
@@ -211,7 +230,10 @@ def train_while_the_board_restarts(config: dict[str, Any]) -> None:
     assert board is not None
     if parallel.rank() == 0 and not Path(config["ended"]).exists():
         Path(config["ended"]).touch()
+        board.post(parallel.group.current(), wait=True)
         ray.kill(board._actor, no_restart=False)
+        # Ray ends it some time after it was told to; what is started again knows nothing.
+        assert wait_until(lambda: step_on_board() < 0)
     train(config)
 
 

@@ -24,28 +24,29 @@ ROUNDS = 8
 @cache
 def data() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     numbers = np.random.default_rng(0)
-    inputs = numbers.standard_normal((BATCH * ROUNDS, 20)).astype(np.float32)
+    inputs = numbers.standard_normal((BATCH * ROUNDS, 20))
     return inputs, numbers.integers(0, 10, BATCH * ROUNDS)
 
 
-def perceptron() -> nn.Module:
-    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+def perceptron(dtype: np.dtype[Any] = tensor.float64) -> nn.Module:
+    """Return a model of float64: rounding, which differs from processor to processor, stays tiny."""
+    layers = nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10)
+    return nn.Sequential(*layers).to(dtype)
 
 
-def train(steps: int, name: str, bucket_bytes: int = 1000) -> tuple[Any, dict[str, Any]]:
+def train(
+    steps: int, name: str, dtype: np.dtype[Any] = tensor.float64, bucket_bytes: int = 1000
+) -> tuple[Any, dict[str, Any]]:
     """Return this worker's losses, and the parameters in the end; each worker has its part of each batch."""
     tensor.manual_seed(parallel.rank())  # replicas become equal all the same
-    model = perceptron()
-    if name == "Adam":
-        model.double()  # it divides by what may be tiny: float32's rounding would grow
-    parallel.prepare(model, bucket_bytes=bucket_bytes)
+    model = parallel.prepare(perceptron(dtype), bucket_bytes=bucket_bytes)
     options = {"lr": 0.003} if name == "Adam" else {"lr": 0.05, "momentum": 0.9}
     optimizer = getattr(nn.optim, name)(model.parameters(), **options)
     losses = []
     for step in range(steps):
         x, y = part_of_batch(step)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x.to(model[0].weight.dtype)), y)
+        loss = nn.functional.cross_entropy(model(x.to(dtype)), y)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -65,7 +66,8 @@ def values_of(model: nn.Module) -> dict[str, Any]:
 
 def train_with_batch_norm(steps: int) -> tuple[Any, dict[str, Any]]:
     tensor.manual_seed(0)
-    model = parallel.prepare(nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16), nn.Linear(16, 10)))
+    layers = nn.Linear(20, 16), nn.BatchNorm1d(16), nn.Linear(16, 10)
+    model = parallel.prepare(nn.Sequential(*layers).double())
     optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
     means = []
     for step in range(steps):
@@ -153,6 +155,17 @@ def die_before_prepare(killed: int) -> None:
     """Kill one worker while the others prepare a model; they wait for each other to map its memory."""
     if parallel.rank() == killed:
         os.kill(os.getpid(), signal.SIGKILL)
+    parallel.prepare(perceptron())
+
+
+def prepare_when_another_has_left(killed: int) -> None:
+    """Kill one worker while the others prepare a model; worker 2 comes to it when worker 0 has given up."""
+    region = parallel.group.current()._region
+    assert region is not None
+    if parallel.rank() == killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while parallel.rank() == 2 and not region.has_ended(0):
+        time.sleep(0.01)
     parallel.prepare(perceptron())
 
 

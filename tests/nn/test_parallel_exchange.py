@@ -22,7 +22,7 @@ from nn.parallel.flags import Flags
 from nn.parallel.latest import Latest
 from tests import workers
 from tests.nn import parallel_training as training
-from tests.nn.parallel_cluster import files_in_memory, wait_until
+from tests.nn.parallel_cluster import files_in_memory, wait_until_gone
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="workers share memory by files and locks of POSIX"
@@ -41,24 +41,38 @@ def nothing_is_left_in_shared_memory() -> Any:
     before = files_in_memory()
     yield
     # Another run of these tests on the machine may be about to map its own.
-    assert wait_until(lambda: files_in_memory() <= before), files_in_memory() - before
+    assert wait_until_gone(files_in_memory() - before), files_in_memory() - before
 
 
-@pytest.mark.parametrize(("name", "count"), [("SGD", 2), ("SGD", 3), ("SGD", 4), ("Adam", 2), ("Adam", 3)])
-def test_workers_train_as_one_process_with_the_whole_batch(name: str, count: int) -> None:
-    alone = training.train(200, name)
-    results = workers.run(count, training.train, 200, name)
+@pytest.mark.parametrize(
+    ("name", "count", "steps", "dtype", "most"),
+    [
+        ("SGD", 2, 200, tensor.float64, 1e-12),
+        ("SGD", 3, 200, tensor.float64, 1e-12),
+        ("SGD", 4, 200, tensor.float64, 1e-12),
+        ("Adam", 2, 200, tensor.float64, 1e-12),
+        ("Adam", 3, 200, tensor.float64, 1e-12),
+        ("SGD", 3, 20, tensor.float32, 1e-6),
+    ],
+)
+def test_workers_train_as_one_process_with_the_whole_batch(
+    name: str, count: int, steps: int, dtype: np.dtype[Any], most: float
+) -> None:
+    alone = training.train(steps, name, dtype)
+    results = workers.run(count, training.train, steps, name, dtype)
     assert not [result for result in results if isinstance(result, str)], results
     losses = sum(losses for losses, _ in results) / count
-    np.testing.assert_allclose(losses, alone[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(losses, alone[0], rtol=0, atol=most)
     for name, values in alone[1].items():
-        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=most)
         for _, other in results[1:]:
             assert other[name].tobytes() == results[0][1][name].tobytes()
 
 
 def test_one_large_bucket_gives_the_same_bits_as_many_small_ones() -> None:
-    small, large = (workers.run(2, training.train, 5, "SGD", size)[0] for size in (1, 1 << 20))
+    small, large = (
+        workers.run(2, training.train, 5, "SGD", tensor.float32, size)[0] for size in (1, 1 << 20)
+    )
     for name, values in small[1].items():
         assert values.tobytes() == large[1][name].tobytes()
 
@@ -121,6 +135,21 @@ def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -
     assert others.pop(killed) is None
     for error in others:
         assert f"WorkerLostError: worker {killed} has ended or was killed" in error
+
+
+def test_who_comes_when_others_have_left_blames_the_one_that_was_killed() -> None:
+    first, killed, last = workers.run(3, training.prepare_when_another_has_left, 1)
+    assert killed is None
+    for error in (first, last):
+        assert "WorkerLostError: worker 1 has ended or was killed" in error
+
+
+def test_who_comes_after_the_last_look_is_not_late() -> None:
+    layout = regions.Layout()
+    begin = layout.add(8)
+    region = regions.Region("", 0, 1, layout, 0.0, (0,))
+    flag = region.flags_at(begin)
+    assert region.wait(flag, 1, "to come", at_half=lambda: region.flags.set(flag, 1)) > 0
 
 
 def test_who_waits_too_long_says_for_whom(tmp_path: Path) -> None:

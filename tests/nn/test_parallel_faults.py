@@ -18,13 +18,14 @@ from nn import parallel
 from tests.nn import parallel_jobs as jobs
 from tests.nn.parallel_cluster import (
     ROOT,
-    environment,
     expected,
     files_in_memory,
     live_actors,
+    nodes,
     places_of_actors,
     run,
     wait_until,
+    wait_until_gone,
 )
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
@@ -48,7 +49,7 @@ def moments(usual: int) -> list[Any]:
 def assert_learnt(result: Any, steps: int) -> None:
     found = jobs.values_in(result)
     for name, values in expected(steps).items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12)
 
 
 def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(
@@ -162,7 +163,7 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 ) -> None:
     address = ray.get_runtime_context().gcs_address
     program = [sys.executable, "-m", "tests.nn.parallel_interrupted", address, str(moment), str(tmp_path)]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
 
@@ -170,7 +171,8 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
 def test_a_straggler_is_waited_for_and_named_when_it_takes_too_long(
     at_its_start: None, tmp_path: Path
 ) -> None:
-    config = {"steps": 10, "what": "sleep", "seconds": 4.0, "worker": 1, "at": 5}
+    # Before the last step, so that hardly anything else is waited for after it.
+    config = {"steps": 10, "what": "sleep", "seconds": 8.0, "worker": 1, "at": 8}
     assert_learnt(run(jobs.train, config, tmp_path), 10)
     figures = parallel.statistics().workers
     assert figures[0].seconds_waited > 1
@@ -201,19 +203,8 @@ def test_ray_tune_runs_a_job_for_each_trial(at_its_start: None, tmp_path: Path) 
 def three_nodes() -> Iterator[Any]:
     """A head where no worker has room, and two nodes for a worker each or both on one."""
     pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
-    from ray.cluster_utils import Cluster
-
-    ray.shutdown()  # of the tests above: a process is in one cluster at a time
-    with environment():
-        made = Cluster()
-        try:
-            for processors in (0, 2, 2):
-                made.add_node(num_cpus=processors, object_store_memory=100 * 2**20, include_dashboard=False)
-            ray.init(made.address, logging_level="error", log_to_driver=False)
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
+    with nodes([0, 2, 2]) as made:
+        yield made
 
 
 def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) -> None:
@@ -227,7 +218,7 @@ def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) 
 
 def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:
     config = {
-        "steps": 10, "what": "sleep", "seconds": 600.0, "patience": 8.0, "at": 4, "folder": str(tmp_path),
+        "steps": 10, "what": "sleep", "seconds": 600.0, "patience": 20.0, "at": 4, "folder": str(tmp_path),
     }  # fmt: skip
     # Two workers fit on a machine: one of three is alone.
     with pytest.raises(train.TrainingFailedError) as caught:
@@ -245,7 +236,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     files = files_in_memory()
 
     def remove() -> None:
-        if wait_until(running.exists, 120):
+        if wait_until(running.exists):
             node = next(iter(three_nodes.worker_nodes))
             three_nodes.remove_node(node, allow_graceful=False)
             removed.append(node)
@@ -258,7 +249,7 @@ def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_pat
     remover.join()
     assert removed
     assert wait_until(lambda: live_actors() == []), live_actors()
-    assert wait_until(lambda: files_in_memory() <= files), files_in_memory() - files
+    assert wait_until_gone(files_in_memory() - files), files_in_memory() - files
     assert result.metrics["nodes"] == 1
     assert_learnt(result, 60)
     assert parallel.statistics().live_count == 0

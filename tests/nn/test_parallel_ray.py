@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import tensor
 from nn import parallel
 from scopes import new_dispose_scope, track
 from tests.nn import parallel_jobs as jobs
-from tests.nn.parallel_cluster import environment, expected, free, run, wait_until
+from tests.nn.parallel_cluster import expected, free, nodes, run, wait_until
 from tests.test_examples import load
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
@@ -32,7 +31,7 @@ def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_
     trace = tmp_path / "job.json.gz"
     result = run(jobs.train, {"steps": 200}, tmp_path, count=3, track=True, trace=trace)
     for name, values in expected(200).items():
-        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-12)
     told = parallel.statistics()
     assert {rank: it.step for rank, it in told.workers.items()} == {0: 200, 1: 200, 2: 200}
     assert told.live_count == 0
@@ -52,7 +51,7 @@ def test_a_worker_computes_on_as_many_threads_as_it_has_processors(
 ) -> None:
     scaling = train.ScalingConfig(num_workers=1, resources_per_worker={"CPU": processors})
     threads = run(jobs.tell_threads, None, tmp_path, scaling_config=scaling).metrics["threads"]
-    assert set(threads) == {min(processors, os.cpu_count() or 1)}
+    assert set(threads) == {processors}
 
 
 @pytest.mark.soak
@@ -175,19 +174,8 @@ def test_the_example_learns_the_digits_and_nothing_is_left(at_its_start: None, c
 def two_nodes() -> Iterator[Any]:
     """Two nodes on this machine; after the tests of one node, for a process is in one cluster at a time."""
     pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
-    from ray.cluster_utils import Cluster
-
-    ray.shutdown()
-    with environment():
-        made = Cluster()
-        try:
-            for _ in range(2):
-                made.add_node(num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False)
-            ray.init(made.address, logging_level="error", log_to_driver=False)
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
+    with nodes([2, 2]) as made:
+        yield made
 
 
 def test_gradients_and_figures_go_between_nodes(two_nodes: Any, tmp_path: Path) -> None:
@@ -200,4 +188,4 @@ def test_gradients_and_figures_go_between_nodes(two_nodes: Any, tmp_path: Path) 
 def test_a_job_on_two_nodes_trains_as_one_process(two_nodes: Any, tmp_path: Path) -> None:
     result = run(jobs.train, {"steps": 50}, tmp_path, count=4)
     for name, values in expected(50).items():
-        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(jobs.values_in(result)[name], values, rtol=0, atol=1e-12)
