@@ -37,8 +37,10 @@ _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
-# So many seconds at most does a thread wait for another one that enters what is new.
-_PATIENCE = 0.1
+# So many seconds at most does a thread wait for another one that enters what is new, which the system may
+# have stopped for a while. If it is at work for longer, it may be waiting for us: a finalizer that runs in
+# it, for a lock that we hold.
+_PATIENCE = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
 
@@ -90,6 +92,8 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
+        # Somebody has waited in vain for the one who enters: nobody waits any more until that is over.
+        self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._most_tracks = max(max_events // 32, 16)
@@ -234,8 +238,11 @@ class Timeline:
             # A beginning may wait for another thread that enters; an end may not, for the collector may find
             # it inside of anything.
             is_full = len(news) >= most == self._most_beginnings
-            if self._entering.run_if_free(self._enter, _PATIENCE if is_full else 0):
+            waits = is_full and not self._is_stuck and not self._entering.is_held_here()
+            if self._entering.run_if_free(self._enter, _PATIENCE if waits else 0):
                 most += len(news)  # what the collector has found meanwhile displaces no other event
+            elif waits:
+                self._is_stuck = True
         if len(news) < most:
             news.append(event)
         else:
@@ -246,14 +253,14 @@ class Timeline:
         track.path = path
         change = abs(self._change)
         is_large = change >= _LARGE_BYTES and change * _LARGE_PART >= self._highest
-        if is_large or at - self._sampled_at >= _PERIOD:
-            self._sample(at, path, None)
-        else:
+        is_due = is_large or at - self._sampled_at >= _PERIOD
+        # The figures of the last look do, also where another thread is at one.
+        if not (is_due and self._sample(at, path, None)):
             sample = Sample(at, self._live, self._cached, self._alive, path, None)
             self._note((_SAMPLED, sample), self._most_beginnings)
 
-    def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
-        self._sampling.run_if_free(partial(self._take_sample, at, path, after))
+    def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> bool:
+        return self._sampling.run_if_free(partial(self._take_sample, at, path, after))
 
     def _take_sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
         self._sampled_at = at
@@ -321,6 +328,7 @@ class Timeline:
             else:
                 self._close(event[1], event[2])
         kept.thin(time.perf_counter_ns())
+        self._is_stuck = False
 
     def _enter_end(self, event: tuple[Any, ...]) -> None:
         _, record, track, at, how = event
