@@ -18,6 +18,7 @@ from weakref import ref
 
 from scopes.core.foreign import last_op_of
 from scopes.tracking import tracking
+from scopes.tracking.holders import MOST_REFERENCES, Effort
 from scopes.tracking.leaks import LeakReport, Snapshot, in_order, line_of, report_of, with_holders
 from scopes.tracking.pages import Curve, chart_of
 from scopes.tracking.records import serial_of
@@ -34,15 +35,20 @@ if TYPE_CHECKING:
 _PART = 48
 _UNEVEN = 0.618
 _GROWTH = 1.1
-# Looks may take so many nanoseconds, and a twentieth of the time.
-_FREE, _SHARE = 300_000_000, 1 / 20
+# What looks may cost: so much, and so much for each creation. When that is used up, there is still one when
+# a quarter more has been created. The cost is one for each disposable, operation and reference that is looked
+# at, and _LOOK for the rest. It is not counted in seconds: a slow machine would look less, and find less.
+_FREE, _FOR_EACH_CREATION = 200_000, 1 / 8
+_ALWAYS_AFTER = 1.25
+_LOOK = 100
 # Of each look the lines that keep most are noted; when there are more looks than these, every second of the
 # older half goes.
 _MOST_LINES = 16
 _MOST_LOOKS = 512
-# Holders are searched for when twice as much is kept as at the last search, and this much at least.
+# Holders are searched for when twice as much is kept as at the last search, and this much at least; so many
+# references are followed.
 _LEAST_SEARCHED = 16 * 1024
-_SEARCH_SECONDS = 0.1
+_MOST_REFERENCES = 30_000
 # Of so many of the newest disposables it is asked what they were computed by.
 _MOST_LAST = 64
 _MOST_CURVES = 4
@@ -95,8 +101,8 @@ class History:
         self._bytes_alive = 0
         self._next_births, self._next_bytes = 1, 64 * 1024
         self._began = time.perf_counter_ns()
-        self._began_working = time.process_time_ns()
-        self._spent = 0
+        self._cost = 0
+        self._look_births = 0
         self._is_looking = False
         self._every = None if every is None else int(every * 1e9)
         self._tell = _to_stderr if tell is None else tell
@@ -139,9 +145,8 @@ class History:
         stride = max(births // _PART, 1)
         # Uneven strides: even ones could be those of the program's own steps, and see the same of each.
         self._next_births = births + stride + int(stride * (len(self.looks) * _UNEVEN % 1))
-        # Processor time: on a busy machine a look lasts long without costing more.
-        began = time.process_time_ns()
-        if self._is_looking or self._spent > _FREE + (began - self._began_working) * _SHARE:
+        is_cheap = self._cost <= _FREE + births * _FOR_EACH_CREATION
+        if self._is_looking or not (is_cheap or births >= self._look_births * _ALWAYS_AFTER):
             return
         self._is_looking = True
         try:
@@ -152,7 +157,6 @@ class History:
             self._next_bytes = max(self._next_bytes, int(self._bytes_alive * _GROWTH))
         finally:
             self._is_looking = False
-            self._spent += time.process_time_ns() - began
 
     def look(self, *, with_all_holders: bool = False) -> LeakReport:
         """Look at what is alive now, note it, and return the report of it, judged by all looks so far."""
@@ -163,6 +167,8 @@ class History:
         self._find_lasting(items)
         report = report_of(items, self._since, alive[:before], self._lasting)
         weight = report.weight
+        self._look_births = self._births
+        self._cost += _LOOK + before + sum([row.count + row.op_count for row in report.rows])
         at = time.perf_counter_ns() - self._began
         heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MOST_LINES]
         weights = {row.site: row.weight for row in heaviest}
@@ -176,9 +182,11 @@ class History:
         if with_all_holders or (is_other and weight > _LEAST_SEARCHED):
             self._searched_weight = max(weight, self._searched_weight)
             self._searched_births = self._births
-            seconds = 3 * _SEARCH_SECONDS if with_all_holders else _SEARCH_SECONDS
+            most = MOST_REFERENCES if with_all_holders else _MOST_REFERENCES
+            effort = Effort(most)
             judged = self._judged(report, len(self.looks))
-            report = with_holders(judged, items, seconds=seconds, in_libraries=with_all_holders)
+            report = with_holders(judged, items, effort, in_libraries=with_all_holders)
+            self._cost += most - effort.left
             self._holders.update({row.site: row.holder for row in report.rows if row.holder})
         return self._judged(report, len(self.looks))
 

@@ -1,8 +1,8 @@
 """Who holds an object: the shortest path of references to it, from a name that the user has given.
 
 The search begins at the user's modules, the frames of all threads and the last error, and goes from object to
-object as the garbage collector does. It is bounded in time, and calls no code of the user's but what
-``__dict__`` may be. What C code holds without telling the collector is not found.
+object as the garbage collector does. It follows so many references at most, and calls no code of the user's
+but what ``__dict__`` may be. What C code holds without telling the collector is not found.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import gc
 import sys
 import sysconfig
 import threading
-import time
 import weakref
 from collections import Counter, deque
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from types import (
     AsyncGeneratorType,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 # Of the objects of one line so many are looked for, taken from the oldest to the newest.
 _SAMPLES = 5
-# Between two looks at the clock.
-_STRIDE = 256
+# So many references a report follows, which takes some tenths of a second.
+MOST_REFERENCES = 100_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
 )
@@ -69,8 +69,20 @@ _Path = tuple[str, tuple[_Step, ...]]
 _Entry = tuple[Any, int, _Step | None, str]
 
 
+class Effort:
+    """How many references a search may follow, of which it takes off what it has followed.
+
+    Not how long it may take: it finds as much on a slow machine as on a fast one.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 def holders_of(
-    groups: Mapping[Any, Sequence[Any]], seconds: float, *, in_libraries: bool = True
+    groups: Mapping[Any, Sequence[Any]], effort: Effort, *, in_libraries: bool = True
 ) -> dict[Any, str]:
     """Return, for each key of `groups`, who holds its objects; a key of which nothing was found is left out.
 
@@ -78,12 +90,11 @@ def holders_of(
     ----------
     groups
         For each key some objects, the oldest first.
-    seconds
-        How much of this thread's processor time the search may take: on a busy machine it finds as much.
+    effort
+        What the search may cost.
     in_libraries
         Whether to go on, where the user's own names lead nowhere, from those of libraries.
     """
-    until = time.thread_time() + seconds
     keys: dict[int, list[Hashable]] = {}
     for key, objects in groups.items():
         for x in _spread(objects):
@@ -93,7 +104,7 @@ def holders_of(
     for roots in (_own_roots, _library_roots) if in_libraries else (_own_roots,):
         if not wanted:
             break
-        for address, path in _search(list(roots()), set(wanted), until):
+        for address, path in _search(list(roots()), set(wanted), effort):
             wanted.discard(address)
             for key in keys[address]:
                 found[key].append(path)
@@ -126,7 +137,7 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
 # The search.
 
 
-def _search(roots: list[_Root], wanted: set[int], until: float) -> Iterator[tuple[int, _Path]]:
+def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tuple[int, _Path]]:
     """Yield the addresses of `wanted` that are found, each with the shortest path to it."""
     # One entry for each object that was met: itself, from which entry, by which step, and the root's form.
     entries: list[_Entry] = [(root.holder, -1, None, root.form) for root in roots]
@@ -135,24 +146,23 @@ def _search(roots: list[_Root], wanted: set[int], until: float) -> Iterator[tupl
     seen.update([id(root.holder) for root in roots])
     roots.clear()
     try:
-        yield from _found(entries, seen, wanted, until)
+        yield from _found(entries, seen, wanted, effort)
     finally:
         entries.clear()  # it may have met itself: nothing shall live on until garbage is collected
 
 
 def _found(
-    entries: list[_Entry], seen: set[int], wanted: set[int], until: float
+    entries: list[_Entry], seen: set[int], wanted: set[int], effort: Effort
 ) -> Iterator[tuple[int, _Path]]:
     place = 0
-    while place < len(entries) and wanted:
-        if place % _STRIDE == 0 and time.thread_time() > until:
-            return
+    while place < len(entries) and wanted and effort.left > 0:
         holder, _, step_to, form = entries[place]
         try:
-            references = list(_references_of(holder, is_root=step_to is None))
+            references = list(islice(_references_of(holder, is_root=step_to is None), effort.left))
         # Changed by another thread meanwhile, or a `__dict__` of a user's that raises.
         except Exception:  # noqa: BLE001
             references = []
+        effort.left -= len(references)
         for step, x in references:
             address = id(x)
             if address in seen or type(x) in _ATOMS:

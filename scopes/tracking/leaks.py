@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
-from scopes.tracking.holders import holders_of
+from scopes.tracking.holders import MOST_REFERENCES, Effort, holders_of
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
 from scopes.tracking.sizes import format_bytes
@@ -108,9 +108,6 @@ class LeakRow:
             line(self.site, held),
         )
 
-
-# How long a report looks for holders.
-_SECONDS = 0.3
 
 _HEADINGS = (
     ("alive", True),
@@ -227,7 +224,7 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
     alive = _tracker().alive()
     number = bisect_right(alive, start.serial, key=serial_of)
     report = report_of(alive[number:], start, alive[:number])
-    return with_holders(report, alive[number:], seconds=_SECONDS)
+    return with_holders(report, alive[number:], Effort(MOST_REFERENCES))
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
@@ -392,19 +389,22 @@ def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
     return Kept(nbytes, op_count)
 
 
+# Of so many rows, the first, it is told who holds them.
+_MOST_HELD = 5
+
+
 def with_holders(
     report: LeakReport,
     items: Iterable[tuple[Record, Any]],
-    most: int = 5,
-    seconds: float = 0.3,
+    effort: Effort,
     *,
     in_libraries: bool = True,
 ) -> LeakReport:
     """Return `report`, which is of `items`, with who holds what its first rows tell of."""
-    wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:most]}
+    wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:_MOST_HELD]}
     for record, x in items:
         objects = wanted.get(line_of(record))
         if objects is not None:
             objects.append(x)
-    found = holders_of(wanted, seconds, in_libraries=in_libraries)
+    found = holders_of(wanted, effort, in_libraries=in_libraries)
     return replace(report, rows=tuple([replace(row, holder=found.get(row.site, "")) for row in report.rows]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 import pytest
 
 import scopes
@@ -91,3 +94,43 @@ def test_a_long_run_has_few_more_looks_than_a_short_one() -> None:
         history.end()
     assert counts[0] < 300
     assert counts[1] - counts[0] < 60
+
+
+class Slow(Thing):
+    """On a machine that takes its time."""
+
+    __slots__ = ()
+
+    def _footprint(self) -> tuple[int, int]:
+        until = time.process_time() + 0.004
+        while time.process_time() < until:
+            pass
+        return super()._footprint()
+
+
+def looks_of_a_run_with(kind: type[Thing], kept: int, creations: int) -> list[int]:
+    """Return how many creations there had been at each look."""
+    with scopes.track():
+        history = History()
+        history.begin()
+        first = kind(8)
+        alive = [Thing(8) for _ in range(kept)]
+        for _ in range(creations):
+            Thing(8)
+        history.end()
+        assert first.whole
+        assert len(alive) == kept
+    return [look.births for look in history.looks]
+
+
+def test_a_slow_machine_looks_when_a_fast_one_does() -> None:
+    assert looks_of_a_run_with(Slow, 10, 1000) == looks_of_a_run_with(Thing, 10, 1000)
+
+
+def test_however_much_is_alive_there_is_a_look_at_each_quarter_more() -> None:
+    births = looks_of_a_run_with(Thing, 10_000, 60_000)
+    rare = [later / earlier for earlier, later in pairwise(births) if later > 10_000]
+    assert max(rare) < 1.3
+    assert births[-1] > 70_000 / 1.3
+    # Looks at all that is alive are dear, so there are no more of them than that.
+    assert len(rare) < 30

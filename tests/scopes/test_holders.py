@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scopes.tracking.holders import holders_of
+from scopes.tracking.holders import MOST_REFERENCES, Effort, holders_of
 
 
 class Weakly:
@@ -55,9 +55,14 @@ def module() -> Iterator[types.ModuleType]:
     del sys.modules[made.__name__]
 
 
-def told(module: types.ModuleType, source: str, seconds: float = 20) -> str:
+def told(module: types.ModuleType, source: str, most: int = MOST_REFERENCES) -> str:
     exec(BEGINNING + textwrap.dedent(source), vars(module))
-    return holders_of({"key": module.wanted}, seconds, in_libraries=False).get("key", "")  # type: ignore[dict-item]
+    wanted: dict[str, Any] = {"key": module.wanted}
+    return holders_of(wanted, Effort(most), in_libraries=False).get("key", "")
+
+
+def looked_for(groups: dict[int, Any]) -> dict[int, str]:
+    return holders_of(groups, Effort(MOST_REFERENCES), in_libraries=False)
 
 
 @pytest.mark.parametrize(
@@ -165,21 +170,33 @@ def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleT
     def work(look):
         mine = Held()
         reference = Weakly(mine)
-        found = look({1: reference}, 20, in_libraries=False)
-        found = look({1: reference}, 20, in_libraries=False)
+        found = look({1: reference})
+        found = look({1: reference})
         del mine
         return found, list(reference)
     """
     exec(BEGINNING + textwrap.dedent(source), vars(module))
-    assert module.work(holders_of) == ({1: "mine, a local of work()"}, [None])
+    assert module.work(looked_for) == ({1: "mine, a local of work()"}, [None])
 
 
-def test_a_search_ends_in_time(module: types.ModuleType) -> None:
-    assert told(module, "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])", seconds=0) == ""
+def test_a_search_follows_so_many_references_and_no_more(module: types.ModuleType) -> None:
+    source = "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])"
+    found = [told(module, source, most) for most in (0, 1, MOST_REFERENCES)]
+    assert found == ["", "", "users_own_module.kept[0][0][0]"]
+
+
+def test_a_search_says_what_it_has_cost(module: types.ModuleType) -> None:
+    exec(BEGINNING + "kept = list(range(1_000_000)); wanted = Weakly(Held())", vars(module))
+    whole, short = Effort(MOST_REFERENCES), Effort(5000)
+    assert holders_of({1: module.wanted}, short, in_libraries=False) == {}
+    assert short.left == 0
+    exec("kept = Held(); wanted = Weakly(kept)", vars(module))
+    assert holders_of({1: module.wanted}, whole, in_libraries=False) == {1: "users_own_module.kept"}
+    assert 0 < whole.left < MOST_REFERENCES
 
 
 def test_what_nobody_holds_by_a_name_is_left_out(module: types.ModuleType) -> None:
-    assert holders_of({1: [], 2: Weakly(threading.Event())}, 20) == {}  # type: ignore[dict-item]
+    assert looked_for({1: [], 2: Weakly(threading.Event())}) == {}
 
 
 def test_a_search_keeps_nothing_alive(module: types.ModuleType) -> None:
@@ -202,12 +219,12 @@ def test_a_search_keeps_no_frame_alive(module: types.ModuleType) -> None:
         global wanted
         mine = Held()
         wanted = Weakly(mine)
-        look({1: wanted}, 20)
+        look({1: wanted})
     """
     exec(BEGINNING + textwrap.dedent(source), vars(module))
     gc.disable()
     try:
-        module.work(holders_of)
+        module.work(looked_for)
         assert list(module.wanted) == [None]
     finally:
         gc.enable()
