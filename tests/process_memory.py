@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import random
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +19,7 @@ import nn
 import tensor
 from scopes import new_dispose_scope
 from tensor import memory
-
-
-def taken() -> int:
-    """Return what the process has of its own: without files that are mapped."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+from tests.process import own_bytes
 
 
 def told() -> int:
@@ -117,14 +110,14 @@ def main(kind: str, count: int) -> None:
     work(count)  # what is loaded and made once is there
     works.let_go()
     works.most = count
-    start, start_told = taken(), told()
+    start, start_told = own_bytes(), told()
     work(count)
-    process, ours = taken() - start, told() - start_told
+    process, ours = own_bytes() - start, told() - start_told
     works.let_go()
-    left = taken()
+    left = own_bytes()
     work(count)
     works.let_go()
-    sys.stdout.write(f"{process} {ours} {taken() - left} {told() - start_told} {left - start}\n")
+    sys.stdout.write(f"{process} {ours} {own_bytes() - left} {told() - start_told} {left - start}\n")
 
 
 if __name__ == "__main__":

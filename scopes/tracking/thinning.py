@@ -93,6 +93,7 @@ class Thing:
     """A disposable, or several that one line created on one track at nearly the same time."""
 
     __slots__ = (
+        "closings",
         "count",
         "created_at",
         "ended_at",
@@ -115,6 +116,8 @@ class Thing:
         # Where and when it was created, or where only its end is known, ended.
         self.track: Track = track
         self.created_at: int = at
+        # How many scopes had ended by then.
+        self.closings: int = 0
         # How many of those that were created, and of those that ended, it stands for.
         self.count: int = 0
         self.nbytes: int = 0

@@ -10,7 +10,7 @@ from functools import partial
 from heapq import nlargest
 from itertools import accumulate
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 from scopes._statistics import statistics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record
+    from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
@@ -37,9 +37,9 @@ _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
-# So many seconds at most does a thread wait for another one that enters what is new, and no more after that:
-# the machine may be busy, or that other one may wait for a lock of this one, in a finalizer that the
-# collector has found.
+# So many seconds at most does a thread wait for another one that enters what is new, which the system may
+# have stopped for a while. If it is at work for longer, it may be waiting for us: a finalizer that runs in
+# it, for a lock that we hold.
 _PATIENCE = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
@@ -92,9 +92,8 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # How often somebody has begun to enter, and which of these times others have given up to wait for.
-        self._entries = 0
-        self._given_up = -1
+        # Somebody has waited in vain for the one who enters: nobody waits any more until that is over.
+        self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._most_tracks = max(max_events // 32, 16)
@@ -111,6 +110,7 @@ class Timeline:
         self._lost = 0
         self._begin = 0
         self._end = 0
+        self._first = self._last = Progress(0, 0)
 
     def __enter__(self) -> Self:
         if self._begin:
@@ -120,6 +120,7 @@ class Timeline:
             )
         self._begin = self._kept.begin = time.perf_counter_ns()
         self._tracker = tracking.begin()
+        self._first = progress_of(self._tracker)
         tracking.guard.run(self._listen, True)
         self._sample(self._begin, (), None)
         return self
@@ -131,6 +132,7 @@ class Timeline:
             self._sample(time.perf_counter_ns(), (), None)
         finally:
             tracking.guard.run(self._listen, False)
+            self._last = progress_of(self._tracker)
             del self._tracker
             self._end = time.perf_counter_ns()
             tracking.end()
@@ -183,7 +185,9 @@ class Timeline:
 
     def _drawn(self) -> tuple[list[Sample], list[Growth]]:
         self._enter()
-        return list(self._kept.samples), growths(self._kept.alive.values(), self._begin, self._end)
+        is_under_way = self._begin and not self._end
+        until = progress_of(self._tracker) if is_under_way else self._last
+        return list(self._kept.samples), growths(self._kept.alive.values(), self._first, until)
 
     def __repr__(self) -> str:
         if not self._begin:
@@ -234,35 +238,39 @@ class Timeline:
         self._mark(at, self._track(), self._common(path[:-1]))
 
     def _note(self, event: tuple[Any, ...], most: int) -> None:
-        news = self._news
-        if len(news) >= self._enough:
-            # A beginning may wait for another thread that enters; an end may not, for the collector may find
-            # it inside of anything.
-            is_full = len(news) >= most == self._most_beginnings
-            entry = self._entries
-            patience = _PATIENCE if is_full and entry != self._given_up else 0
-            if self._entering.run_if_free(self._enter, patience):
-                most += len(news)  # what the collector has found meanwhile displaces no other event
-            elif patience and entry == self._entries and not self._entering.is_held_here():
-                self._given_up = entry
-        if len(news) < most:
-            news.append(event)
+        if len(self._news) < self._enough or self._makes_room(most):
+            self._news.append(event)
         else:
             self._lost += 1
+
+    def _makes_room(self, most: int) -> bool:
+        """Enter the news, unless another thread does; tell whether there is room for one more then."""
+        news, entering = self._news, self._entering
+        if entering.run_if_free(self._enter):
+            return True  # what the collector has found meanwhile displaces no other event
+        # A beginning may wait for the other thread; an end may not, for the collector may find it inside of
+        # anything.
+        while len(news) >= most == self._most_beginnings:
+            if self._is_stuck or entering.is_held_here():
+                return False
+            if entering.run_if_free(self._enter, _PATIENCE):
+                return True
+            self._is_stuck = True
+        return len(news) < most
 
     def _mark(self, at: int, track: Track, path: tuple[str, ...]) -> None:
         """Note that other scopes are open from now on."""
         track.path = path
         change = abs(self._change)
         is_large = change >= _LARGE_BYTES and change * _LARGE_PART >= self._highest
-        if is_large or at - self._sampled_at >= _PERIOD:
-            self._sample(at, path, None)
-        else:
+        is_due = is_large or at - self._sampled_at >= _PERIOD
+        # The figures of the last look do, also where another thread is at one.
+        if not (is_due and self._sample(at, path, None)):
             sample = Sample(at, self._live, self._cached, self._alive, path, None)
             self._note((_SAMPLED, sample), self._most_beginnings)
 
-    def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
-        self._sampling.run_if_free(partial(self._take_sample, at, path, after))
+    def _sample(self, at: int, path: tuple[str, ...], after: Record | None) -> bool:
+        return self._sampling.run_if_free(partial(self._take_sample, at, path, after))
 
     def _take_sample(self, at: int, path: tuple[str, ...], after: Record | None) -> None:
         self._sampled_at = at
@@ -309,7 +317,6 @@ class Timeline:
 
     def _enter(self) -> None:
         """Enter the news; for `_entering` to run."""
-        self._entries += 1
         kept = self._kept
         news = self._news
         for _ in range(len(news)):
@@ -320,7 +327,7 @@ class Timeline:
             elif what == _CREATED:
                 _, record, track = event
                 thing = Thing(record.serial, record.kind, record.site, track, record.created_at)
-                thing.count, thing.nbytes = 1, record.nbytes
+                thing.count, thing.nbytes, thing.closings = 1, record.nbytes, record.closings
                 kept.alive[thing.serial] = thing
             elif what == _ENDED:
                 self._enter_end(event)
@@ -331,6 +338,7 @@ class Timeline:
             else:
                 self._close(event[1], event[2])
         kept.thin(time.perf_counter_ns())
+        self._is_stuck = False
 
     def _enter_end(self, event: tuple[Any, ...]) -> None:
         _, record, track, at, how = event
@@ -361,16 +369,36 @@ class Timeline:
 _MOST_GROWTHS, _FEWEST = 3, 4
 
 
-def growths(alive: Iterable[Thing], begin: int, end: int) -> list[Growth]:
-    """Return the lines that left something all along the way, those that left most first."""
+class Progress(NamedTuple):
+    """How far a run has got: how many disposables there have been, and how many scopes have ended."""
+
+    serial: int
+    closings: int
+
+
+def progress_of(tracker: Tracker) -> Progress:
+    """Return how far the run has got now."""
+    return Progress(tracker.serial, tracker.closings)
+
+
+def growths(alive: Iterable[Thing], since: Progress, until: Progress) -> list[Growth]:
+    """Return the lines that left something all along the way, those that left most first.
+
+    By the rounds of scopes, or without any by what was created: not by the clock, which goes on where a
+    program rests, or waits for the processor.
+    """
     by_site: dict[Site, list[Thing]] = {}
     for thing in list(alive):
         by_site.setdefault(thing.site, []).append(thing)
     found = []
-    until = (end or time.perf_counter_ns()) - begin
+    closings, made = until.closings - since.closings, until.serial - since.serial
     for site, things in by_site.items():
         things.sort(key=lambda thing: thing.created_at)
-        if len(things) >= _FEWEST and is_spread_out([x.created_at - begin for x in things], until):
+        if closings > 1:
+            is_growing = is_spread_out([x.closings - since.closings for x in things], closings)
+        else:
+            is_growing = is_spread_out([x.serial - since.serial - 1 for x in things], made)
+        if len(things) >= _FEWEST and is_growing:
             sums = accumulate([thing.nbytes for thing in things])
             found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
     return nlargest(_MOST_GROWTHS, found, key=lambda growth: growth.steps[-1][1])

@@ -119,6 +119,15 @@ class ThreadPool {
         ThreadHandle thread{};
         Time late_since{};  // the beginning of time if it is not late
         std::chrono::nanoseconds patience{};
+        std::atomic<bool> is_moving{false};
+
+        // Who asks and the worker itself may both want it, from different cores. Then one does it: the other would
+        // read the cores of the moment between, and leave the worker without one that it may use.
+        void leave(int core) noexcept {
+            if (is_moving.exchange(true, std::memory_order_acquire)) return;
+            move_from(core, thread);
+            is_moving.store(false, std::memory_order_release);
+        }
 
         // After a change of `epoch`: the worker has seen it, or has said before that it sleeps.
         void wake() noexcept {
@@ -176,7 +185,7 @@ class ThreadPool {
                 worker.late_since = now;
                 worker.patience = first_patience;
             } else if (now - worker.late_since > worker.patience) {
-                move_from(current_core(), worker.thread);
+                worker.leave(current_core());
                 // If it stays away, others are in its way, not we.
                 worker.patience *= 2;
             }
@@ -195,7 +204,7 @@ class ThreadPool {
     void enter(int self) noexcept {
         if (entrants.fetch_add(1) < closed && self < job.threads) {
             // It may have been woken where the thread that asks has been stopped for it.
-            if (current_core() == job.core) move_from(job.core, workers[self].thread);
+            if (current_core() == job.core) workers[self].leave(job.core);
             work(self);
         }
         if (entrants.fetch_sub(1) == closed + 1 && is_waiting.load()) {

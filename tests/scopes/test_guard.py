@@ -64,23 +64,29 @@ def test_an_interrupt_while_it_waits_leaves_the_guard_to_the_other_thread() -> N
     guard = Guard()
     main = threading.get_ident()
     is_in = threading.Event()
+    is_about_to_wait = threading.Event()
     is_over = threading.Event()
 
     def hold() -> None:
         is_in.set()
+        is_about_to_wait.wait()
         while not is_over.is_set():
-            signal.pthread_kill(main, signal.SIGINT)
             time.sleep(0.001)
+            signal.pthread_kill(main, signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    def interrupt_once(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt_once)
     other = threading.Thread(target=guard.run, args=(hold,))
+    other.start()
+    is_in.wait()
     try:
         with pytest.raises(KeyboardInterrupt):
-            other.start()
-            is_in.wait()
+            is_about_to_wait.set()
             guard.run(int)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         is_over.set()
         other.join()
         signal.signal(signal.SIGINT, before)

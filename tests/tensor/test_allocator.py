@@ -514,13 +514,11 @@ builtins.late = late
 @needs_process_memory
 def test_the_memory_of_the_process_is_what_is_counted_and_after_trim_it_is_the_systems() -> None:
     program = """
-import mmap, random
+import random
 import numpy as np
 from tensor import memory
 from tensor.memory.allocator import pooled
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * mmap.PAGESIZE
+from tests.process import own_bytes
 
 def make(n):
     with pooled():
@@ -530,17 +528,18 @@ random.seed(1)
 held = [make(int(10 ** random.uniform(4, 7))) for _ in range(50)]
 held.clear()
 memory.trim()
-before = resident()
+before = own_bytes()
 for step in range(1500):
     held.append(make(int(10 ** random.uniform(4, 7))))
     if len(held) > 100:
         del held[random.randrange(100)]
     if step % 100 == 99:
         now = memory.statistics()
-        print(resident() - before, now.bytes_live + now.bytes_cached + now.bytes_overhead, now.bytes_overhead)
+        ours = now.bytes_live + now.bytes_cached + now.bytes_overhead
+        print(own_bytes() - before, ours, now.bytes_overhead)
 held.clear()
 memory.trim()
-print(resident() - before, 0, 0)
+print(own_bytes() - before, 0, 0)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     *steps, end = [[int(number) for number in line.split()] for line in run.stdout.splitlines()]

@@ -183,8 +183,8 @@ def _code_of_child() -> int:
             code = 0 if watch.nbytes >= before + x.nbytes and (x == 1).all() else 2
         finally:
             os._exit(code)
-    # An hour in a hung child would tell no more than half a minute.
-    until = time.monotonic() + 30
+    # An hour in a hung child would tell no more than three minutes; others may wait for the processor.
+    until = time.monotonic() + 180
     while time.monotonic() < until:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:

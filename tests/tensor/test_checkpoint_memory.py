@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from nn import functional as F
 from scopes import current_dispose_scope, new_dispose_scope, statistics
 from tensor import Tensor, TensorDisposedError, autograd, memory
 from tensor.autograd import checkpoint
-from tests.interrupts import garbage_waits
+from tests.interrupts import interrupted_at
 from tests.tensor.checkpoints import BLOCK, Counted, StopHereError, failing_at, layer, matrix, nested, plainly
 from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
 
@@ -308,37 +307,19 @@ def test_a_limit_met_in_the_second_run_changes_no_gradient_and_keeps_no_memory()
     assert failures > 10
 
 
-class Interrupt(BaseException):
-    """Raised at any moment, as by Ctrl-C."""
-
-
 # A tensor whose disposal was interrupted is missed by its scope when it goes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_as_it_was():
-    def look(frame: object, kind: str, argument: object) -> None:
-        nonlocal left
-        if kind in ("call", "c_return"):
-            left -= 1
-            if left == 0:
-                raise Interrupt
-
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     event = 0
     while True:
         event += 1
-        left = event
         y = checkpoint(lambda a: F.dropout(a * w, 0.5).exp(), x).sum()
-        try:
-            with garbage_waits():
-                sys.setprofile(look)
-                y.backward()
-                sys.setprofile(None)
+        was_interrupted = interrupted_at(event, y.backward)
+        while (scope := current_dispose_scope()) is not None:
+            scope.dispose()
+        if not was_interrupted:
             break
-        except Interrupt:
-            sys.setprofile(None)
-        finally:
-            while (scope := current_dispose_scope()) is not None:
-                scope.dispose()
         assert tensor.is_grad_enabled()
         assert not tensor.lowlevel.is_recomputing()
         with tensor.no_grad(), tensor.enable_grad():

@@ -370,13 +370,11 @@ def test_threads_that_ask_for_the_array_at_once_get_the_same() -> None:
 
 
 PROCESS = """
-import mmap, sys
+import sys
 import tensor
 from scopes import new_dispose_scope
 from tensor import memory
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * mmap.PAGESIZE
+from tests.process import own_bytes
 
 def told():
     now = memory.statistics()
@@ -385,10 +383,10 @@ def told():
 with new_dispose_scope():
     a = tensor.ones((4,))
     held = [a + a] * 300_000
-    before, ours = resident(), told()
+    before, ours = own_bytes(), told()
     for i in range(300_000):
         held[i] = a + a if i % 2 else tensor.ones((4,))
-    print(resident() - before, told() - ours)
+    print(own_bytes() - before, told() - ours)
 """
 
 

@@ -287,7 +287,7 @@ def test_a_first_update_over_the_limit_is_made_in_whole_or_not_at_all(optimizer:
 
 
 def test_limits_of_several_threads_hold_for_all_of_them_and_end_with_each() -> None:
-    steps = [threading.Barrier(2, timeout=30) for _ in range(4)]
+    steps = [threading.Barrier(2, timeout=300) for _ in range(4)]
     refused: list[bool] = []
 
     def is_refused(nbytes: int) -> bool:

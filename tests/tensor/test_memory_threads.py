@@ -6,7 +6,6 @@ import gc
 import queue
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,14 +47,15 @@ class Worker:
         self.releases: list[int] = []
         self.exports = 0
 
-    def run(self, until: float) -> None:
+    def run(self, rounds: int, begin: threading.Barrier) -> None:
         steps: list[Callable[[], None]] = [
             *[self.make, self.write, self.clone, self.let_go, self.send_a_clone, self.compute] * 4,
             *[self.send, self.send_an_alias, self.export, self.borrow, self.donate, self.in_a_scope] * 2,
             *[self.backward, self.look, self.trim],
         ]
+        begin.wait()
         try:
-            while time.monotonic() < until:
+            for _ in range(rounds):
                 step = self.random.choice(steps)
                 step()
                 self.done[step.__name__] += 1
@@ -187,15 +187,15 @@ class Worker:
         memory.trim(self.random.randrange(1 << 22))
 
 
-@pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.soak)])
-def test_threads_that_share_memory_see_no_wrong_value_and_every_byte_is_counted(seconds: int) -> None:
+@pytest.mark.parametrize("rounds", [500, pytest.param(30_000, marks=pytest.mark.soak)])
+def test_threads_that_share_memory_see_no_wrong_value_and_every_byte_is_counted(rounds: int) -> None:
     gc.collect()
     before, lives = memory.statistics(), statistics.live_count
     failures: list[str] = []
     boxes: list[queue.SimpleQueue[Carried]] = [queue.SimpleQueue() for _ in range(THREADS)]
     workers = [Worker(me, boxes, failures) for me in range(THREADS)]
-    until = time.monotonic() + seconds
-    run_at_once(threading.Thread(target=worker.run, args=(until,)) for worker in workers)
+    begin = threading.Barrier(THREADS)
+    run_at_once(threading.Thread(target=worker.run, args=(rounds, begin)) for worker in workers)
     assert not failures
     done = sum([worker.done for worker in workers], Counter())
     assert len(done) == 15

@@ -260,13 +260,25 @@ def test_a_plot_draws_leaks_as_leaks(tmp_path) -> None:
     with Timeline() as timeline:
         model = tensor.zeros((MIB,), dtype=tensor.uint8)
         for _ in range(20):
-            kept.append(tensor.zeros((MIB,), dtype=tensor.uint8) + 1)  # leaks
-            time.sleep(0.001)
+            x = tensor.zeros((MIB,), dtype=tensor.uint8)
+            kept.append(x + 1)  # leaks
+        time.sleep(0.1)  # longer than all that took
     (axes,) = timeline.plot(tmp_path / "memory.png").axes
     (leak,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("leak: ")]
     assert re.fullmatch(r"leak: test_timeline.py:\d+", leak.get_label())
     assert list(leak.get_ydata()) == [*range(1, 21), 20]  # MiB, and what is left to the end
     del model
+
+
+def test_what_is_made_once_before_many_rounds_is_no_leak_in_a_plot(tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    with Timeline() as timeline:
+        model = [tensor.zeros((MIB,), dtype=tensor.uint8) for _ in range(20)]
+        for x in model:
+            with new_dispose_scope("step"):
+                x + 1
+    (axes,) = timeline.plot(tmp_path / "memory.png").axes
+    assert not [line for line in axes.get_lines() if str(line.get_label()).startswith("leak: ")]
 
 
 def test_a_plot_without_a_path_is_pyplots(monkeypatch) -> None:

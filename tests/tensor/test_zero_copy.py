@@ -24,16 +24,10 @@ import pytest
 import tensor
 from scopes import new_dispose_scope
 from tensor import memory
-from tests.process import TELLS_MEMORY
+from tests.process import resident_bytes
 from tests.tensor.headers import entry, with_header
 
 MIB = 1 << 20
-STATM = Path("/proc/self/statm")
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is really there; 0 where nothing tells."""
-    return int(STATM.read_text().split()[1]) * mmap.PAGESIZE if TELLS_MEMORY else 0
 
 
 class Taken:
