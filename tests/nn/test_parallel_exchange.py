@@ -53,6 +53,8 @@ def nothing_is_left_in_shared_memory() -> Any:
         ("Adam", 2, 200, tensor.float64, 1e-12),
         ("Adam", 3, 200, tensor.float64, 1e-12),
         ("SGD", 3, 20, tensor.float32, 1e-6),
+        # Rounding has grown: 6e-7 at most on three kinds of processors.
+        ("SGD", 3, 200, tensor.float32, 4e-6),
     ],
 )
 def test_workers_train_as_one_process_with_the_whole_batch(
