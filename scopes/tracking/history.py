@@ -38,7 +38,7 @@ _GROWTH = 1.1
 # What looks may cost: so much, and so much for each creation. When that is used up, there is still one when
 # a quarter more has been created. The cost is one for each disposable, operation and reference that is looked
 # at, and _LOOK for the rest. It is not counted in seconds: a slow machine would look less, and find less.
-_FREE, _FOR_EACH_CREATION = 200_000, 1 / 8
+_FREE, _FOR_EACH_CREATION = 100_000, 1 / 8
 _ALWAYS_AFTER = 1.25
 _LOOK = 100
 # Of each look the lines that keep most are noted; when there are more looks than these, every second of the
