@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from nn.data.fetching import Recipe
 
-# How long the system may take to end a process that was killed, or has closed its connection: seconds, where
-# it is busy.
-_DYING = 30.0  # seconds
+# How long a busy system may take to end a process that was killed, or has closed its connection, in seconds.
+_DYING = 30.0
 
 _living: WeakSet[Workers] = WeakSet()
 _open_ends: WeakSet[Connection[Any, Any]] = WeakSet()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site
+    from scopes.tracking.thinning import Thing
 
 NOT_TRACKING = (
     "tracking is off, so nobody knows which line created what. Run the code inside `with scopes.track():`, "
@@ -264,11 +265,10 @@ def report_of(
     for site, group in groups.items():
         records = [record for record, _ in group]
         count, nbytes = len(group), sum([kept.nbytes for _, kept in group])
-        if closings > 1:
-            is_growing = is_spread_out([record.closings - since.closings for record in records], closings)
-        else:  # no rounds to go by: the order in which things were created, if that is a run of some length
-            is_long = made >= _RUN or (made >= _SHORT_RUN and nbytes >= _LARGE and count >= _MANY)
-            is_growing = is_long and is_spread_out([r.serial - since.serial - 1 for r in records], made)
+        # Without rounds to go by it takes a run of some length.
+        is_long = closings > 1 or made >= _RUN
+        is_long = is_long or (made >= _SHORT_RUN and nbytes >= _LARGE and count >= _MANY)
+        is_growing = is_long and came_all_along(records, since, closings, made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
         op_count = sum([kept.op_count for _, kept in group])
@@ -303,6 +303,20 @@ def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
         return not is_leak, -row.weight, -row.count
 
     return tuple(sorted(found, key=place))
+
+
+def came_all_along(
+    things: Sequence[Record] | Sequence[Thing], since: Snapshot, closings: int, made: int
+) -> bool:
+    """Tell whether `things` were created all the way since then, in which `closings` scopes ended.
+
+    By the rounds of scopes, or without any by the order of the `made` disposables: not by the clock, which
+    goes on where a program rests, or waits for the processor.
+    """
+    if closings > 1:
+        before = since.closings
+        return is_spread_out([x.closings - before for x in things], closings)
+    return is_spread_out([x.serial - since.serial - 1 for x in things], made)
 
 
 def is_spread_out(moments: list[int], until: int) -> bool:

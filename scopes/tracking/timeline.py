@@ -10,13 +10,13 @@ from functools import partial
 from heapq import nlargest
 from itertools import accumulate
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
-from scopes.tracking.leaks import is_spread_out
+from scopes.tracking.leaks import Snapshot, came_all_along, snapshot
 from scopes.tracking.plots import Growth, draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record, Tracker
+    from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
 # Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
@@ -110,7 +110,7 @@ class Timeline:
         self._lost = 0
         self._begin = 0
         self._end = 0
-        self._first = self._last = Progress(0, 0)
+        self._first = self._last = Snapshot(0, {})
 
     def __enter__(self) -> Self:
         if self._begin:
@@ -120,7 +120,7 @@ class Timeline:
             )
         self._begin = self._kept.begin = time.perf_counter_ns()
         self._tracker = tracking.begin()
-        self._first = progress_of(self._tracker)
+        self._first = snapshot()
         tracking.guard.run(self._listen, True)
         self._sample(self._begin, (), None)
         return self
@@ -132,7 +132,7 @@ class Timeline:
             self._sample(time.perf_counter_ns(), (), None)
         finally:
             tracking.guard.run(self._listen, False)
-            self._last = progress_of(self._tracker)
+            self._last = snapshot()
             del self._tracker
             self._end = time.perf_counter_ns()
             tracking.end()
@@ -186,7 +186,7 @@ class Timeline:
     def _drawn(self) -> tuple[list[Sample], list[Growth]]:
         self._enter()
         is_under_way = self._begin and not self._end
-        until = progress_of(self._tracker) if is_under_way else self._last
+        until = snapshot() if is_under_way else self._last
         return list(self._kept.samples), growths(self._kept.alive.values(), self._first, until)
 
     def __repr__(self) -> str:
@@ -369,24 +369,8 @@ class Timeline:
 _MOST_GROWTHS, _FEWEST = 3, 4
 
 
-class Progress(NamedTuple):
-    """How far a run has got: how many disposables there have been, and how many scopes have ended."""
-
-    serial: int
-    closings: int
-
-
-def progress_of(tracker: Tracker) -> Progress:
-    """Return how far the run has got now."""
-    return Progress(tracker.serial, tracker.closings)
-
-
-def growths(alive: Iterable[Thing], since: Progress, until: Progress) -> list[Growth]:
-    """Return the lines that left something all along the way, those that left most first.
-
-    By the rounds of scopes, or without any by what was created: not by the clock, which goes on where a
-    program rests, or waits for the processor.
-    """
+def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Growth]:
+    """Return the lines that left something all along the way, those that left most first."""
     by_site: dict[Site, list[Thing]] = {}
     for thing in list(alive):
         by_site.setdefault(thing.site, []).append(thing)
@@ -394,11 +378,7 @@ def growths(alive: Iterable[Thing], since: Progress, until: Progress) -> list[Gr
     closings, made = until.closings - since.closings, until.serial - since.serial
     for site, things in by_site.items():
         things.sort(key=lambda thing: thing.created_at)
-        if closings > 1:
-            is_growing = is_spread_out([x.closings - since.closings for x in things], closings)
-        else:
-            is_growing = is_spread_out([x.serial - since.serial - 1 for x in things], made)
-        if len(things) >= _FEWEST and is_growing:
+        if len(things) >= _FEWEST and came_all_along(things, since, closings, made):
             sums = accumulate([thing.nbytes for thing in things])
             found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
     return nlargest(_MOST_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
