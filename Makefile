@@ -33,7 +33,7 @@ help:
 	@echo "make programs EXAMPLES=folder MINGPT=folder  PyTorch's examples and minGPT beside PyTorch, from checkouts of them"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
-	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, and stubs against compiled modules"
+	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, stubs against compiled modules, plain English"
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
 	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
@@ -117,6 +117,7 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
 	$(BIN)/python .ci/type-completeness $(PACKAGES)
+	$(BIN)/python .ci/check-english
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)

@@ -246,7 +246,7 @@ cdef MemberList list_of(Disposable x):
     cdef PyObject* found
     if x.link.owner is NULL:
         return None
-    # A resource attached by hand does not keep its scope alive: that one's deallocation may have begun.
+    # An attached resource does not keep its scope alive: the scope's deallocation may have begun.
     found = x.link.owner.scope
     if not scopes_try_incref(found):
         return None

@@ -46,8 +46,8 @@ cdef class DisposeScope(MemberList):
     """Owns the tensors that are created while it is current, and disposes those still alive when it ends.
 
     It is current from its creation until it is disposed; ``with`` disposes it at the end of the block. It
-    holds tensors weakly: the memory of a tensor whose last reference goes is given back at once. Objects
-    of other kinds, which are attached by hand, are held until the scope ends.
+    holds tensors weakly: the memory of a tensor whose last reference goes is given back at once. The
+    scope keeps other objects, which you attach, alive until it ends.
 
     Parameters
     ----------

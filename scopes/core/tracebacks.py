@@ -1,4 +1,4 @@
-"""Clear this library's frames out of a stored exception, so that it holds no memory of ours."""
+"""Clear the frames of this library out of a stored exception, so that it keeps no tensor memory alive."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
         if is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
-            # A generator's frame is left alone: it may have caught the error and go on. So is one that is
-            # running, a function of ours that has the scope's block in it; clear() then says so.
+            # Leave a generator's frame alone: it may have caught the error and go on. Also leave a frame
+            # that is running, a library function around the scope's block; clear() raises for it.
             with suppress(RuntimeError):
                 frame.clear()
         traceback = traceback.tb_next

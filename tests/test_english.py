@@ -1,0 +1,43 @@
+"""``.ci/check-english`` measures sentences and finds odd words."""
+
+from __future__ import annotations
+
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("textstat")
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    loader = SourceFileLoader("check_english", str(ROOT / ".ci" / "check-english"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_an_odd_word_is_reported_with_its_line_and_what_to_write(check: ModuleType) -> None:
+    text = "A scope ends.\n\nIt disposes tensors in\nplace of the user.\n"
+    assert check.odd_words(ROOT / "page.md", text) == ["page.md:3: 'in place of'; write instead: instead of"]
+
+
+def test_prose_has_no_code_tables_and_headings(check: ModuleType) -> None:
+    page = (
+        "# Title\n\nCall `x.dispose()` on\n[each](a.md) tensor:\n\n```python\nx = 1\n```\n\n| a |\n\n- 3.11\n"
+    )
+    assert check.prose(page) == "Call name on each tensor.\n311."
+
+
+@pytest.mark.filterwarnings("ignore:open_binary is deprecated")
+def test_the_length_of_sentences_is_their_mean(check: ModuleType) -> None:
+    words, length, ease = check.measure("A scope owns all of its tensors. It frees them when it ends.")
+    assert (words, length) == (13, 6.5)
+    assert ease > 90
