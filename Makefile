@@ -12,7 +12,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 BENCH_FLAGS ?=
-TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile
+# A process that ends in a test would otherwise be replaced, and run that test again, some ten times.
+TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 PACKAGES := scopes tensor nn disposescope
 MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
@@ -21,7 +22,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
 .PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs build check docs dist \
-	bench bench-cluster performance soak matrix clean FORCE
+	bench bench-cluster performance soak matrix nightly clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -41,6 +42,7 @@ help:
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
 	@echo "make soak    the long test runs, and 500 random examples of each property"
 	@echo "make matrix  the tests on each of Python $(MATRIX) that is installed"
+	@echo "make nightly  what takes too long for each change: every Python, the debugging build, Ray, the long runs"
 	@echo "make clean   remove environments, builds, caches and results"
 	@echo "With DEBUG=1 or SANITIZE=address,undefined: the same in a build with checks; see CONTRIBUTING.md"
 
@@ -53,13 +55,13 @@ test: $(VENV)/.has-test $(VENV)/.built
 	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
 	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
-# A run that waits for something for ever prints the stacks of all threads after five minutes, and is ended after LIMIT.
+# A test that hangs prints the stacks of all threads after ten minutes, and fails; a run ends after LIMIT.
 TIMES ?= 10
 LIMIT ?= 2400
 test-repeatedly: $(VENV)/.has-test $(VENV)/.built
 	@for run in $$(seq $(TIMES)); do \
 		echo "== Run $$run of $(TIMES)"; \
-		timeout -s KILL $(LIMIT) $(BIN)/python -m pytest $(TEST_FLAGS) -o faulthandler_timeout=300 || exit 1; \
+		timeout -s KILL $(LIMIT) $(BIN)/python -m pytest $(TEST_FLAGS) || exit 1; \
 	done
 
 # Where the libraries can't be installed, one line says so, and nothing fails.
@@ -78,7 +80,7 @@ test-foreign: $(VENV)/.has-test $(VENV)/.built
 # SciPy looks at its switch when it is first imported. The second line is scikit-learn's own tests, on tensors.
 test-interop: $(VENV)/.has-test $(VENV)/.has-interop $(VENV)/.built
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
-	SCIPY_ARRAY_API=1 $(BIN)/python -m tests.interop.sklearn_suite -n auto --maxprocesses 4 --dist loadfile
+	SCIPY_ARRAY_API=1 $(BIN)/python -m tests.interop.sklearn_suite -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 # No package carries the suite: docs/array_api.md says where it is.
 VERSION ?= 2024.12
@@ -104,7 +106,7 @@ RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parall
 test-ray: $(VENV)/.has-test $(VENV)/.built
 	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
 		echo "$(BIN)/python -m pytest -n 0 $(RAY_TESTS)"; \
-		$(BIN)/python -m pytest -n 0 $(RAY_TESTS); \
+		$(BIN)/python -m pytest -n 0 -o faulthandler_timeout=1500 $(RAY_TESTS); \
 	else \
 		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
 	fi
@@ -158,7 +160,8 @@ performance: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks.performance $$flags $(BENCH_FLAGS)
 
 soak: $(VENV)/.has-test $(VENV)/.built
-	HYPOTHESIS_PROFILE=soak $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) -m "soak or hypothesis"
+	HYPOTHESIS_PROFILE=soak $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) -m "soak or hypothesis" \
+		-o faulthandler_timeout=3600
 
 matrix:
 	@found=0; \
@@ -168,6 +171,9 @@ matrix:
 		$(MAKE) --no-print-directory test PYTHON="$$python" VENV=".venv-$$version$(KIND)" || exit 1; \
 	done; \
 	test $$found = 1 || { echo "none of Python $(MATRIX) is installed"; exit 1; }
+
+nightly:
+	.ci/nightly
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
