@@ -502,6 +502,7 @@ def test_another_process_keeps_memory_that_it_shares() -> None:
     pipe, far_end = context.Pipe()
     child = context.Process(target=add_one, args=(far_end,))
     child.start()
+    far_end.close()  # a child that fails ends the wait
     try:
         with new_dispose_scope() as scope:
             x = scope.attach(torch.ones(3).share_memory_())
