@@ -4,7 +4,17 @@ from importlib import import_module as _import_module
 from os import environ as _environment
 from typing import TYPE_CHECKING
 
-from scopes import lowlevel
+try:
+    from scopes import lowlevel
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith("scopes.core."):
+        raise
+    raise ImportError(
+        f"the source folder {__path__[0]!r} has no compiled modules and hides the installed package: run "
+        "Python from another folder, or install with `pip install --editable .`",
+        name=_error.name,
+    ) from None
+
 from scopes._disposing import dispose, disposing
 from scopes._on_demand import names_on_demand as _names_on_demand
 from scopes._statistics import Statistics, StatisticsView, statistics

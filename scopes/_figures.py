@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from scopes.core.tables import figures_to_html
+
 
 @dataclass(frozen=True, slots=True)
 class DisposeStatistics:
@@ -36,6 +38,13 @@ class DisposeStatistics:
 
     def __sub__(self, other: DisposeStatistics) -> DisposeStatistics:
         return DisposeStatistics(*(a - b for a, b in zip(self._figures(), other._figures(), strict=True)))
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name}={getattr(self, name)}" for name in ("live_count", *FIGURES))
+        return f"DisposeStatistics({figures})"
+
+    def _repr_html_(self) -> str:
+        return figures_to_html({name: f"{getattr(self, name):,}" for name in ("live_count", *FIGURES)})
 
     def __str__(self) -> str:
         return "; ".join(f"{name}: {getattr(self, name)}" for name in ("live_count", *FIGURES))

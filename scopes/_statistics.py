@@ -8,8 +8,6 @@ from scopes._on_demand import ModuleOnDemand
 from scopes.core.counters import CountingThread, reset, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scopes import _figures
     from scopes._figures import DisposeStatistics
 else:
@@ -84,13 +82,7 @@ class StatisticsView:
         return f"<{type(self).__name__} {self}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in self._rows())
-        return f"<table>{rows}</table>"
-
-    def _rows(self) -> Iterator[tuple[str, int]]:
-        snapshot = self.snapshot()
-        for name in ("live_count", *_figures.FIGURES):
-            yield name, getattr(snapshot, name)
+        return self.snapshot()._repr_html_()
 
 
 class Statistics(StatisticsView):

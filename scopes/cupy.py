@@ -1,7 +1,7 @@
 """CuPy's arrays in scopes. Not tested on a device.
 
-Importing it lets scopes own CuPy's arrays: ``scope.attach(x)``. With ``owning()`` they own new ones by
-themselves. The guide is docs/cupy.md.
+Importing it lets scopes own CuPy's arrays: ``scope.attach(x)``. Inside ``owning()`` scopes own new
+ones without a call.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of

@@ -10,6 +10,7 @@ from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
+from scopes.core.tables import figures_to_html
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.here import site_here
 from scopes.tracking.listeners import Listener
@@ -31,6 +32,7 @@ __all__ = [
     "clear_library_frames",
     "current",
     "ending_by",
+    "figures_to_html",
     "format_bytes",
     "measure_memory_by",
     "measure_peaks_by",

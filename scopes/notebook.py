@@ -1,7 +1,4 @@
-"""Magics for notebooks: ``%load_ext disposescope``, then ``%%scope`` or ``%%leaks`` at the top of a cell.
-
-The guide is docs/notebooks.md.
-"""
+"""Magics for notebooks: ``%load_ext disposescope``, then ``%%scope`` or ``%%leaks`` at the top of a cell."""
 
 from __future__ import annotations
 

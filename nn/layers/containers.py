@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from nn.layers.joined import modules_in, through
 from nn.module.module import Module
@@ -11,6 +11,8 @@ from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from tensor import Tensor
 
 
 class Row(Module):
@@ -173,16 +175,17 @@ class Sequential(Row):
         made.checkpoint_every = self.checkpoint_every
         return made
 
-    def forward(self, input: Any) -> Any:
+    # Most often a tensor: what the last module returns.
+    def forward(self, input: Any) -> Tensor:
         """Pass `input` through all modules."""
         every = self.__dict__["checkpoint_every"]
         if every is None:
-            return through(modules_in(self), input)
+            return cast("Tensor", through(modules_in(self), input))
         _require_count(every)  # it may have been set since
         members = modules_in(self)
         for i in range(0, len(members), every):
             input = checkpoint(through, members[i : i + every], input)
-        return input
+        return cast("Tensor", input)
 
 
 def _instead_of_module(given: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nn import functional as F
 from nn.module.module import Module
@@ -65,9 +65,9 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     (2, 3, 4, 3)
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest elements, with `return_indices` a tuple of them and their places."""
-        return F.fractional_max_pool2d(
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
+        found: Any = F.fractional_max_pool2d(
             input,
             self.kernel_size,
             self.output_size,
@@ -75,6 +75,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
             self.return_indices,
             _random_samples=self._random_samples,
         )
+        return cast("Tensor", found)
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
@@ -87,9 +88,9 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     (2, 3, 4, 3, 2)
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest elements, with `return_indices` a tuple of them and their places."""
-        return F.fractional_max_pool3d(
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
+        found: Any = F.fractional_max_pool3d(
             input,
             self.kernel_size,
             self.output_size,
@@ -97,3 +98,4 @@ class FractionalMaxPool3d(_FractionalMaxPool):
             self.return_indices,
             _random_samples=self._random_samples,
         )
+        return cast("Tensor", found)

@@ -38,9 +38,10 @@ class _MaxPool(Module):
         self.return_indices: bool = return_indices
         self.ceil_mode: bool = ceil_mode
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the largest elements, and where they lie if that is wanted."""
-        found: Tensor | tuple[Tensor, Tensor] = type(self)._function(
+    # A tuple of two tensors with `return_indices`, which type checkers unpack as they unpack a tensor.
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
+        found: Tensor = type(self)._function(
             input,
             self.kernel_size,
             self.stride,
@@ -172,12 +173,10 @@ class _AdaptiveMaxPool(Module):
         self.output_size: Any = sizes_given(output_size)
         self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the largest elements, and where they lie if that is wanted."""
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
         function = type(self)._function
-        found: Tensor | tuple[Tensor, Tensor] = function(
-            input, self.output_size, return_indices=self.return_indices
-        )
+        found: Tensor = function(input, self.output_size, return_indices=self.return_indices)
         return found
 
     def extra_repr(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import tensor as tn
 from nn import functional as F
@@ -20,6 +20,9 @@ from tensor.lowlevel import TensorCore, require_cpu, shown
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
     from tensor.lowlevel import DtypeLike
+
+# The output is of the input's type.
+_S = TypeVar("_S", Tensor, PackedSequence)
 
 _NONLINEARITIES = ("tanh", "relu")
 
@@ -281,7 +284,13 @@ class RNN(RNNBase):
         )
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
+
+        def __call__(  # type: ignore[override]
+            self, input: _S, hx: Tensor | None = None
+        ) -> tuple[_S, Tensor]: ...
+
+    def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
         """Return the output at all steps, and the last states."""
         output, last = self._run(input, None if hx is None else (hx,))
         return output, last
@@ -342,9 +351,13 @@ class LSTM(RNNBase):
             dtype=dtype,
         )
 
-    def forward(
-        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+    if TYPE_CHECKING:
+
+        def __call__(  # type: ignore[override]
+            self, input: _S, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[_S, tuple[Tensor, Tensor]]: ...
+
+    def forward(self, input: _S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[_S, tuple[Tensor, Tensor]]:
         """Return the output at all steps, and the last states of layers and cells."""
         output, h, c = self._run(input, None if hx is None else _two(hx, "LSTM"))
         return output, (h, c)
@@ -395,7 +408,13 @@ class GRU(RNNBase):
             dtype=dtype,
         )
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
+
+        def __call__(  # type: ignore[override]
+            self, input: _S, hx: Tensor | None = None
+        ) -> tuple[_S, Tensor]: ...
+
+    def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
         """Return the output at all steps, and the last states."""
         output, last = self._run(input, None if hx is None else (hx,))
         return output, last

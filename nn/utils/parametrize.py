@@ -80,7 +80,7 @@ class _Parametrized:
 
     def compute(self, module: Module) -> Tensor:
         """Return the value of now."""
-        return _list_of(module, self.name)()  # type: ignore[no-any-return]
+        return _list_of(module, self.name)()
 
     def assign(self, module: Module, value: Tensor) -> None:
         """Set what it is computed from."""

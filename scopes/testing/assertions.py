@@ -284,8 +284,8 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
 
 
 CURE = (
-    "Create it inside a dispose scope that ends, dispose it, or let go of what refers to it. The guide is "
-    "docs/leaks.md"
+    "Create it inside a dispose scope that ends (`with new_dispose_scope():`), call its dispose(), or delete "
+    "what refers to it. `disposescope run` on the program also says what holds it"
 )
 
 

@@ -62,8 +62,8 @@ class Look(NamedTuple):
     #: How many disposables had been created, and how many had ended.
     births: int
     deaths: int
-    #: What all lines kept, in bytes, with their graphs; and what those kept that kept most, by weight.
-    nbytes: int
+    #: What all lines kept, with their graphs, by weight; and what the heaviest lines kept, by weight.
+    weight: int
     weights: dict[Site, int]
 
 
@@ -177,7 +177,7 @@ class History:
         at = time.perf_counter_ns() - self._began
         heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MOST_LINES]
         weights = {row.site: row.weight for row in heaviest}
-        self.looks.append(Look(at, self._births, self._deaths, report.nbytes, weights))
+        self.looks.append(Look(at, self._births, self._deaths, weight, weights))
         if weight >= self._weight:
             self._weight, self.highest, self._highest_at = weight, report, self.looks[-1].at
         if len(self.looks) > _MOST_LOOKS:
@@ -230,7 +230,7 @@ class History:
             for row in rows[:_MOST_CURVES]
             if row.weight
         ]
-        return chart_of(Curve("all", [(look.at / 1e9, look.nbytes) for look in self.looks]), parts)
+        return chart_of(Curve("all", [(look.at / 1e9, look.weight) for look in self.looks]), parts)
 
     def _judged(self, report: LeakReport, until: int) -> LeakReport:
         """Return `report` with what the first `until` looks say of its lines."""

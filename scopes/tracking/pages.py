@@ -75,7 +75,7 @@ def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
     )
     legend = "".join([f'<li class="c{n}">{escape(curve.name)}</li>' for n, curve in enumerate(parts)])
     return (
-        f"<figure><p>{format_bytes(highest)} at most, graphs included</p>"
+        f"<figure><p>{format_bytes(highest)} at most, with 256 bytes for each operation of a graph</p>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="memory over time">'
         f'<path class="area" d="{area}"/>{lines}'
         f'<path class="axis" d="M{_LEFT} {floor}H{_WIDTH - _RIGHT}"/></svg>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scopes.lowlevel import format_bytes, parse_size
+from scopes.lowlevel import figures_to_html, format_bytes, parse_size
 from tensor._errors import shown
 from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings
@@ -53,10 +53,16 @@ class MemoryStatistics(NamedTuple):
         return MemoryStatistics(*[mine - its for mine, its in zip(self, other, strict=True)])
 
     def __str__(self) -> str:
-        return "; ".join(
-            f"{name}: {format_bytes(value) if name.startswith('bytes') else value}"
+        return "; ".join(f"{name}: {figure}" for name, figure in self._shown().items())
+
+    def _repr_html_(self) -> str:
+        return figures_to_html(self._shown())
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            name: format_bytes(value) if name.startswith("bytes") else str(value)
             for name, value in self._asdict().items()
-        )
+        }
 
 
 def statistics() -> MemoryStatistics:

@@ -2,7 +2,7 @@
 
 Thin: names and call forms over the tensors of `tensor` and the modules of `nn`, and no second implementation.
 ``import tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.data``, ``.autograd``,
-``.distributions`` hand on what there is, under PyTorch's names. docs/pytorch_programs.md says what is not.
+``.distributions`` hand on what there is, under PyTorch's names.
 """
 
 from math import e, inf, nan, pi

@@ -108,7 +108,7 @@ def test_a_test_that_leaves_tensors_fails_with_their_lines_and_the_tree_of_scope
             "    epoch: 3",
             "      step: 3",
             "    outside all scopes: 1",
-            "Create it inside a dispose scope that ends, *",
+            "Create it inside a dispose scope that ends *",
         ]
     )
 
@@ -517,12 +517,28 @@ def test_one_tensor_more_than_the_limit_fails_with_the_lines_of_those_alive(run)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "4 tensors were alive at once, more than the 3 that limit_live_tensors allows.",
-            f"It was passed at {line_of(source, 'many')}*: xs = *",
-            "Alive then were 4 disposables, 32 bytes:",
+            "limit_live_tensors allows 3 tensors at once. At its peak the test had 4.",
+            f"The limit was passed at {line_of(source, 'many')}*: xs = *",
+            "Alive at that moment: 4 disposables, 32 bytes:",
             f"  {line_of(source, 'many')}*",
             "      -> 4 x Tensor, 32 bytes",
             "    all: 4",
+        ]
+    )
+
+
+def test_a_passed_limit_says_which_figure_is_the_peak_and_which_that_of_the_moment(run):
+    source = """
+@pytest.mark.limit_live_tensors(3)
+def test_it():
+    xs = [tensor.ones((2,)) for _ in range(5)]
+"""
+    result = run(source)
+    result.stdout.fnmatch_lines(
+        [
+            "limit_live_tensors allows 3 tensors at once. At its peak the test had 5.",
+            "The limit was passed at *",
+            "Alive at that moment: 4 disposables, 32 bytes:",
         ]
     )
 
@@ -576,9 +592,9 @@ def test_more_memory_than_the_limit_fails_with_the_lines_that_held_it(run):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "390.6 KiB of tensor memory were live at once, more than the 293 KiB that limit_tensor_memory *",
-            f"It was passed at {line_of(source, 'many')}*: xs = *",
-            "Alive then were 4 disposables, 390.6 KiB:",
+            "limit_tensor_memory allows 293 KiB at once. At its peak the test had 390.6 KiB.",
+            f"The limit was passed at {line_of(source, 'many')}*: xs = *",
+            "Alive at that moment: 4 disposables, 390.6 KiB:",
             "      -> 4 x Tensor, 390.6 KiB",
         ]
     )
@@ -597,7 +613,7 @@ def test_it():
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "* more than the 976.6 KiB that limit_tensor_memory allows.",
+            "limit_tensor_memory allows 976.6 KiB at once. *",
             f"  {line_of(source, 'losses')}test_it",
         ]
     )
@@ -617,7 +633,7 @@ def test_it():
 """
     result = run(source.replace("tensor.softmax(x, dim=0)", "tensor.concat([x, x])"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["2.289 MiB of tensor memory were live at once, *"])
+    result.stdout.fnmatch_lines(["limit_tensor_memory allows * had 2.289 MiB."])
 
 
 def test_memory_is_measured_from_where_tensor_is_imported_if_that_is_in_the_test(run):
@@ -633,7 +649,7 @@ def test_it():
     run(source.format(size="400 kB"), apart=True, beginning="").assert_outcomes(passed=1)
     result = run(source.format(size="399 kB"), apart=True, beginning="")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["390.6 KiB of tensor memory were live at once, *"])
+    result.stdout.fnmatch_lines(["limit_tensor_memory allows * had 390.6 KiB."])
 
 
 # Markers that say nothing

@@ -31,6 +31,12 @@ def test_str_gives_the_figures_in_order() -> None:
     assert str(statistics).startswith("live_count: ")
 
 
+def test_the_repr_of_figures_begins_with_the_live_count() -> None:
+    figures = DisposeStatistics(3, 1)
+    assert repr(figures).startswith("DisposeStatistics(live_count=2, created_outside_scope_count=3, ")
+    assert '<th>live_count</th><td style="text-align: right">2</td>' in figures._repr_html_()
+
+
 def test_a_snapshot_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         statistics.snapshot().finalized_count = 3
@@ -55,7 +61,7 @@ def test_views_and_snapshots_agree() -> None:
 def test_repr_and_html_tell_the_figures() -> None:
     assert repr(statistics).startswith("<Statistics live_count: ")
     html = statistics.of(Thing)._repr_html_()
-    assert html.startswith("<table><tr><td>live_count</td>")
+    assert html.startswith("<table><tr><th>live_count</th>")
     assert html.count("<tr>") == 8
 
 

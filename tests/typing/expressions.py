@@ -129,11 +129,18 @@ def scopes(a: Tensor, b: Tensor) -> None:
         assert_type(same, Tensor)
 
 
+class Scaled(nn.Module):
+    def forward(self, x: Tensor, factor: float = 1.0) -> Tensor:
+        return x * factor
+
+
 def networks(a: Tensor, b: Tensor) -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     assert_type(model, nn.Sequential)
-    prediction: Tensor = model(a)  # a module's result is Any, as PyTorch's
-    assert_type(prediction, Tensor)
+    assert_type(model(a), Tensor)
+    assert_type(nn.Linear(4, 2)(a), Tensor)
+    assert_type(nn.LSTM(4, 2)(a), tuple[Tensor, tuple[Tensor, Tensor]])
+    assert_type(Scaled()(a, 2.0), Tensor)
     assert_type(nn.Linear(4, 2).weight, nn.Parameter)
     assert_type(next(model.parameters()), nn.Parameter)
     assert_type(dict(model.named_parameters()), dict[str, nn.Parameter])
