@@ -16,14 +16,17 @@ except ModuleNotFoundError as _error:
     ) from None
 
 from scopes._disposing import dispose, disposing
+from scopes._limits import refusal as _refusal
 from scopes._on_demand import names_on_demand as _names_on_demand
 from scopes._statistics import Statistics, StatisticsView, statistics
 from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
-from scopes.core.errors import ScopeDisposedError, TensorDisposedError
+from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDisposedError
+from scopes.core.limits import describe_limits_by as _describe_limits_by
 from scopes.core.scope import DisposeScope, new_dispose_scope
 from scopes.core.scope import report_survivors_by as _report_survivors_by
 from scopes.tracking.sites import Line, Site
+from scopes.tracking.sizes import parse_size as _parse_size
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
 
@@ -41,6 +44,7 @@ __all__ = [
     "LeakRow",
     "Line",
     "ScopeDisposedError",
+    "ScopeLimitError",
     "ScopeRow",
     "ScopeTree",
     "Site",
@@ -83,4 +87,5 @@ if _CHILDREN in _environment:
     # A child of a program under `disposescope run`, which may be started anew and import this first.
     _import_module("scopes._children").follow()
 
+_describe_limits_by(_parse_size, _refusal)
 _report_survivors_by(lambda members: _import_module("scopes.tracking.leaks").survivors(members))

@@ -40,9 +40,13 @@ cdef class MemberList:
     cdef set held
     # Where it was opened; see `Foreign.release`.
     cdef unsigned long thread
+    # What limits it: its own limits and those of the scopes around it. None: nothing does.
+    cdef tuple limits
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1
+    # Let there be room for the new `x` within `limits`, or raise an error.
+    cdef int make_room(self, Disposable x) except -1
 
 
 cdef class Disposable:
@@ -69,6 +73,8 @@ cdef int register_new(Disposable x) except -1
 cdef int register_unowned(Disposable x) except -1
 # The same for what counts as a `kind`, the class of what it stands for.
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
+# The same for what was made earlier and is found now: no limit refuses it.
+cdef int register_late(Disposable x, type kind, bint is_owned) except -1
 # Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
 # Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No
@@ -92,6 +98,8 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept
 cdef void unlink(Link* link) noexcept nogil
 cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
+# Count the scopes with limits that are open.
+cdef void count_limited(Py_ssize_t change) noexcept
 cdef int tell_opened(MemberList scope) except -1
 # `x` was changed in place by an operation of its library.
 cdef int tell_written(x) except -1

@@ -2,6 +2,8 @@ from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any, Protocol, Self
 
+from scopes.core.errors import ending_by as ending_by
+from scopes.core.errors import raise_unregistered as raise_unregistered
 from scopes.core.scope import DisposeScope
 
 class _Observer(Protocol):
@@ -14,7 +16,6 @@ current: ContextVar[DisposeScope | None]
 step_lock: object
 
 def set_observer(observer: _Observer | None) -> None: ...
-def ending_by(scope: DisposeScope | None) -> str: ...
 def current_dispose_scope() -> DisposeScope | None: ...
 def register(x: Disposable, *, is_owned: bool = True) -> None: ...
 

@@ -23,34 +23,10 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.counters cimport Counters, counters_of
 
-from scopes.core.errors import TensorDisposedError
+from scopes.core.errors import TensorDisposedError, ending_by, raise_unregistered
 
 
-cdef extern from *:
-    """
-    static inline int scopes_try_incref(PyObject *x)
-    {
-    #if PY_VERSION_HEX >= 0x030E0000
-        return PyUnstable_TryIncRef(x);
-    #else
-        /* What weak references do: under the GIL, a count of 0 says that the deallocation has begun. */
-        if (Py_REFCNT(x) <= 0) {
-            return 0;
-        }
-        Py_INCREF(x);
-        return 1;
-    #endif
-    }
-
-    static inline void scopes_enable_try_incref(PyObject *x)
-    {
-    #if PY_VERSION_HEX >= 0x030E0000
-        PyUnstable_EnableTryIncRef(x);
-    #else
-        (void)x;
-    #endif
-    }
-    """
+cdef extern from "scopes/core/references.h":
     bint scopes_try_incref(PyObject* x) noexcept
     void scopes_enable_try_incref(PyObject* x) noexcept
 
@@ -66,6 +42,10 @@ cdef object _current = current
 # It hears of births, ends and scopes; None while nobody listens.
 cdef object _observer = None
 
+cdef Py_ssize_t _limited_count = 0
+# Whether there is an observer or an open scope with limits: all that each birth looks at.
+cdef bint _is_watched = False
+
 
 def set_observer(observer):
     """Tell `observer` from now on what happens; None: tell nobody.
@@ -78,10 +58,17 @@ def set_observer(observer):
     """
     global _observer
     _observer = observer
+    count_limited(0)
 
 
 cdef bint is_observed() noexcept:
     return _observer is not None
+
+
+cdef void count_limited(Py_ssize_t change) noexcept:
+    global _limited_count, _is_watched
+    _limited_count += change
+    _is_watched = _limited_count > 0 or _observer is not None
 
 
 cdef int tell_opened(MemberList scope) except -1:
@@ -124,13 +111,6 @@ cdef int _tell_ended(Disposable x, MemberList scope) except -1:
     return 0
 
 
-def ending_by(scope):
-    """Return how something ended that `scope` disposed at its end; None: by ``dispose()``."""
-    if scope is None:
-        return "it was disposed by dispose()"
-    return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
-
-
 # The list.
 
 
@@ -141,6 +121,9 @@ cdef class MemberList:
         self.members.ring.older = self.members.ring.newer = &self.members.ring
 
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
+        raise NotImplementedError
+
+    cdef int make_room(self, Disposable x) except -1:
         raise NotImplementedError
 
 
@@ -273,9 +256,37 @@ cdef int register_unowned(Disposable x) except -1:
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
+    if _is_watched:
+        return _register_watched(x, kind, is_owned, True)
     # First what may run Python code: the rest is one step.
     cdef Counters counters = counters_of(kind)
+    _enter(x, counters, current_scope() if is_owned else None)
+    return 0
+
+
+cdef int register_late(Disposable x, type kind, bint is_owned) except -1:
+    if x.counters is not None or x.link.owner is not NULL:
+        return 0
+    return _register_watched(x, kind, is_owned, False)
+
+
+cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited) except -1:
+    """Register `x` with an observer or a limit set; past the limits unless `is_limited`."""
+    cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
+    while is_limited and scope is not None and scope.limits is not None:
+        scope.make_room(x)
+        if scope.members.is_open:
+            break
+        scope = current_scope()  # it ended meanwhile, on another thread or in a finalizer
+    _enter(x, counters, scope)
+    if _observer is not None:
+        _tell_created(x)
+    return 0
+
+
+cdef inline void _enter(Disposable x, Counters counters, MemberList scope) noexcept:
+    """Count the new `x`, and let `scope` own it."""
     with cython.critical_section(_step_lock):
         x.link.is_registered = True
         scopes_enable_try_incref(<PyObject*>x)
@@ -286,9 +297,6 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
         else:
             counters.created_outside.fetch_add(1, memory_order_relaxed)
         x.counters = counters
-    if _observer is not None:
-        _tell_created(x)
-    return 0
 
 
 def register(Disposable x not None, *, bint is_owned=True):
@@ -361,7 +369,7 @@ cdef int dispose_one(Disposable x) except -1:
         counters = x.counters
         if counters is None:
             if not x.link.is_registered:
-                _raise_unregistered(x)
+                raise_unregistered(type(x))
             return 0
         scope = x.scope  # held to the end: its last reference may run Python code
         is_member = x.link.owner is not NULL
@@ -381,14 +389,6 @@ cdef int dispose_one(Disposable x) except -1:
     finally:
         x.release()
     return 0
-
-
-cdef int _raise_unregistered(Disposable x) except -1:
-    name = type(x).__name__
-    raise RuntimeError(
-        f"this {name} was never registered, so no scope knows it and nothing counts it: call "
-        f"super().__init__() as the last line of {name}.__init__"
-    )
 
 
 # The collector must not take `scope` away while this is linked there: it would break no cycle (a scope does
@@ -483,7 +483,7 @@ cdef class Disposable:
         if self.counters is not None:
             return
         if not self.link.is_registered:
-            _raise_unregistered(self)
+            raise_unregistered(type(self))
         ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
         raise TensorDisposedError(
             f"this {type(self).__name__} is empty: {ending_by(ended)}. Dispose it after its last use, "

@@ -1,5 +1,12 @@
 """What scopes raise."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from scopes.core.scope import DisposeScope
+
 
 class ScopeDisposedError(RuntimeError):
     """A scope was used after it had ended.
@@ -24,3 +31,67 @@ class TensorDisposedError(RuntimeError):
         ...
     scopes.core.errors.TensorDisposedError: this tensor is empty: it was disposed by dispose(). ...
     """
+
+
+class ScopeLimitError(RuntimeError):
+    """A scope would own more than its ``limit`` or ``max_members``. Nothing has changed.
+
+    Attributes
+    ----------
+    scope_name : str or None
+        The name of the scope that has the limit.
+    figure : str
+        What is limited: ``"bytes"`` or ``"members"``.
+    limit : int
+        The most that it may own.
+    would_be : int
+        What it would own.
+    largest : tuple of str
+        Its largest members, in words. They keep nothing alive.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from scopes import new_dispose_scope
+    >>> with new_dispose_scope("request", max_members=1):
+    ...     x, y = tensor.ones((2,)), tensor.ones((2,))
+    Traceback (most recent call last):
+        ...
+    scopes.core.errors.ScopeLimitError: the scope 'request' may own 1 member, and would own 2 ...
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        scope_name: str | None = None,
+        figure: str = "bytes",
+        limit: int = 0,
+        would_be: int = 0,
+        largest: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.scope_name = scope_name
+        self.figure = figure
+        self.limit = limit
+        self.would_be = would_be
+        self.largest = largest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), self.args, self.__dict__)
+
+
+def ending_by(scope: DisposeScope | None) -> str:
+    """Return how something ended that `scope` disposed at its end; None: by ``dispose()``."""
+    if scope is None:
+        return "it was disposed by dispose()"
+    return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"
+
+
+def raise_unregistered(kind: type) -> NoReturn:
+    """Raise the error for an object of the class `kind` that no ``Disposable.__init__`` registered."""
+    name = kind.__name__
+    raise RuntimeError(
+        f"this {name} was never registered, so no scope knows it and nothing counts it: call "
+        f"super().__init__() as the last line of {name}.__init__"
+    )

@@ -14,7 +14,9 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.disposable cimport Disposable, MemberList, is_observed, register_as, tell_written
+from scopes.core.disposable cimport (
+    Disposable, MemberList, is_observed, register_as, register_late, tell_written
+)
 
 from scopes.core.disposable import ending_by
 
@@ -102,7 +104,8 @@ cdef class Foreign(Disposable):
 
     def _footprint(self):
         x = self.subject()
-        return (id(self), 0) if x is None or self.counters is None else self.adapter.footprint(x)
+        is_disposed = self.link.is_registered and self.counters is None
+        return (id(self), 0) if x is None or is_disposed else self.adapter.footprint(x)
 
     def _keeps(self, seen):
         x = self.subject()
@@ -128,7 +131,16 @@ cdef Foreign _new(x, adapter, bint is_owned):
     made.reference = PyWeakref_NewRef(x, made)
     _by_address[made.address] = <PyObject*>made
     Py_INCREF(made)
-    register_as(made, type(x), is_owned)
+    if adapter.harvest is not None:
+        register_late(made, type(x), is_owned)
+        return made
+    try:
+        register_as(made, type(x), is_owned)
+    except BaseException:  # a scope's limit refuses it
+        if made.counters is None and _by_address.erase(made.address):
+            made.reference = None
+            Py_DECREF(made)
+        raise
     return made
 
 

@@ -26,3 +26,7 @@ cdef object noted(errors, error)
 cdef object dispose_members(MemberList scope, errors)
 # Raise what was `noted`.
 cdef int raise_all(errors, when) except -1
+# The members of `scope`, oldest first.
+cdef list members_of(MemberList scope)
+# Add to `sizes` what tells the memory of each of `members` from other memory, with its bytes.
+cdef int add_sizes(list members, dict sizes) except -1

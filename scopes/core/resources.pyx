@@ -115,6 +115,34 @@ cdef list subjects_of(list members):
     return found
 
 
+cdef list members_of(MemberList scope):
+    cdef list found = []
+    cdef Link* link
+    cdef Disposable x
+    # No Python code runs during the walk: a list that grows runs none.
+    with cython.critical_section(_step_lock):
+        link = scope.members.ring.newer
+        while link is not &scope.members.ring:
+            x = promoted(member_at(link))
+            if x is not None:
+                found.append(x)
+            link = link.newer
+    return found
+
+
+cdef int add_sizes(list members, dict sizes) except -1:
+    for member in members:
+        if isinstance(member, Held):
+            resource = (<Held>member).resource
+            key, nbytes = id(resource), getattr(resource, "nbytes", 0)
+            if not isinstance(nbytes, int):
+                nbytes = 0
+        else:
+            key, nbytes = member._footprint()
+        sizes[key] = max(nbytes, sizes.get(key, 0))
+    return 0
+
+
 def may_be_owned(x):
     """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
     return is_disposable(x) or is_foreign(x) or (is_closable(x) and held_of(x) is not None)

@@ -4,26 +4,25 @@
 ``disposable.pyx`` says how members are linked, and what makes each change one step.
 """
 
-cimport cython
 from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
-from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.containers cimport find
-from scopes.core.counters cimport Counters, counters_of
+from scopes.core.counters cimport counters_of
 from scopes.core.disposable cimport (
-    Disposable, Link, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
-    link_newest, list_of, make_current, member_at, outer_of, promoted, tell_closed, tell_opened, unlink
+    Disposable, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
+    make_current, outer_of, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport harvest
+from scopes.core.limits cimport Limits, begin_in, end_in, make_room_for, make_room_for_all
+from scopes.core.loans cimport Loan
+from scopes.core.owning cimport OwningList
 from scopes.core.resources cimport (
-    Held, dispose_members, held_of, member_for, new_member_for, noted, raise_all, raise_disposed, remember,
-    subjects_of
+    Held, add_sizes, dispose_members, member_for, members_of, new_member_for, noted, raise_all, subjects_of
 )
 
-from scopes.core.disposable import step_lock as _step_lock
-from scopes.core.errors import ScopeDisposedError
+from scopes.core.limits import limits_of
 from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
@@ -42,7 +41,7 @@ def report_survivors_by(report):
     _report_survivors = report
 
 
-cdef class DisposeScope(MemberList):
+cdef class DisposeScope(OwningList):
     """Owns the tensors that are created while it is current, and disposes those still alive when it ends.
 
     It is current from its creation until it is disposed; ``with`` disposes it at the end of the block. It
@@ -53,6 +52,12 @@ cdef class DisposeScope(MemberList):
     ----------
     name
         For reports and errors.
+    limit
+        The most bytes that the scope and the scopes inside it may own at once: a number, or text such as
+        ``"64 MiB"``. What several members share counts once, as in ``nbytes``. A creation, an attachment or
+        a move beyond it raises a ``ScopeLimitError``.
+    max_members
+        The most members that they may own at once.
 
     Examples
     --------
@@ -64,18 +69,34 @@ cdef class DisposeScope(MemberList):
     <DisposeScope 'step': open, 1 disposable, 16 bytes>
     >>> x.is_invalid
     True
+
+    With a limit:
+
+    >>> from scopes import ScopeLimitError
+    >>> with DisposeScope("request", limit="64 KiB", max_members=100) as scope:
+    ...     try:
+    ...         x = tensor.ones((1000, 1000))
+    ...     except ScopeLimitError as error:
+    ...         print(error.would_be > error.limit, len(scope))
+    True 0
     """
 
-    def __init__(self, name=None):
+    def __init__(self, name=None, *, limit=None, max_members=None):
         if self.members.scope is not NULL:
             raise RuntimeError(f"{self} was opened before: open another one with new_dispose_scope()")
         harvest()
         self.name = name
         self.thread = PyThread_get_thread_ident()
         self.outer = current_scope()
+        if limit is not None or max_members is not None:
+            self.limits = (limits_of(name, limit, max_members),)
+        if self.outer is not None and self.outer.limits is not None:
+            self.limits = self.outer.limits if self.limits is None else self.limits + self.outer.limits
         self.members.scope = <PyObject*>self
         self.members.is_open = True
         try:
+            if self.limits is not None:
+                begin_in(self)
             make_current(self)
             if is_observed():
                 tell_opened(self)
@@ -124,6 +145,8 @@ cdef class DisposeScope(MemberList):
                 raise_all(errors, f"while {self} looked for its members")
             return 0
         self.members.is_open = False
+        if self.limits is not None:
+            end_in(self)
         try:
             outer = outer_of(self)
             if is_current(self):
@@ -140,13 +163,6 @@ cdef class DisposeScope(MemberList):
         if errors is not None:
             raise_all(errors, f"while {self} disposed its members")
         return 0
-
-    cdef int raise_ended(self, what) except -1:
-        raise ScopeDisposedError(
-            f"{self} can't be {what}: it has ended. Use a scope that is open "
-            "(current_dispose_scope()), open one with new_dispose_scope(), or do this before the scope's "
-            "`with` block ends"
-        )
 
     @property
     def outer_scope(self):
@@ -165,24 +181,36 @@ cdef class DisposeScope(MemberList):
 
     cdef list collect(self):
         """Return the members, oldest first."""
-        cdef list found = []
-        cdef Link* link
-        cdef Disposable x
-        # No Python code runs during the walk: a list that grows runs none.
-        with cython.critical_section(_step_lock):
-            link = self.members.ring.newer
-            while link is not &self.members.ring:
-                x = promoted(member_at(link))
-                if x is not None:
-                    found.append(x)
-                link = link.newer
-        return found
+        return members_of(self)
 
     cdef int complete(self, what) except -1:
         """Be open and own all that was created here, or raise an error."""
         if not self.members.is_open:
             self.raise_ended(what)
         return harvest()
+
+    cdef int make_room(self, Disposable x) except -1:
+        return make_room_for(self.limits, x)
+
+    cdef Limits own_limits(self):
+        """Return the limits that were given to this scope, or None."""
+        cdef Limits first
+        if self.limits is None:
+            return None
+        first = <Limits>self.limits[0]
+        return first if first.is_of(self) else None
+
+    @property
+    def limit(self):
+        """The most bytes that this scope and those inside it may own, or None."""
+        cdef Limits own = self.own_limits()
+        return None if own is None else own.limit
+
+    @property
+    def max_members(self):
+        """The most members that this scope and those inside it may have, or None."""
+        cdef Limits own = self.own_limits()
+        return None if own is None else own.max_members
 
     @property
     def disposables_view(self):
@@ -203,15 +231,7 @@ cdef class DisposeScope(MemberList):
 
     cdef object size(self):
         cdef dict sizes = {}
-        for member in self.collect():
-            if isinstance(member, Held):
-                resource = (<Held>member).resource
-                key, nbytes = id(resource), getattr(resource, "nbytes", 0)
-                if not isinstance(nbytes, int):
-                    nbytes = 0
-            else:
-                key, nbytes = member._footprint()
-            sizes[key] = max(nbytes, sizes.get(key, 0))
+        add_sizes(self.collect(), sizes)
         return sum(sizes.values())
 
     def survivors(self):
@@ -286,68 +306,10 @@ cdef class DisposeScope(MemberList):
             else:
                 member._raise_if_disposed()
                 counters.append(None)
+        if self.limits is not None:
+            make_room_for_all(self.limits, members)
         self.take_over(members, counters)
         return xs[0] if len(xs) == 1 else xs
-
-    cdef int take_over(self, list members, list counters) except -1:
-        """Own `members` from now on, all or none; count them as attached, unless `counters` is None."""
-        cdef Py_ssize_t i
-        cdef Disposable x
-        cdef Counters counter
-        # Owners so far: let go of at the very end, for their last references may run Python code.
-        cdef list before = [None] * len(members)
-        if self.held is None:
-            self.held = set()
-        with cython.critical_section(_step_lock):
-            if not self.members.is_open:
-                self.raise_ended("attached to")
-            # First what may fail.
-            for i in range(len(members)):
-                x = <Disposable>members[i]
-                if x.counters is None and not isinstance(x, Held):
-                    raise_disposed(x)  # on another thread, just now
-            self.hold(members)
-            for i in range(len(members)):
-                x = <Disposable>members[i]
-                if x.link.owner is &self.members:
-                    continue
-                before[i] = list_of(x)
-                if x.link.owner is not NULL:
-                    unlink(&x.link)
-                link_newest(x, self)
-                if isinstance(x, Held):
-                    if before[i] is not None:
-                        (<DisposeScope>before[i]).held.discard(x)
-                else:
-                    if before[i] is None:
-                        before[i] = x.scope
-                    x.scope = self
-                if counters is not None:
-                    counter = <Counters>counters[i] if isinstance(x, Held) else x.counters
-                    counter.attached.fetch_add(1, memory_order_relaxed)
-        return 0
-
-    cdef int hold(self, list members) except -1:
-        """Keep alive what stands for resources among `members`, all or none; those known before for them."""
-        cdef Py_ssize_t i
-        cdef Disposable x
-        cdef Held known
-        try:
-            for i in range(len(members)):
-                if isinstance(members[i], Held):
-                    known = held_of((<Held>members[i]).resource)
-                    if known is None:
-                        remember(<Held>members[i])
-                    else:
-                        members[i] = known
-                    self.held.add(members[i])
-        except MemoryError:
-            for i in range(len(members)):
-                x = <Disposable>members[i]
-                if isinstance(x, Held) and x.link.owner is not &self.members:
-                    self.held.discard(x)
-            raise
-        return 0
 
     def detach(self, *xs):
         """Let go of what this scope owns among `xs`; no scope will dispose it.
@@ -396,82 +358,43 @@ cdef class DisposeScope(MemberList):
         self.move(xs, other, False, False)
         return xs[0] if len(xs) == 1 else xs
 
-    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
-        cdef list members = [], counters = []
-        cdef bint holds = False
+    def borrow(self, *xs):
+        """Return a context manager: for its block this scope owns `xs`, and afterwards who owned them before.
+
+        No counter moves for what another scope lends; what had no owner counts as attached and then as
+        detached. What is disposed or moved elsewhere in the block does not go back. An owner that has ended
+        meanwhile is replaced by the nearest scope around it that has not.
+
+        Parameters
+        ----------
+        *xs
+            As for ``attach``.
+
+        Returns
+        -------
+        The context manager. ``as`` gives the argument, or the tuple of several.
+
+        Raises
+        ------
+        ScopeDisposedError, TensorDisposedError, ScopeLimitError
+            When the block begins; all owners are as before.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> from scopes import new_dispose_scope
+        >>> with new_dispose_scope() as outer:
+        ...     x = tensor.ones((2,))
+        ...     with new_dispose_scope() as inner:
+        ...         with inner.borrow(x):
+        ...             x in inner
+        ...     x in outer
+        True
+        True
+        """
         if not self.members.is_open:
-            if may_have_ended:
-                return 0
-            self.raise_ended("asked to give something away")
-        # Most often a single tensor: finding it would take longer than moving it.
-        if len(xs) == 1 and isinstance(xs[0], Disposable) and not hasattr(type(xs[0]), "__disposables__"):
-            members, counters = [xs[0]], [None]
-        else:
-            for x in find(xs, may_be_owned, True):
-                member = member_for(x)
-                if member is not None:
-                    members.append(member)
-                    counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
-                    holds = holds or isinstance(member, Held)
-        while True:  # what may run Python code, until nothing is left to do before the step
-            if outward:
-                target = outer_of(self)
-            if holds and target is not None and target.held is None:
-                target.held = set()
-            elif not outward or target is None or target.members.is_open:
-                break
-        with cython.critical_section(_step_lock):
-            if not self.members.is_open:
-                if may_have_ended:
-                    return 0
-                self.raise_ended("asked to give something away")
-            if target is None:
-                self.let_go(members, counters)
-            elif not target.members.is_open:
-                (<DisposeScope>target).raise_ended("moved to")
-            else:
-                self.hand_over(members, <DisposeScope>target)
-        return 0
-
-    cdef void let_go(self, list members, list counters) noexcept:
-        """Leave those of `members` that are here without an owner."""
-        cdef Py_ssize_t i
-        cdef Disposable x
-        for i in range(len(members)):
-            x = <Disposable>members[i]
-            if x.link.owner is not &self.members:
-                continue
-            unlink(&x.link)
-            if isinstance(x, Held):
-                (<Held>x).forget()
-                self.held.discard(x)
-                (<Counters>counters[i]).detached.fetch_add(1, memory_order_relaxed)
-            else:
-                x.scope = None
-                if x.counters is not None:
-                    x.counters.detached.fetch_add(1, memory_order_relaxed)
-
-    cdef int hand_over(self, list members, DisposeScope target) except -1:
-        """Give those of `members` that are here to `target`."""
-        cdef Py_ssize_t i
-        cdef Disposable x
-        if target is self:
-            return 0
-        for i in range(len(members)):  # first what may fail
-            x = <Disposable>members[i]
-            if isinstance(x, Held) and x.link.owner is &self.members:
-                target.held.add(x)
-        for i in range(len(members)):
-            x = <Disposable>members[i]
-            if x.link.owner is not &self.members:
-                continue
-            unlink(&x.link)
-            link_newest(x, target)
-            if isinstance(x, Held):
-                self.held.discard(x)
-            else:
-                x.scope = target
-        return 0
+            self.raise_ended("asked to borrow")
+        return Loan.__new__(Loan, self, xs)
 
     def dispose_everything(self):
         """Dispose all that the scope owns; the scope goes on."""

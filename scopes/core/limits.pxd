@@ -1,0 +1,38 @@
+"""Limits of what scopes own: the interface for ``cimport``."""
+
+from libc.stdint cimport int64_t
+
+from scopes.core.disposable cimport Disposable, MemberList
+
+
+cdef class Limits:
+    # For errors: the scope's name.
+    cdef object name
+    # As they were given; None: no limit.
+    cdef readonly object limit
+    cdef readonly object max_members
+    cdef int64_t most_bytes, most_members
+    # Not less than what the scopes own; exact when it was counted last.
+    cdef int64_t bytes_bound, members_bound
+    # All that was ever let in: a count that takes a while adds what came meanwhile.
+    cdef int64_t bytes_granted, members_granted
+    # The scope, and the open scopes inside it, by id; weak.
+    cdef object scopes
+    cdef size_t owner_id
+    cdef bint is_in_force
+
+    cdef bint is_of(self, MemberList scope) noexcept
+    cdef void lift(self) noexcept
+    cdef bint has_room(self, int64_t nbytes, int64_t count) noexcept
+    cdef void grant(self, int64_t nbytes, int64_t count) noexcept
+    cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1
+
+
+# `scope` opens; its limits count from now on what it owns.
+cdef int begin_in(MemberList scope) except -1
+# `scope` has ended.
+cdef int end_in(MemberList scope) except -1
+# Let there be room for the new `x`, or raise an error.
+cdef int make_room_for(tuple limits, Disposable x) except -1
+# The same for `members` that come from elsewhere; what is there already takes no room.
+cdef int make_room_for_all(tuple limits, list members) except -1

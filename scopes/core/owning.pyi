@@ -1,0 +1,3 @@
+from scopes.core.disposable import MemberList
+
+class OwningList(MemberList): ...

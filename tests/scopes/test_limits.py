@@ -1,0 +1,331 @@
+"""Scopes with a limit, and `scope.borrow`."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import io
+import pickle
+import threading
+
+import pytest
+
+import tensor
+from scopes import (
+    ScopeDisposedError,
+    ScopeLimitError,
+    TensorDisposedError,
+    current_dispose_scope,
+    disposing,
+    new_dispose_scope,
+    statistics,
+)
+
+KIB = 1024
+
+
+def kibs(n: int) -> tensor.Tensor:
+    return tensor.ones((n * 256,), dtype=tensor.float32)
+
+
+def test_creation_beyond_the_limit_raises_and_changes_nothing():
+    with new_dispose_scope("request", limit="64 KiB") as scope:
+        kept = kibs(40)
+        before = statistics.snapshot()
+        with pytest.raises(ScopeLimitError):
+            kibs(32)
+        assert statistics.snapshot() == before
+        assert scope.disposables_view == (kept,)
+        assert kept.sum().item() == 40 * 256
+
+
+def test_error_names_scope_figure_and_largest_members():
+    with new_dispose_scope("request", limit="64 KiB"):
+        small, large = kibs(8), kibs(32)
+        with pytest.raises(ScopeLimitError) as caught:
+            kibs(48)
+        assert len({id(small), id(large)}) == 2
+    error = caught.value
+    assert "the scope 'request' may own 64 KiB, and would own 88 KiB with a Tensor" in str(error)
+    assert (error.scope_name, error.figure, error.limit, error.would_be) == (
+        "request",
+        "bytes",
+        64 * KIB,
+        88 * KIB,
+    )
+    assert "(8192,)" in error.largest[0]
+    assert "of 32 KiB" in error.largest[0]
+    assert "of 8 KiB" in error.largest[1]
+    copied = pickle.loads(pickle.dumps(error))
+    assert (str(copied), copied.largest) == (str(error), error.largest)
+
+
+def test_limit_of_members_names_them():
+    with new_dispose_scope("request", max_members=2) as scope:
+        kept = [tensor.ones((1,)) for _ in range(2)]
+        with pytest.raises(ScopeLimitError, match="may own 2 members, and would own 3"):
+            tensor.ones((1,))
+        assert scope.disposables_count == len(kept) == 2
+
+
+def test_memory_of_what_goes_is_there_again():
+    with new_dispose_scope(limit="64 KiB", max_members=2) as scope:
+        for _ in range(100):
+            kibs(48)
+        x = kibs(48)
+        x.dispose()
+        assert kibs(48).nbytes == 48 * KIB
+        assert len(scope) == 0
+
+
+def test_views_and_clones_count_once():
+    with new_dispose_scope(limit="64 KiB"):
+        x = kibs(48)
+        views = [x.view(-1)[i:] for i in range(5)]
+        clones = [x.clone() for _ in range(5)]
+        assert len(views) == len(clones) == 5
+
+
+def test_garbage_in_cycles_is_collected_before_the_limit_refuses():
+    class Node:
+        pass
+
+    gc.disable()
+    try:
+        with new_dispose_scope(limit="64 KiB"):
+            node = Node()
+            node.me, node.x = node, kibs(48)
+            del node
+            assert kibs(48).nbytes == 48 * KIB
+    finally:
+        gc.enable()
+
+
+def test_limit_holds_for_scopes_inside():
+    with new_dispose_scope("request", limit="64 KiB") as outer:
+        kept = kibs(32)
+        with new_dispose_scope("layer") as inner:
+            assert inner.limit is None
+            with pytest.raises(ScopeLimitError, match="'request'"):
+                kibs(48)
+        with new_dispose_scope("layer"):
+            temporary = kibs(24)
+        assert temporary.is_invalid
+        assert outer.limit == 64 * KIB
+        assert kept in outer
+
+
+def test_inner_limit_is_tighter_and_ends_with_its_scope():
+    with new_dispose_scope("outer", limit="64 KiB"):
+        with new_dispose_scope("inner", limit="16 KiB"), pytest.raises(ScopeLimitError, match="'inner'"):
+            kibs(32)
+        assert kibs(32).nbytes == 32 * KIB
+
+
+def test_no_limit_holds_after_the_scope():
+    with new_dispose_scope(limit="1 KiB"):
+        pass
+    with new_dispose_scope():
+        assert kibs(16).nbytes == 16 * KIB
+
+
+def test_limit_of_a_scope_that_was_dropped_holds_no_longer():
+    scope = new_dispose_scope(limit="1 KiB")
+    inner = new_dispose_scope()
+    scope.dispose()
+    del scope
+    with inner:
+        assert kibs(16).nbytes == 16 * KIB
+
+
+def test_attaching_beyond_the_limit_leaves_owners_as_before():
+    with new_dispose_scope() as outer:
+        x = kibs(48)
+        with new_dispose_scope(limit="32 KiB") as scope:
+            with pytest.raises(ScopeLimitError):
+                scope.attach(x)
+            assert x in outer
+
+
+def test_moving_beyond_the_limit_leaves_owners_as_before():
+    source = new_dispose_scope("source")
+    x = kibs(48)
+    with new_dispose_scope("target", limit="32 KiB") as target:
+        with pytest.raises(ScopeLimitError, match="'target'"):
+            source.move_to_other(target, x)
+        assert x in source
+    source.dispose()
+    assert x.is_invalid
+
+
+def test_moving_inside_the_limited_scope_is_free():
+    with new_dispose_scope(limit="64 KiB") as outer:
+        with new_dispose_scope() as inner:
+            x = inner.move_to_outer(kibs(48))
+        assert x in outer
+
+
+def test_disposing_function_returns_its_result_within_the_limit():
+    @disposing
+    def work():
+        return kibs(20) + kibs(20)[:1]
+
+    with new_dispose_scope(limit="64 KiB") as scope:
+        assert work() in scope
+
+
+def test_attached_resources_count_by_their_nbytes():
+    class Buffer(io.BytesIO):
+        nbytes = 48 * KIB
+
+    with new_dispose_scope(limit="64 KiB") as scope:
+        scope.attach(Buffer())
+        with pytest.raises(ScopeLimitError):
+            scope.attach(Buffer())
+
+
+def test_threads_share_one_limit():
+    errors = []
+    with new_dispose_scope(limit="1 MiB", max_members=50) as scope:
+        made = []
+
+        def work():
+            try:
+                made.extend(kibs(1) for _ in range(40))
+            except ScopeLimitError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=contextvars.copy_context().run, args=(work,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(scope) == len(made) == 50
+    assert errors
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limit": "much"}, "limit is 'much'"),
+        ({"limit": -1}, "limit is -1"),
+        ({"max_members": 1.5}, "max_members"),
+    ],
+)
+def test_wrong_limit_is_named_and_opens_no_scope(options, text):
+    with pytest.raises(ValueError, match=text):
+        new_dispose_scope(**options)
+    assert current_dispose_scope() is None
+
+
+def test_scope_tells_its_limits():
+    with new_dispose_scope(limit="1 MiB", max_members=3) as scope:
+        assert (scope.limit, scope.max_members) == (2**20, 3)
+        with new_dispose_scope() as inner:
+            assert (inner.limit, inner.max_members) == (None, None)
+
+
+# --- borrow -------------------------------------------------------------------------------------------------
+
+
+def test_borrowed_member_goes_back_to_its_owner_and_no_counter_moves():
+    with new_dispose_scope() as outer:
+        x = tensor.ones((2,))
+        with new_dispose_scope() as inner:
+            before = statistics.snapshot()
+            with inner.borrow(x) as borrowed:
+                assert borrowed is x
+                assert x in inner
+            assert x in outer
+            assert statistics.snapshot() == before
+
+
+def test_borrowed_tensor_without_owner_has_none_afterwards():
+    x = tensor.ones((2,))
+    with new_dispose_scope() as scope:
+        before = statistics.snapshot()
+        with scope.borrow(x):
+            assert x.owning_dispose_scope is scope
+        assert x.owning_dispose_scope is None
+        difference = statistics.snapshot() - before
+    assert (difference.attached_to_scope_count, difference.detached_from_scope_count) == (1, 1)
+    assert x.sum().item() == 2
+
+
+def test_borrowed_resource_is_not_closed_by_the_scope():
+    file = io.StringIO()
+    with new_dispose_scope() as scope:
+        with scope.borrow([file]):
+            assert file in scope
+        assert file not in scope
+    assert not file.closed
+
+
+def test_borrowing_several_returns_all_after_an_error():
+    with new_dispose_scope() as outer:
+        x, y = tensor.ones((2,)), tensor.zeros((2,))
+        with new_dispose_scope() as inner, pytest.raises(KeyError), inner.borrow(x, y) as (a, b):
+            assert (a, b) == (x, y) or (a is x and b is y)
+            raise KeyError
+        assert x in outer
+        assert y in outer
+
+
+def test_what_is_disposed_or_moved_in_the_block_does_not_go_back():
+    with new_dispose_scope() as outer:
+        x, y = tensor.ones((2,)), tensor.zeros((2,))
+        with new_dispose_scope() as inner, inner.borrow(x, y):
+            x.dispose()
+            inner.detach(y)
+        assert x.is_invalid
+        assert y.owning_dispose_scope is None
+        assert len(outer) == 0
+
+
+def test_owner_that_ended_in_the_block_is_replaced_by_the_next_outward():
+    with new_dispose_scope() as first:
+        second = new_dispose_scope()
+        x = tensor.ones((2,))
+        with new_dispose_scope() as inner, inner.borrow(x):
+            second.dispose()
+        assert x in first
+
+
+def test_borrower_that_ends_in_the_block_disposes_what_it_borrowed():
+    with new_dispose_scope():
+        x = tensor.ones((2,))
+        with new_dispose_scope() as inner, inner.borrow(x):
+            inner.dispose()
+        assert x.is_invalid
+
+
+def test_borrowing_counts_for_the_limit_of_the_borrower():
+    with new_dispose_scope("owner", limit="64 KiB") as owner:
+        x = kibs(48)
+        with new_dispose_scope("large", limit="60 KiB") as large, large.borrow(x):
+            with pytest.raises(ScopeLimitError, match="'large'"):
+                kibs(32)
+        assert x in owner
+    x = kibs(48)
+    with new_dispose_scope("small", limit="32 KiB") as small, pytest.raises(ScopeLimitError), small.borrow(x):
+        pass
+
+
+def test_borrowing_by_an_ended_scope_or_of_an_empty_tensor_raises():
+    with new_dispose_scope() as scope:
+        x = tensor.ones((2,))
+        x.dispose()
+        with pytest.raises(TensorDisposedError), scope.borrow(x):
+            pass
+    with pytest.raises(ScopeDisposedError):
+        scope.borrow(tensor.ones((2,)))
+
+
+def test_a_loan_is_entered_once_at_a_time():
+    x = tensor.ones((2,))
+    with new_dispose_scope() as scope:
+        loan = scope.borrow(x)
+        with loan, pytest.raises(RuntimeError, match="has begun"), loan:
+            pass
+        with loan:
+            assert x in scope
