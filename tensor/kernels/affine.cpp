@@ -10,7 +10,7 @@ namespace {
 
 // nan is no less than 0: it stays.
 template <typename T>
-inline T rectified(T x) {
+DISPOSESCOPE_INLINE T rectified(T x) {
     return x <= T(0) ? T(0) : x;
 }
 
@@ -92,7 +92,7 @@ void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t col
         P sums[rows][columns];
         for (auto& some : sums)
             for (P& sum : some) sum = P::of(0);
-        const auto add = [&](auto load) {
+        const auto add = [&](auto load) DISPOSESCOPE_INLINED {
             P by[columns];
             for (int j = 0; j < columns; ++j) by[j] = load(weight + j * own.inner);
             for (int i = 0; i < rows; ++i) {
@@ -101,8 +101,8 @@ void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t col
             }
         };
         std::ptrdiff_t k = start;
-        for (; k + P::size <= end; k += P::size) add([k](const T* from) { return P::load(from + k); });
-        if (k < end) add([k, end](const T* from) { return P::load_first(from + k, end - k, 0); });
+        for (; k + P::size <= end; k += P::size) add([k](const T* from) DISPOSESCOPE_INLINED { return P::load(from + k); });
+        if (k < end) add([k, end](const T* from) DISPOSESCOPE_INLINED { return P::load_first(from + k, end - k, 0); });
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j) totals[i][j] += sum(sums[i][j]);
     }

@@ -9,16 +9,16 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 #define DISPOSESCOPE_OF_TWO(Name, result)           \
     struct Name {                                   \
         template <typename T>                       \
-        static inline T of(T a, T b) { return result; } \
+        static DISPOSESCOPE_INLINE T of(T a, T b) { return result; } \
     }
 #define DISPOSESCOPE_OF_ONE(Name, result)           \
     struct Name {                                   \
         template <typename T>                       \
-        static inline T of(T a) { return result; }  \
+        static DISPOSESCOPE_INLINE T of(T a) { return result; }  \
     }
 
-static inline float root_of(float x) { return sqrtf(x); }
-static inline double root_of(double x) { return sqrt(x); }
+static DISPOSESCOPE_INLINE float root_of(float x) { return sqrtf(x); }
+static DISPOSESCOPE_INLINE double root_of(double x) { return sqrt(x); }
 
 DISPOSESCOPE_OF_TWO(Add, a + b);
 DISPOSESCOPE_OF_TWO(Subtract, a - b);
@@ -37,7 +37,7 @@ DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // and of -0 it is 0
 
 // x + 3 within 0 and 6; not a number stays so
 template <typename T>
-static inline T shifted_and_bounded(T x) {
+static DISPOSESCOPE_INLINE T shifted_and_bounded(T x) {
     const T y = x + T(3);
     return y < T(0) ? T(0) : y > T(6) ? T(6) : y;
 }

@@ -25,8 +25,8 @@ constexpr int tile_rows = 3, tile_packs = 1;
 #endif
 
 template <typename T>
-Pack<T> exp(Pack<T> a) {
-    return map(a, [](auto x) { return exp(x); });
+DISPOSESCOPE_INLINE Pack<T> exp(Pack<T> a) {
+    return map(a, [](auto x) DISPOSESCOPE_INLINED { return exp(x); });
 }
 
 // --- Products of matrices -----------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ template <typename T>
 struct Rows {
     T* data;
     ptrdiff_t apart;
-    T* operator[](ptrdiff_t i) const { return data + i * apart; }
+    DISPOSESCOPE_INLINE T* operator[](ptrdiff_t i) const { return data + i * apart; }
 };
 
 // c += a b, or c = a b, for so many rows and packs; the last pack of a row has `last` elements.
@@ -102,8 +102,8 @@ void multiply(
 ) {
     constexpr ptrdiff_t size = Pack<T>::size;
     ptrdiff_t j = 0;
-    const auto from = [&](ptrdiff_t at) { return Rows<const T>{b.data + at, b.apart}; };
-    const auto to = [&](ptrdiff_t at) { return Rows<T>{c.data + at, c.apart}; };
+    const auto from = [&](ptrdiff_t at) DISPOSESCOPE_INLINED { return Rows<const T>{b.data + at, b.apart}; };
+    const auto to = [&](ptrdiff_t at) DISPOSESCOPE_INLINED { return Rows<T>{c.data + at, c.apart}; };
     if constexpr (tile_packs > 1)
         for (; j + tile_packs * size <= columns; j += tile_packs * size)
             strip<adds, tile_packs, true>(a, from(j), to(j), rows, inner, size);
@@ -131,7 +131,7 @@ void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
 // --- Dropout ------------------------------------------------------------------------------------------------
 
 // By Steele, Lea and Flood (SplitMix64, 2014).
-inline std::uint64_t mixed(std::uint64_t x) {
+DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -142,12 +142,12 @@ inline std::uint64_t mixed(std::uint64_t x) {
 // "lowbias32" of C. Wellons' search.
 struct Chances {
     std::uint32_t low, high;
-    Chances(std::uint64_t seed, std::uint64_t row) {
+    DISPOSESCOPE_INLINE Chances(std::uint64_t seed, std::uint64_t row) {
         const std::uint64_t key = mixed(mixed(seed) ^ row);
         low = static_cast<std::uint32_t>(key);
         high = static_cast<std::uint32_t>(key >> 32);
     }
-    std::uint32_t operator[](std::uint32_t column) const {
+    DISPOSESCOPE_INLINE std::uint32_t operator[](std::uint32_t column) const {
         std::uint32_t x = column * 0x9e3779b1u + low;
         x ^= x >> 16;
         x *= 0x7feb352du;
@@ -169,16 +169,16 @@ void kept(void* context, ptrdiff_t start, ptrdiff_t end) {
 // --- One head -----------------------------------------------------------------------------------------------
 
 template <typename T>
-inline Rows<const T> rows_of(const void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
+DISPOSESCOPE_INLINE Rows<const T> rows_of(const void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
     return {static_cast<const T*>(data) + batch * steps.batch + head * steps.head + row * steps.row, steps.row};
 }
 
 template <typename T>
-inline Rows<T> rows_of(void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
+DISPOSESCOPE_INLINE Rows<T> rows_of(void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
     return {static_cast<T*>(data) + batch * steps.batch + head * steps.head + row * steps.row, steps.row};
 }
 
-inline ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+DISPOSESCOPE_INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
 // A block: some queries and keys of one head.
 template <typename T>
@@ -188,13 +188,13 @@ struct Block {
     ptrdiff_t batch, head, first_query, queries, first_key, keys;
 
     // Of keys that query `i` of the block sees, by its place alone.
-    ptrdiff_t seen(ptrdiff_t i) const {
+    DISPOSESCOPE_INLINE ptrdiff_t seen(ptrdiff_t i) const {
         if (!work.is_causal) return keys;
         const ptrdiff_t left = first_query + i + 1 - first_key;
         return left < 0 ? 0 : smaller(left, keys);
     }
 
-    ptrdiff_t row(ptrdiff_t i) const {
+    DISPOSESCOPE_INLINE ptrdiff_t row(ptrdiff_t i) const {
         return (batch * work.key_heads * work.group + head) * work.queries + first_query + i;
     }
 
@@ -226,7 +226,7 @@ struct Block {
     }
 
     // 0 for the keys of query `i` that are dropped, else the scale of those that stay.
-    void fill_factors(T* factors, ptrdiff_t i) const {
+    DISPOSESCOPE_INLINE void fill_factors(T* factors, ptrdiff_t i) const {
         const Chances chances(work.seed, static_cast<std::uint64_t>(row(i)));
         const T scale = static_cast<T>(work.kept_scale);
         const std::uint32_t first = static_cast<std::uint32_t>(first_key), below = work.dropped_below;
@@ -238,21 +238,21 @@ struct Block {
 
 // Calls f(j) for each pack of a block's row.
 template <typename T, typename Function>
-inline void each_pack_of_keys(Function f) {
+DISPOSESCOPE_INLINE void each_pack_of_keys(Function f) {
     for (ptrdiff_t j = 0; j < most_keys; j += Pack<T>::size) f(j);
 }
 
 // The softmax of one row over one more block: `top` and `total` are those of all keys so far. Returns what all that was
 // computed with the former `top` is to be multiplied by.
 template <typename T>
-inline T next_chances(T* scores, T& top, T& total) {
+DISPOSESCOPE_INLINE T next_chances(T* scores, T& top, T& total) {
     using P = Pack<T>;
     P tops = P::of(top);
-    each_pack_of_keys<T>([&](ptrdiff_t j) { tops = larger(tops, P::load(scores + j)); });
+    each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED { tops = larger(tops, P::load(scores + j)); });
     const T now = largest(tops), start = now - now == T(0) ? now : T(0);
     const P from = P::of(start);
     P sums = P::of(0);
-    each_pack_of_keys<T>([&](ptrdiff_t j) {
+    each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
         const P e = exp(P::load(scores + j) - from);
         e.store(scores + j);
         sums = sums + e;
@@ -302,7 +302,7 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
                 const T factor = next_chances(row, tops[i], sums[i]);
                 if (work.drops) {
                     block.fill_factors(factors, i);
-                    each_pack_of_keys<T>([&](ptrdiff_t j) {
+                    each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
                         (P::load(row + j) * P::load(factors + j)).store(row + j);
                     });
                 }
@@ -331,7 +331,7 @@ inline void slopes_of_row(
     block.finish_scores(chances, i);
     const P less = P::of(logsumexp), all = P::of(mean), scale = P::of(static_cast<T>(block.work.scale));
     if (!block.work.drops) {
-        each_pack_of_keys<T>([&](ptrdiff_t j) {
+        each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
             const P p = exp(P::load(chances + j) - less);
             p.store(chances + j);
             (p * (P::load(slopes + j) - all) * scale).store(slopes + j);
@@ -339,7 +339,7 @@ inline void slopes_of_row(
         return;
     }
     block.fill_factors(factors, i);
-    each_pack_of_keys<T>([&](ptrdiff_t j) {
+    each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
         const P p = exp(P::load(chances + j) - less), factor = P::load(factors + j);
         (p * factor).store(chances + j);
         (p * (P::load(slopes + j) * factor - all) * scale).store(slopes + j);

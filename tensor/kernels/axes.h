@@ -6,6 +6,8 @@
 
 #include <cstddef>
 
+#include "tensor/kernels/inlining.h"
+
 namespace disposescope::kernels {
 
 struct Axis {
@@ -21,12 +23,12 @@ struct Cut {
     std::ptrdiff_t units, grain;
 };
 
-inline std::ptrdiff_t chunks_of(std::ptrdiff_t columns, std::ptrdiff_t itemsize) {
+DISPOSESCOPE_INLINE std::ptrdiff_t chunks_of(std::ptrdiff_t columns, std::ptrdiff_t itemsize) {
     const std::ptrdiff_t most = chunk_bytes / itemsize;
     return (columns + most - 1) / most;
 }
 
-inline Cut cut_of(Axis axis, std::ptrdiff_t itemsize, std::ptrdiff_t elements) {
+DISPOSESCOPE_INLINE Cut cut_of(Axis axis, std::ptrdiff_t itemsize, std::ptrdiff_t elements) {
     std::ptrdiff_t units = axis.before, each = axis.length;
     if (axis.behind != 1) {
         units *= chunks_of(axis.behind, itemsize);

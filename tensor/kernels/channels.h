@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "tensor/kernels/inlining.h"
+
 namespace disposescope::kernels {
 
 struct Channels {
@@ -25,17 +27,17 @@ struct Parts {
 // Elements that are added up in one go, those of a piece of work, columns of a unit, and parts of columns.
 constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 256, most_parts = 16;
 
-inline bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
+DISPOSESCOPE_INLINE bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
 
-inline std::ptrdiff_t ceil_of(std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; }
+DISPOSESCOPE_INLINE std::ptrdiff_t ceil_of(std::ptrdiff_t n, std::ptrdiff_t by) { return (n + by - 1) / by; }
 
-inline Channels simplified(Channels shape) {
+DISPOSESCOPE_INLINE Channels simplified(Channels shape) {
     if (shape.count == 1) return {1, 1, shape.outer * shape.inner};
     return shape;
 }
 
 // Of a shape without a 0, simplified.
-inline Parts parts_of(Channels shape) {
+DISPOSESCOPE_INLINE Parts parts_of(Channels shape) {
     Parts found{1, 1, 1, 1, 1};
     if (are_columns(shape)) {
         const std::ptrdiff_t most = ceil_of(shape.outer * shape.count, piece_length);

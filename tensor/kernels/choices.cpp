@@ -39,7 +39,7 @@ static void choose(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
 
 struct KeepNonzero {
     template <typename T>
-    static inline T of(T x, T by) { return by != T(0) ? x : T(0); }
+    static DISPOSESCOPE_INLINE T of(T x, T by) { return by != T(0) ? x : T(0); }
 };
 
 const Choices choices_kernels = {

@@ -18,12 +18,12 @@ constexpr ptrdiff_t width = tile_packs<T>* Pack<T>::size;
 template <typename T>
 constexpr ptrdiff_t panel_width = panel_bytes / sizeof(T);
 
-inline ptrdiff_t ceil_of(ptrdiff_t n, ptrdiff_t by) { return n / by + (n % by > 0); }
-inline ptrdiff_t between(ptrdiff_t low, ptrdiff_t x, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
+DISPOSESCOPE_INLINE ptrdiff_t ceil_of(ptrdiff_t n, ptrdiff_t by) { return n / by + (n % by > 0); }
+DISPOSESCOPE_INLINE ptrdiff_t between(ptrdiff_t low, ptrdiff_t x, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
 
 // Tiles of nearly the same numbers of rows.
-inline ptrdiff_t tiles_of(ptrdiff_t rows, ptrdiff_t most) { return ceil_of(rows, most); }
-inline ptrdiff_t start_of(ptrdiff_t tile, ptrdiff_t tiles, ptrdiff_t rows) { return rows * tile / tiles; }
+DISPOSESCOPE_INLINE ptrdiff_t tiles_of(ptrdiff_t rows, ptrdiff_t most) { return ceil_of(rows, most); }
+DISPOSESCOPE_INLINE ptrdiff_t start_of(ptrdiff_t tile, ptrdiff_t tiles, ptrdiff_t rows) { return rows * tile / tiles; }
 
 template <int n>
 struct Constant {
@@ -32,7 +32,7 @@ struct Constant {
 
 // Calls `f` with a constant for `rows`, which is at most `most`.
 template <int most, typename F>
-inline void with_rows(ptrdiff_t rows, F f) {
+DISPOSESCOPE_INLINE void with_rows(ptrdiff_t rows, F f) {
     if constexpr (most > 0) {
         if (rows == most)
             f(Constant<most>());
@@ -167,7 +167,7 @@ inline ptrdiff_t segments_of(const SumWork& work, ptrdiff_t start, ptrdiff_t cou
 
 // Copies some sums, which lie in a buffer: what is read behind them is of the buffer too.
 template <typename T>
-inline void keep(const T* from, T* to, ptrdiff_t count) {
+DISPOSESCOPE_INLINE void keep(const T* from, T* to, ptrdiff_t count) {
     using P = Pack<T>;
     if (P::parts > 1) return copy_row(to, from, count);
     for (; count >= P::size; count -= P::size, from += P::size, to += P::size) P::load(from).store(to);
@@ -207,7 +207,7 @@ void add_up(void* given, ptrdiff_t start, ptrdiff_t end) {
                 for (ptrdiff_t at = 0, j = 0; at < places; at += width<T>, ++j) {
                     if (ends[j] == ends[j + 1]) continue;
                     const bool is_half = places - at <= P::size;
-                    with_rows<most_rows<T>>(rows, [&](auto some) {
+                    with_rows<most_rows<T>>(rows, [&](auto some) DISPOSESCOPE_INLINED {
                         if (is_half)
                             tile<T, some.value, 1>(x + at, work.offsets, work.count, weights, bias, sums);
                         else
@@ -260,10 +260,10 @@ struct Walk {
     ptrdiff_t d = 0, h = 0, plane = 0, sample = 0;
 
     // Where the row begins.
-    ptrdiff_t start() const { return plane + h * own.pitch; }
+    DISPOSESCOPE_INLINE ptrdiff_t start() const { return plane + h * own.pitch; }
 
     // Goes on to the next row; tells whether it is of another sample.
-    bool next() {
+    DISPOSESCOPE_INLINE bool next() {
         if (++h < own.axes[1].count) return false;
         h = 0;
         plane += own.plane;
@@ -321,7 +321,7 @@ void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
         const T* const by = static_cast<const T*>(work.by) + (group * panels + panel) * places * panel_width<T>;
         const ptrdiff_t out_row = panels * panel_width<T>, left = work.rows - panel * panel_width<T>;
         T* const out = static_cast<T*>(work.out) + (group * work.count + first) * out_row + panel * panel_width<T>;
-        with_rows<most_rows<T>>(last - first, [&](auto rows) {
+        with_rows<most_rows<T>>(last - first, [&](auto rows) DISPOSESCOPE_INLINED {
             for (ptrdiff_t j = 0; j < panel_width<T> && j < left; j += width<T>) {
                 if (left - j <= P::size)
                     weight_tile<T, rows.value, 1>(own, x, work.offsets + first, by + j, out + j, out_row);
@@ -369,7 +369,7 @@ void add_weights_of_few(void* given, ptrdiff_t start, ptrdiff_t end) {
         const T* const x = static_cast<const T*>(work.padded.copy) + group * work.group_step;
         const T* const y = static_cast<const T*>(work.by) + channel * work.by_channel;
         T* const out = static_cast<T*>(work.out) + (group * work.count + first) * work.rows + channel % work.rows;
-        with_rows<most_rows<T>>(last - first, [&](auto rows) {
+        with_rows<most_rows<T>>(last - first, [&](auto rows) DISPOSESCOPE_INLINED {
             channel_tile<T, rows.value>(work, x, work.offsets + first, y, out, work.rows);
         });
     }

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "tensor/kernels/inlining.h"
+
 namespace disposescope::kernels {
 
 // Arrays of one dtype, contiguous, of one shape but where `columns` says otherwise. `out` may be one of the

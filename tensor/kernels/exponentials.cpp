@@ -6,19 +6,19 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 struct Exp {
     template <typename T>
-    static inline T of(T x) { return exp(x); }
+    static DISPOSESCOPE_INLINE T of(T x) { return exp(x); }
 };
 
 struct Log {
     template <typename T>
-    static inline T of(T x) { return log(x); }
+    static DISPOSESCOPE_INLINE T of(T x) { return log(x); }
 };
 
 // (tanh(x) / x - 1) / z for z = x*x <= 0.56**2
-static inline float tail_of_tanh(float z) {
+static DISPOSESCOPE_INLINE float tail_of_tanh(float z) {
     return polynomial(z, -0.00620742841f, 0.0210272167f, -0.0538422763f, 0.133324996f, -0.333333164f);
 }
-static inline double tail_of_tanh(double z) {
+static DISPOSESCOPE_INLINE double tail_of_tanh(double z) {
     return polynomial(
         z, -1.9049016785673146e-05, 8.2601729439446024e-05, -0.00023288840023001444, 0.00058825301050837114,
         -0.0014554969260629667, 0.0035920850031252037, -0.0088632319168862397, 0.021869488344809371,
@@ -27,7 +27,7 @@ static inline double tail_of_tanh(double z) {
 
 struct Tanh {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const T a = at_most(magnitude(x), Float<T>::tanh_most);
         const Exponential<T> e = exponential_of(T(2) * a);
         const T far = T(1) - T(2) / (fused(e.scale(), e.tail, e.scale()) + T(1));
@@ -39,16 +39,16 @@ struct Tanh {
 
 // exp(-|x|) for `x` beyond whose bound the power is as good as 0.
 template <typename T>
-static inline Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
+static DISPOSESCOPE_INLINE Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
 
 struct Sigmoid {
     template <typename T>
-    static inline T of(T x) { return gated(T(1), falling_power(x, Float<T>::exp_least), x < T(0)); }
+    static DISPOSESCOPE_INLINE T of(T x) { return gated(T(1), falling_power(x, Float<T>::exp_least), x < T(0)); }
 };
 
 struct Silu {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         // Where the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, T(2) * Float<T>::exp_least);
         const Exponential<T> power = falling_power(x, Float<T>::exp_least - T(8));
@@ -58,7 +58,7 @@ struct Silu {
 
 struct Softplus {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const Exponential<T> e = falling_power(x, Float<T>::exp_least);
         return log1p_of(e.whole(), e.rest()) + (x < T(0) ? T(0) : x);
     }
@@ -66,22 +66,22 @@ struct Softplus {
 
 struct Logsigmoid {
     template <typename T>
-    static inline T of(T x) { return -Softplus::of(-x); }
+    static DISPOSESCOPE_INLINE T of(T x) { return -Softplus::of(-x); }
 };
 
 struct TanhSlope {
     template <typename T>
-    static inline T of(T g, T y) { return g * fused(-y, y, T(1)); }
+    static DISPOSESCOPE_INLINE T of(T g, T y) { return g * fused(-y, y, T(1)); }
 };
 
 struct SigmoidSlope {
     template <typename T>
-    static inline T of(T g, T y) { return g * (y * (T(1) - y)); }
+    static DISPOSESCOPE_INLINE T of(T g, T y) { return g * (y * (T(1) - y)); }
 };
 
 struct SiluSlope {
     template <typename T>
-    static inline T of(T g, T x) {
+    static DISPOSESCOPE_INLINE T of(T g, T x) {
         const T a = at_most(at_least(x, Float<T>::exp_least), -Float<T>::exp_least);
         const T e = exponential_of(-magnitude(a)).whole();
         const T inverse = T(1) / (T(1) + e);
@@ -94,7 +94,7 @@ struct SiluSlope {
 
 // 1 - exp(-y), with the full precision of small ones.
 template <typename T>
-static inline T fall_of(T y) {
+static DISPOSESCOPE_INLINE T fall_of(T y) {
     const Exponential<T> e = exponential_of(at_least(-y, Float<T>::exp_least + T(30)));
     const T scale = e.scale();
     return -fused(scale, e.tail, scale - T(1));
@@ -102,12 +102,12 @@ static inline T fall_of(T y) {
 
 struct SoftplusSlope {
     template <typename T>
-    static inline T of(T g, T y) { return g * fall_of(y); }
+    static DISPOSESCOPE_INLINE T of(T g, T y) { return g * fall_of(y); }
 };
 
 struct LogsigmoidSlope {
     template <typename T>
-    static inline T of(T g, T y) { return g * fall_of(-y); }
+    static DISPOSESCOPE_INLINE T of(T g, T y) { return g * fall_of(-y); }
 };
 
 const Exponentials exponentials_kernels = {

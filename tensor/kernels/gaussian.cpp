@@ -13,7 +13,7 @@ template <>
 struct Normal<float> {
     static constexpr float k = 4.0f, most = 14.6f;
     static constexpr float erf_most = 4.0f;  // beyond, erf is 1
-    static inline float body(float q) {
+    static DISPOSESCOPE_INLINE float body(float q) {
         return polynomial(
             q, -0.000129826876f, 0.000179103357f, 0.00156323693f, -0.00351538882f, -0.00752194738f,
             0.0604053997f, -0.186523974f, 0.387136668f);
@@ -21,7 +21,7 @@ struct Normal<float> {
     static constexpr float linear = -0.607896566f, constant = 0.755285144f;
     static constexpr float root = 1.41421354f, root_rest = 2.42032340e-08f;  // of 2
     // erf(x) / x - 1 for z = x*x <= 1
-    static inline float near_erf(float z) {
+    static DISPOSESCOPE_INLINE float near_erf(float z) {
         return polynomial(
             z, 7.853844e-05f, -0.000801018905f, 0.00518832728f, -0.026853811f, 0.112835854f, -0.37612626f,
             0.128379166f);
@@ -32,7 +32,7 @@ template <>
 struct Normal<double> {
     static constexpr double k = 6.0, most = 38.8;
     static constexpr double erf_most = 6.0;
-    static inline double body(double q) {
+    static DISPOSESCOPE_INLINE double body(double q) {
         return polynomial(
             q, 8.8777076331223218e-10, 5.2445790447415274e-09, -1.5808392129959535e-10, -4.4466802017761513e-08,
             9.4183295051026898e-09, 3.1214273226827434e-07, -4.3011290237380461e-07, -1.8009492443877097e-06,
@@ -43,7 +43,7 @@ struct Normal<double> {
     }
     static constexpr double linear = -0.70100902959086553, constant = 0.77735177189336224;
     static constexpr double root = 1.4142135623730951, root_rest = -9.6672933134529135e-17;
-    static inline double near_erf(double z) {
+    static DISPOSESCOPE_INLINE double near_erf(double z) {
         return polynomial(
             z, 5.9452576939415425e-11, -1.1365663136628493e-09, 1.4657878989888879e-08, -1.6350025076223882e-07,
             1.6460972801190717e-06, -1.4925593505766364e-05, 0.00012055331036846668, -0.00085483269787405675,
@@ -60,7 +60,7 @@ struct Tail {
     Exponential<T> exponential;
 
     // The rest times `factor`, times 1 and the exponential's tail: what the power of two is left out of.
-    T times(T factor) const {
+    DISPOSESCOPE_INLINE T times(T factor) const {
         const Sum<T> product = product_of(factor, rest.high);
         return exponential.times({product.high, fused(factor, rest.low, product.low)});
     }
@@ -68,7 +68,7 @@ struct Tail {
 
 // Of t + t_rest.
 template <typename T>
-static inline Sum<T> rest_of_tail(T t, T t_rest) {
+static DISPOSESCOPE_INLINE Sum<T> rest_of_tail(T t, T t_rest) {
     const Sum<T> below = sum_of(t, Normal<T>::k);
     const T inverse = T(1) / below.high;
     // By how much the number whose sum with k has just this inverse is larger than t + t_rest.
@@ -84,14 +84,14 @@ static inline Sum<T> rest_of_tail(T t, T t_rest) {
 }
 
 template <typename T>
-static inline Tail<T> tail_of(T t) {
+static DISPOSESCOPE_INLINE Tail<T> tail_of(T t) {
     const Sum<T> square = product_of(t, t);
     return {rest_of_tail(t, T(0)), exponential_of(T(-0.5) * square.high, T(-0.5) * square.low)};
 }
 
 // erfc(t) = 2 * rest * exponential of t >= 0
 template <typename T>
-static inline Tail<T> tail_of_erfc(T t) {
+static DISPOSESCOPE_INLINE Tail<T> tail_of_erfc(T t) {
     const Sum<T> square = product_of(t, t);
     const Sum<T> scaled = product_of(t, Normal<T>::root);
     const T scaled_rest = fused(t, Normal<T>::root_rest, scaled.low);
@@ -100,7 +100,7 @@ static inline Tail<T> tail_of_erfc(T t) {
 
 struct Erf {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::erf_most);
         const Tail<T> tail = tail_of_erfc(a);
         // Subtracted from 1 it need not be more exact.
@@ -113,7 +113,7 @@ struct Erf {
 
 struct Erfc {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::most * T(0.71));
         const Tail<T> tail = tail_of_erfc(a);
         const T far = scaled(tail.times(T(2)), tail.exponential.exponent);
@@ -125,7 +125,7 @@ struct Erfc {
 // x where it is positive, less |x| Phi(-|x|)
 struct Gelu {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const T t = at_most(magnitude(x), Normal<T>::most);
         const Tail<T> tail = tail_of(t);
         const T less = tail.times(t) * tail.exponential.lifted() * (T(1) / Float<T>::two_to_lift);
@@ -153,7 +153,7 @@ struct Cubic<double> {
 };
 
 template <typename T>
-static inline Sum<T> cubic_of(T t) {
+static DISPOSESCOPE_INLINE Sum<T> cubic_of(T t) {
     const Sum<T> square = product_of(t, t);
     const Sum<T> third = product_of(square.high, Cubic<T>::cubic);
     const Sum<T> sum = sum_of(third.high, Cubic<T>::linear);
@@ -165,7 +165,7 @@ static inline Sum<T> cubic_of(T t) {
 
 struct GeluByTanh {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const Sum<T> v = cubic_of(at_most(magnitude(x), Cubic<T>::most));
         // Where the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, -Cubic<T>::most);
@@ -175,7 +175,7 @@ struct GeluByTanh {
 
 struct ErfSlope {
     template <typename T>
-    static inline T of(T g, T x) {
+    static DISPOSESCOPE_INLINE T of(T g, T x) {
         const T a = at_most(magnitude(x), Normal<T>::most);
         const Sum<T> square = product_of(a, a);
         const T e = exponential_of(
@@ -186,7 +186,7 @@ struct ErfSlope {
 
 struct GeluSlope {
     template <typename T>
-    static inline T of(T g, T x) {
+    static DISPOSESCOPE_INLINE T of(T g, T x) {
         const T a = at_most(magnitude(x), Normal<T>::most);
         const Tail<T> tail = tail_of(a);
         const T e = tail.exponential.whole();
@@ -198,7 +198,7 @@ struct GeluSlope {
 
 struct GeluByTanhSlope {
     template <typename T>
-    static inline T of(T g, T x) {
+    static DISPOSESCOPE_INLINE T of(T g, T x) {
         const T a = at_most(magnitude(x), Cubic<T>::most);
         const T square = a * a;
         const T v = a * fused(square, Cubic<T>::cubic, Cubic<T>::linear);

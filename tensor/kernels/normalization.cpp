@@ -8,12 +8,12 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
 template <typename T>
-Pack<T> load(const T* x, ptrdiff_t i, ptrdiff_t left, T rest = 0) {
+DISPOSESCOPE_INLINE Pack<T> load(const T* x, ptrdiff_t i, ptrdiff_t left, T rest = 0) {
     return Pack<T>::load_up_to(x + i, left, rest);
 }
 
 template <typename T>
-void store(Pack<T> value, T* to, ptrdiff_t left) {
+DISPOSESCOPE_INLINE void store(Pack<T> value, T* to, ptrdiff_t left) {
     if (left >= Pack<T>::size)
         value.store(to);
     else
@@ -41,7 +41,7 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
             static_cast<T*>(work.means)[row] = mean = static_cast<T>(origin + found.mean);
             squares = found.squares;
         } else {
-            add_up<1, T>(n, &squares, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+            add_up<1, T>(n, &squares, [&](ptrdiff_t i, ptrdiff_t left, P* sums) DISPOSESCOPE_INLINED {
                 const P a = load(x, i, left);
                 sums[0] = fma(a, a, sums[0]);
             });
@@ -50,15 +50,15 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
         static_cast<T*>(work.inverses)[row] = inverse;
         const P centre = P::of(mean), factor = P::of(inverse);
         if (weight == nullptr && bias == nullptr)
-            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
+            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
                 store((load(x, i, left) - centre) * factor, out + i, left);
             });
         else if (bias == nullptr)
-            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
+            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
                 store((load(x, i, left) - centre) * factor * load(weight, i, left), out + i, left);
             });
         else
-            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
+            each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
                 const P normal = (load(x, i, left) - centre) * factor;
                 const P scale = weight == nullptr ? P::of(1) : load(weight, i, left);
                 store(fma(normal, scale, load(bias, i, left)), out + i, left);
@@ -82,7 +82,7 @@ void rows_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bi
         factor[k] = P::of(static_cast<const T*>(work.inverses)[row + k]);
         if (dx == nullptr) continue;
         double totals[2];
-        add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+        add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) DISPOSESCOPE_INLINED {
             const P normal = (load(x + k * n, i, left, means[k]) - centre[k]) * factor[k];
             const P slope = load(g + k * n, i, left);
             const P weighted = has_weight ? slope * load(weight, i, left) : slope;
@@ -92,7 +92,7 @@ void rows_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bi
         first[k] = P::of(work.means == nullptr ? T(0) : static_cast<T>(totals[0] / static_cast<double>(n)));
         second[k] = P::of(static_cast<T>(totals[1] / static_cast<double>(n)));
     }
-    each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) {
+    each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
         P by_weight = P::of(0), by_bias = P::of(0);
         for (int k = 0; k < count; ++k) {
             const P normal = (load(x + k * n, i, left, means[k]) - centre[k]) * factor[k];
@@ -170,7 +170,7 @@ void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
 // Calls f(place of a pack, elements there, what `make` made) for each pack. `make` is called with a function that
 // gives a pack of what there is one of for each channel.
 template <typename T, typename Make, typename Function>
-inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
+DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
     using P = Pack<T>;
     if (are_columns(shape)) {
         const ptrdiff_t n = shape.count, chunks = ceil_of(n, chunk_columns);
@@ -178,8 +178,8 @@ inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Ma
             const ptrdiff_t row = unit / chunks * rows_of_unit, column = unit % chunks * chunk_columns;
             const ptrdiff_t rows = shape.outer - row < rows_of_unit ? shape.outer - row : rows_of_unit;
             const ptrdiff_t columns = n - column < chunk_columns ? n - column : chunk_columns;
-            each_pack<T>(columns, [&](ptrdiff_t i, ptrdiff_t left) {
-                const auto values = make([&](const void* all) { return load(static_cast<const T*>(all), column + i, left); });
+            each_pack<T>(columns, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
+                const auto values = make([&](const void* all) DISPOSESCOPE_INLINED { return load(static_cast<const T*>(all), column + i, left); });
                 for (ptrdiff_t k = row; k < row + rows; ++k) f(k * n + column + i, left, values);
             });
         }
@@ -188,14 +188,14 @@ inline void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Ma
     const ptrdiff_t n = shape.inner;
     for (ptrdiff_t segment = start; segment < end; ++segment) {
         const ptrdiff_t channel = segment % shape.count;
-        const auto values = make([&](const void* all) { return P::of(static_cast<const T*>(all)[channel]); });
-        each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) { f(segment * n + i, left, values); });
+        const auto values = make([&](const void* all) DISPOSESCOPE_INLINED { return P::of(static_cast<const T*>(all)[channel]); });
+        each_pack<T>(n, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED { f(segment * n + i, left, values); });
     }
 }
 
 // What normalized values are multiplied by; `of` gives the values of some channels.
 template <typename T, typename Of>
-Pack<T> scale_of(const ChannelNormWork& work, Of of) {
+DISPOSESCOPE_INLINE Pack<T> scale_of(const ChannelNormWork& work, Of of) {
     return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);
 }
 
@@ -210,10 +210,10 @@ void normalize_channels(void* context, ptrdiff_t start, ptrdiff_t end) {
     T* const out = static_cast<T*>(work.out);
     each_channel_pack<T>(
         work.shape, start, end,
-        [&](auto of) {
+        [&](auto of) DISPOSESCOPE_INLINED {
             return Values{of(work.means), scale_of<T>(work, of), work.bias == nullptr ? P::of(0) : of(work.bias)};
         },
-        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) DISPOSESCOPE_INLINED {
             store(fma(load(x, at, left) - v.mean, v.scale, v.bias), out + at, left);
         });
 }
@@ -229,19 +229,19 @@ void normalize_channels_backward(void* context, ptrdiff_t start, ptrdiff_t end) 
     T* const dx = static_cast<T*>(work.out);
     if (work.sums == nullptr) {
         each_channel_pack<T>(
-            work.shape, start, end, [&](auto of) { return scale_of<T>(work, of); },
-            [&](ptrdiff_t at, ptrdiff_t left, P scale) { store(load(g, at, left) * scale, dx + at, left); });
+            work.shape, start, end, [&](auto of) DISPOSESCOPE_INLINED { return scale_of<T>(work, of); },
+            [&](ptrdiff_t at, ptrdiff_t left, P scale) DISPOSESCOPE_INLINED { store(load(g, at, left) * scale, dx + at, left); });
         return;
     }
     const P share = P::of(static_cast<T>(work.share));
     each_channel_pack<T>(
         work.shape, start, end,
-        [&](auto of) {
+        [&](auto of) DISPOSESCOPE_INLINED {
             const P scale = scale_of<T>(work, of);
             return Values{of(work.means), scale, of(work.products) * share * of(work.inverses) * scale,
                           of(work.sums) * share * scale};
         },
-        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) {
+        [&](ptrdiff_t at, ptrdiff_t left, const Values& v) DISPOSESCOPE_INLINED {
             const P along = (load(x, at, left) - v.mean) * v.along;
             store(load(g, at, left) * v.scale - along - v.across, dx + at, left);
         });

@@ -13,7 +13,7 @@ struct Inside {
     ptrdiff_t first, low, high;
 };
 
-inline Inside inside(const PatchAxis& axis, ptrdiff_t k) {
+DISPOSESCOPE_INLINE Inside inside(const PatchAxis& axis, ptrdiff_t k) {
     const ptrdiff_t first = axis.top * axis.stride - axis.before + k * axis.dilation;
     ptrdiff_t low = first < 0 ? (-first + axis.stride - 1) / axis.stride : 0;
     ptrdiff_t high = first < axis.size ? (axis.size - 1 - first) / axis.stride + 1 : 0;

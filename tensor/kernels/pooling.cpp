@@ -11,7 +11,7 @@ using std::ptrdiff_t;
 // Which of two is the largest nobody can foresee: not a branch. A nan wins, the last one of several, as in
 // PyTorch; of equal ones the first.
 template <typename T>
-inline bool wins(T value, T most) {
+DISPOSESCOPE_INLINE bool wins(T value, T most) {
     return (value > most) | (value != value);
 }
 

@@ -10,7 +10,7 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 // is simple enough for the compiler to vectorise.
 constexpr int block = 256;
 
-static inline double finite_or_zero(double x) { return magnitude(x) < HUGE_VAL ? x : 0.0; }
+static DISPOSESCOPE_INLINE double finite_or_zero(double x) { return magnitude(x) < HUGE_VAL ? x : 0.0; }
 
 // For floats in doubles: their 29 bits more hold the errors of 64 products.
 static void power_of_floats(double* x, std::ptrdiff_t size, int n) {
@@ -100,26 +100,26 @@ static void whole_power(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-static inline float root_of(float x) { return sqrtf(x); }
-static inline double root_of(double x) { return sqrt(x); }
+static DISPOSESCOPE_INLINE float root_of(float x) { return sqrtf(x); }
+static DISPOSESCOPE_INLINE double root_of(double x) { return sqrt(x); }
 
 struct Cube {
     template <typename T>
-    static inline T of(T x) { return x * x * x; }
+    static DISPOSESCOPE_INLINE T of(T x) { return x * x * x; }
 };
 
 // A power of -0 has no sign, and one of minus infinity is that of infinity, whose root is no number.
 template <typename T>
-static inline T base_of(T x) { return x == -static_cast<T>(HUGE_VAL) ? -x : x + T(0); }
+static DISPOSESCOPE_INLINE T base_of(T x) { return x == -static_cast<T>(HUGE_VAL) ? -x : x + T(0); }
 
 struct Half {
     template <typename T>
-    static inline T of(T x) { return root_of(x); }  // of -0 that, as NumPy and PyTorch have it
+    static DISPOSESCOPE_INLINE T of(T x) { return root_of(x); }  // of -0 that, as NumPy and PyTorch have it
 };
 
 struct ThreeHalves {
     template <typename T>
-    static inline T of(T x) {
+    static DISPOSESCOPE_INLINE T of(T x) {
         const T base = base_of(x);
         return base * root_of(base);
     }
@@ -127,12 +127,12 @@ struct ThreeHalves {
 
 struct MinusHalf {
     template <typename T>
-    static inline T of(T x) { return T(1) / root_of(base_of(x)); }
+    static DISPOSESCOPE_INLINE T of(T x) { return T(1) / root_of(base_of(x)); }
 };
 
 struct CubeSlope {
     template <typename T>
-    static inline T of(T g, T x) { return g * (T(3) * (x * x)); }
+    static DISPOSESCOPE_INLINE T of(T g, T x) { return g * (T(3) * (x * x)); }
 };
 
 template <typename T>

@@ -60,7 +60,7 @@ struct Rows {
     ptrdiff_t row, step;
     T* out;
     ptrdiff_t out_row;
-    Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
+    DISPOSESCOPE_INLINE Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
 };
 
 // What a part of the products does with the results: `is_more` adds to those that are there, the last one adds the
@@ -70,7 +70,7 @@ struct Ending {
     bool is_more;
     const T* bias;
     bool is_rectified;
-    Ending behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
+    DISPOSESCOPE_INLINE Ending behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
 };
 
 // The product of `rows` rows and of some packs of columns of a panel.

@@ -9,13 +9,13 @@ namespace {
 using std::ptrdiff_t;
 
 template <typename T>
-inline T sigmoid(T x) {
+DISPOSESCOPE_INLINE T sigmoid(T x) {
     const T bounded = at_least(at_most(-x, Float<T>::exp_most), Float<T>::exp_least);
     return T(1) / (T(1) + exponential_of(bounded).whole());
 }
 
 template <typename T>
-inline T tanh(T x) {
+DISPOSESCOPE_INLINE T tanh(T x) {
     // (1 - e) / (1 + e) with e = exp(-2|x|), by 1 - e, which keeps its digits where it is small.
     const Exponential<T> e = exponential_of(T(-2) * at_most(magnitude(x), Float<T>::tanh_most));
     const T scale = e.scale(), fall = -fused(scale, e.tail, scale - T(1));
@@ -27,25 +27,25 @@ struct Row {
     const RecurrentWork& work;
     ptrdiff_t row, n = work.hidden;
 
-    T* of(void* array, ptrdiff_t blocks) const { return static_cast<T*>(array) + row * blocks * n; }
-    const T* of(const void* array, ptrdiff_t blocks) const { return static_cast<const T*>(array) + row * blocks * n; }
-    const T* before() const { return of(row < work.from_previous ? work.previous : work.initial, 1); }
-    const T* gradient() const { return static_cast<const T*>(work.gradient) + row * work.gradient_apart; }
-    const T* carried() const { return static_cast<const T*>(work.carried) + row * work.carried_apart; }
+    DISPOSESCOPE_INLINE T* of(void* array, ptrdiff_t blocks) const { return static_cast<T*>(array) + row * blocks * n; }
+    DISPOSESCOPE_INLINE const T* of(const void* array, ptrdiff_t blocks) const { return static_cast<const T*>(array) + row * blocks * n; }
+    DISPOSESCOPE_INLINE const T* before() const { return of(row < work.from_previous ? work.previous : work.initial, 1); }
+    DISPOSESCOPE_INLINE const T* gradient() const { return static_cast<const T*>(work.gradient) + row * work.gradient_apart; }
+    DISPOSESCOPE_INLINE const T* carried() const { return static_cast<const T*>(work.carried) + row * work.carried_apart; }
 };
 
 struct ByTanh {
     template <typename T>
-    static inline T of(T x) { return tanh(x); }
+    static DISPOSESCOPE_INLINE T of(T x) { return tanh(x); }
     template <typename T>
-    static inline T slope(T y) { return fused(-y, y, T(1)); }
+    static DISPOSESCOPE_INLINE T slope(T y) { return fused(-y, y, T(1)); }
 };
 
 struct ByRelu {
     template <typename T>
-    static inline T of(T x) { return x < T(0) ? T(0) : x; }
+    static DISPOSESCOPE_INLINE T of(T x) { return x < T(0) ? T(0) : x; }
     template <typename T>
-    static inline T slope(T y) { return y > T(0) ? T(1) : T(0); }
+    static DISPOSESCOPE_INLINE T slope(T y) { return y > T(0) ? T(1) : T(0); }
 };
 
 template <typename T, typename F>

@@ -28,7 +28,7 @@ State of_part(Channels shape, Parts parts, ptrdiff_t unit, Function f, Join join
     const ptrdiff_t start = part * parts.length, left = shape.outer - start;
     return by_halves<State>(
         start, left < parts.length ? left : parts.length,
-        [&](ptrdiff_t outer) { return f((outer * shape.count + channel) * shape.inner, shape.inner); }, join);
+        [&](ptrdiff_t outer) DISPOSESCOPE_INLINED { return f((outer * shape.count + channel) * shape.inner, shape.inner); }, join);
 }
 
 // How many rows are read in one go.
@@ -51,7 +51,7 @@ struct Columns {
     ptrdiff_t rows, stride, count, state, first_row;
     int packs;
 
-    Columns(const ReductionWork& work, const void* array, ptrdiff_t unit) : stride(work.shape.count) {
+    DISPOSESCOPE_INLINE Columns(const ReductionWork& work, const void* array, ptrdiff_t unit) : stride(work.shape.count) {
         const ptrdiff_t part = unit / work.parts.chunks, chunk = unit % work.parts.chunks;
         first_row = part * work.parts.length;
         const ptrdiff_t left_rows = work.shape.outer - first_row;
@@ -63,12 +63,12 @@ struct Columns {
         state = part * stride + column;
     }
 
-    P load(const T* from, int j, Whole) const { return P::load(from + j * P::size); }
-    P load(const T* from, int j, Last) const { return P::load_first(from + j * P::size, count - j * P::size, 0); }
+    DISPOSESCOPE_INLINE P load(const T* from, int j, Whole) const { return P::load(from + j * P::size); }
+    DISPOSESCOPE_INLINE P load(const T* from, int j, Last) const { return P::load_first(from + j * P::size, count - j * P::size, 0); }
 
     // Calls f(j, whole) for each pack of a row.
     template <typename Function>
-    inline void each(Function f) const {
+    DISPOSESCOPE_INLINE void each(Function f) const {
         const int whole = static_cast<int>(count / P::size);
         for (int j = 0; j < whole; ++j) f(j, Whole());
         if (whole < packs) f(whole, Last());
@@ -78,7 +78,7 @@ struct Columns {
 // --- States of parts ----------------------------------------------------------------------------------------
 
 // How many elements the part `i` of a channel has.
-inline double count_of_part(const ReductionWork& work, ptrdiff_t i) {
+DISPOSESCOPE_INLINE double count_of_part(const ReductionWork& work, ptrdiff_t i) {
     if (!are_columns(work.shape) && work.shape.inner >= run_length) {
         const ptrdiff_t start = i % ceil_of(work.shape.inner, run_length) * run_length;
         const ptrdiff_t left = work.shape.inner - start;
@@ -107,7 +107,7 @@ inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t en
         return;
     }
     for (ptrdiff_t at = start * parts; at < end * parts; at += parts) {
-        const auto load = [&](ptrdiff_t i) { return State::load(first, second, at + i, count_of_part(work, i)); };
+        const auto load = [&](ptrdiff_t i) DISPOSESCOPE_INLINED { return State::load(first, second, at + i, count_of_part(work, i)); };
         by_halves<State>(0, parts, load, join).store(first, second, at);
     }
 }
@@ -115,29 +115,29 @@ inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t en
 // States of one number, and of two.
 struct One {
     double value;
-    static One load(const double* values, const double*, ptrdiff_t at, double) { return {values[at]}; }
-    void store(double* values, double*, ptrdiff_t at) const { values[at] = value; }
+    static DISPOSESCOPE_INLINE One load(const double* values, const double*, ptrdiff_t at, double) { return {values[at]}; }
+    DISPOSESCOPE_INLINE void store(double* values, double*, ptrdiff_t at) const { values[at] = value; }
 };
 
 struct Pair {
     double first, second;
-    static Pair load(const double* first, const double* second, ptrdiff_t at, double) {
+    static DISPOSESCOPE_INLINE Pair load(const double* first, const double* second, ptrdiff_t at, double) {
         return {first[at], second[at]};
     }
-    void store(double* to, double* to_other, ptrdiff_t at) const {
+    DISPOSESCOPE_INLINE void store(double* to, double* to_other, ptrdiff_t at) const {
         to[at] = first;
         to_other[at] = second;
     }
 };
 
 // The distance of the joined states of neighbouring channels.
-inline ptrdiff_t joined_step(const ReductionWork& work) { return are_columns(work.shape) ? 1 : work.parts.parts; }
+DISPOSESCOPE_INLINE ptrdiff_t joined_step(const ReductionWork& work) { return are_columns(work.shape) ? 1 : work.parts.parts; }
 
 // --- Sums ---------------------------------------------------------------------------------------------------
 
 // The sum of what `value` gives for the place of each pack of a block, and for what is left.
 template <typename T, typename Value, typename Last>
-inline Pack<T> sum_of_block(ptrdiff_t start, ptrdiff_t end, Value value, Last last) {
+DISPOSESCOPE_INLINE Pack<T> sum_of_block(ptrdiff_t start, ptrdiff_t end, Value value, Last last) {
     using P = Pack<T>;
     P sums[4] = {P::of(0), P::of(0), P::of(0), P::of(0)};
     ptrdiff_t i = start;
@@ -148,17 +148,17 @@ inline Pack<T> sum_of_block(ptrdiff_t start, ptrdiff_t end, Value value, Last la
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-inline double add(double a, double b) { return a + b; }
+constexpr auto add = [](double a, double b) DISPOSESCOPE_INLINED { return a + b; };
 
 template <typename T>
 double sum_of_run(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
     // Half the elements of a block of floats: so long a chain of additions have both.
     constexpr ptrdiff_t length = block * sizeof(float) / sizeof(T);
-    const auto of_block = [x](ptrdiff_t start, ptrdiff_t end) {
+    const auto of_block = [x](ptrdiff_t start, ptrdiff_t end) DISPOSESCOPE_INLINED {
         return double(sum(sum_of_block<T>(
-            start, end, [x](ptrdiff_t at) { return P::load(x + at); },
-            [x](ptrdiff_t at, ptrdiff_t left) { return P::load_first(x + at, left, 0); })));
+            start, end, [x](ptrdiff_t at) DISPOSESCOPE_INLINED { return P::load(x + at); },
+            [x](ptrdiff_t at, ptrdiff_t left) DISPOSESCOPE_INLINED { return P::load_first(x + at, left, 0); })));
     };
     double sums[run_length / length];
     ptrdiff_t count = 0;
@@ -171,7 +171,7 @@ double sum_of_run(const T* x, ptrdiff_t n) {
 }
 
 template <typename T>
-void add_to(double* total, Pack<T> values, ptrdiff_t count) {
+DISPOSESCOPE_INLINE void add_to(double* total, Pack<T> values, ptrdiff_t count) {
     T plain[Pack<T>::size];
     values.store(plain);
     if (count >= Pack<T>::size)
@@ -191,12 +191,12 @@ inline void sum_columns(const Columns<T>& c, double* total, Value value) {
         for (int j = 0; j < c.packs; ++j) sums[j] = P::of(0);
         ptrdiff_t i = start;
         for (; i + together <= end; i += together)
-            c.each([&](int j, auto whole) {
+            c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
                 P some[2] = {value(i, j, whole), value(i + 1, j, whole)};
                 for (int k = 2; k < together; ++k) some[k % 2] = some[k % 2] + value(i + k, j, whole);
                 sums[j] = sums[j] + (some[0] + some[1]);
             });
-        for (; i < end; ++i) c.each([&](int j, auto whole) { sums[j] = sums[j] + value(i, j, whole); });
+        for (; i < end; ++i) c.each([&](int j, auto whole) DISPOSESCOPE_INLINED { sums[j] = sums[j] + value(i, j, whole); });
         for (int j = 0; j < c.packs; ++j) add_to<T>(total + j * P::size, sums[j], c.count - j * P::size);
     }
 }
@@ -208,12 +208,12 @@ void sum_units(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t unit = start; unit < end; ++unit) {
         if (are_columns(work.shape)) {
             const Columns<T> c(work, x, unit);
-            sum_columns(c, work.first + c.state, [&](ptrdiff_t i, int j, auto whole) {
+            sum_columns(c, work.first + c.state, [&](ptrdiff_t i, int j, auto whole) DISPOSESCOPE_INLINED {
                 return c.load(c.x + i * c.stride, j, whole);
             });
         } else {
             work.first[unit] = of_part<double>(
-                work.shape, work.parts, unit, [&](ptrdiff_t at, ptrdiff_t n) { return sum_of_run(x + at, n); }, add);
+                work.shape, work.parts, unit, [&](ptrdiff_t at, ptrdiff_t n) DISPOSESCOPE_INLINED { return sum_of_run(x + at, n); }, add);
         }
     }
 }
@@ -221,7 +221,7 @@ void sum_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename T>
 void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    join_states<One>(work, start, end, [](One a, One b) { return One{a.value + b.value}; });
+    join_states<One>(work, start, end, [](One a, One b) DISPOSESCOPE_INLINED { return One{a.value + b.value}; });
     const double *const sums = work.first, divisor = work.divisor;
     const ptrdiff_t step = joined_step(work);
     T* const out = static_cast<T*>(work.out);
@@ -230,7 +230,9 @@ void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
 
 // --- Sums of y, and of y * (x - around): what batch norm's gradient is made of -------------------------------
 
-inline Pair add_pairs(Pair a, Pair b) { return {a.first + b.first, a.second + b.second}; }
+constexpr auto add_pairs = [](Pair a, Pair b) DISPOSESCOPE_INLINED {
+    return Pair{a.first + b.first, a.second + b.second};
+};
 
 template <typename T>
 void products_of_columns(const Columns<T>& c, const Columns<T>& d, const T* around, double* first, double* second) {
@@ -240,8 +242,8 @@ void products_of_columns(const Columns<T>& c, const Columns<T>& d, const T* arou
     for (ptrdiff_t start = 0; start < c.rows; start += rows_at_once) {
         const ptrdiff_t end = c.rows - start < rows_at_once ? c.rows : start + rows_at_once;
         for (int j = 0; j < c.packs; ++j) sums[j] = products[j] = P::of(0);
-        const auto add_rows = [&](ptrdiff_t i, auto some) {
-            c.each([&](int j, auto whole) {
+        const auto add_rows = [&](ptrdiff_t i, auto some) DISPOSESCOPE_INLINED {
+            c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
                 const P centre = c.load(around, j, whole);
                 P total = P::of(0), product = P::of(0);
                 for (int k = 0; k < some.rows; ++k) {
@@ -279,16 +281,16 @@ void product_units(void* context, ptrdiff_t start, ptrdiff_t end) {
         const P centre = P::of(around[unit / work.parts.parts]);
         const Pair found = of_part<Pair>(
             work.shape, work.parts, unit,
-            [&](ptrdiff_t at, ptrdiff_t n) {
+            [&](ptrdiff_t at, ptrdiff_t n) DISPOSESCOPE_INLINED {
                 Pair total{0, 0};
                 for (ptrdiff_t i = 0; i < n; i += block) {
                     const ptrdiff_t last = n - i < block ? n : i + block;
                     total.first += sum(sum_of_block<T>(
-                        at + i, at + last, [&](ptrdiff_t k) { return P::load(y + k); },
-                        [&](ptrdiff_t k, ptrdiff_t left) { return P::load_first(y + k, left, 0); }));
+                        at + i, at + last, [&](ptrdiff_t k) DISPOSESCOPE_INLINED { return P::load(y + k); },
+                        [&](ptrdiff_t k, ptrdiff_t left) DISPOSESCOPE_INLINED { return P::load_first(y + k, left, 0); }));
                     total.second += sum(sum_of_block<T>(
-                        at + i, at + last, [&](ptrdiff_t k) { return P::load(y + k) * (P::load(x + k) - centre); },
-                        [&](ptrdiff_t k, ptrdiff_t left) {
+                        at + i, at + last, [&](ptrdiff_t k) DISPOSESCOPE_INLINED { return P::load(y + k) * (P::load(x + k) - centre); },
+                        [&](ptrdiff_t k, ptrdiff_t left) DISPOSESCOPE_INLINED {
                             return P::load_first(y + k, left, 0) * (P::load_first(x + k, left, 0) - centre);
                         }));
                 }
@@ -319,28 +321,28 @@ void end_products(void* context, ptrdiff_t start, ptrdiff_t end) {
 struct Larger {
     static constexpr int sign = 1;
     template <typename R>
-    static auto beats(R a, R b) { return (a > b) | (a != a); }
+    static DISPOSESCOPE_INLINE auto beats(R a, R b) { return (a > b) | (a != a); }
     template <typename R>
-    static R better(R best, R x) {
+    static DISPOSESCOPE_INLINE R better(R best, R x) {
         x = x < best ? best : x;  // `x` if it is not a number
         return best != best ? best : x;
     }
     // One instruction; which one of them, if one is not a number, is open.
     template <typename R>
-    static R better_number(R a, R b) { return a > b ? a : b; }
+    static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a > b ? a : b; }
 };
 
 struct Smaller {
     static constexpr int sign = -1;
     template <typename R>
-    static auto beats(R a, R b) { return (a < b) | (a != a); }
+    static DISPOSESCOPE_INLINE auto beats(R a, R b) { return (a < b) | (a != a); }
     template <typename R>
-    static R better(R best, R x) {
+    static DISPOSESCOPE_INLINE R better(R best, R x) {
         x = x > best ? best : x;
         return best != best ? best : x;
     }
     template <typename R>
-    static R better_number(R a, R b) { return a < b ? a : b; }
+    static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a < b ? a : b; }
 };
 
 // The better of packs of numbers, and the lanes in which one was none: to note that takes less than to keep it.
@@ -351,17 +353,17 @@ struct Best {
     LanesWithNan<typename P::Register> nans[P::parts];
 
     // With the values of two packs.
-    void join(P a, P b) {
+    DISPOSESCOPE_INLINE void join(P a, P b) {
         number = map(number, map(a, b, By::template better_number<typename P::Register>),
                      By::template better_number<typename P::Register>);
         for (int i = 0; i < P::parts; ++i) nans[i].note(a.part[i], b.part[i]);
     }
-    void join(const Best& other) {
+    DISPOSESCOPE_INLINE void join(const Best& other) {
         number = map(number, other.number, By::template better_number<typename P::Register>);
         for (int i = 0; i < P::parts; ++i) nans[i].note(other.nans[i]);
     }
     // Nan in the lanes that had one.
-    P value() const {
+    DISPOSESCOPE_INLINE P value() const {
         P found = number;
         for (int i = 0; i < P::parts; ++i) found.part[i] = nans[i].in(found.part[i]);
         return found;
@@ -369,11 +371,11 @@ struct Best {
 };
 
 template <typename By>
-inline double better_of_two(double best, double x) { return By::beats(x, best) ? x : best; }
+constexpr auto better_of_two = [](double best, double x) DISPOSESCOPE_INLINED { return By::beats(x, best) ? x : best; };
 
 // What every element is at least as good as.
 template <typename By, typename T>
-inline T worst() { return -By::sign * infinity<T>(); }
+DISPOSESCOPE_INLINE T worst() { return -By::sign * infinity<T>(); }
 
 template <typename By, typename T>
 double best_of_run(const T* x, ptrdiff_t n) {
@@ -394,7 +396,7 @@ double best_of_run(const T* x, ptrdiff_t n) {
     best[0].join(best[1]);
     best[2].join(best[3]);
     best[0].join(best[2]);
-    return join(best[0].value(), [](auto a, auto b) { return By::better(a, b); });
+    return join(best[0].value(), [](auto a, auto b) DISPOSESCOPE_INLINED { return By::better(a, b); });
 }
 
 template <typename By, typename T>
@@ -405,14 +407,14 @@ void best_of_columns(const Columns<T>& c, double* states) {
     for (int j = 0; j < c.packs; ++j) best[j] = {none, {}};
     ptrdiff_t i = 0;
     for (; i + together <= c.rows; i += together)
-        c.each([&](int j, auto whole) {
+        c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
             Best<By, T> some = best[j];
             for (int k = 0; k < together; k += 2)
                 some.join(c.load(c.x + (i + k) * c.stride, j, whole), c.load(c.x + (i + k + 1) * c.stride, j, whole));
             best[j] = some;
         });
     for (; i < c.rows; ++i)
-        c.each([&](int j, auto whole) { best[j].join(c.load(c.x + i * c.stride, j, whole), none); });
+        c.each([&](int j, auto whole) DISPOSESCOPE_INLINED { best[j].join(c.load(c.x + i * c.stride, j, whole), none); });
     for (int j = 0; j < c.packs; ++j) {
         T plain[P::size];
         best[j].value().store(plain);
@@ -432,7 +434,7 @@ void best_units(void* context, ptrdiff_t start, ptrdiff_t end) {
         } else {
             work.first[unit] = of_part<double>(
                 work.shape, work.parts, unit,
-                [&](ptrdiff_t at, ptrdiff_t n) { return best_of_run<By>(x + at, n); }, better_of_two<By>);
+                [&](ptrdiff_t at, ptrdiff_t n) DISPOSESCOPE_INLINED { return best_of_run<By>(x + at, n); }, better_of_two<By>);
         }
     }
 }
@@ -440,7 +442,7 @@ void best_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename By, typename T>
 void end_best(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    join_states<One>(work, start, end, [](One a, One b) { return One{By::better(a.value, b.value)}; });
+    join_states<One>(work, start, end, [](One a, One b) DISPOSESCOPE_INLINED { return One{By::better(a.value, b.value)}; });
     const double* const best = work.first;
     const ptrdiff_t step = joined_step(work);
     T* const out = static_cast<T*>(work.out);
@@ -460,13 +462,13 @@ void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
         const Columns<T> c(work, work.x, unit);
         P best[chunk_columns / P::size];
         Bits places[chunk_columns / P::size][P::parts];
-        c.each([&](int j, auto whole) {
+        c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
             best[j] = c.load(c.x, j, whole);
             for (int p = 0; p < P::parts; ++p) places[j][p] = Bits{};
         });
         for (ptrdiff_t i = 1; i < c.rows; i += rows_of_group) {
             const int some = c.rows - i < rows_of_group ? static_cast<int>(c.rows - i) : rows_of_group;
-            c.each([&](int j, auto whole) {
+            c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
                 for (int k = 0; k < some; ++k) {
                     const P x = c.load(c.x + (i + k) * c.stride, j, whole);
                     for (int p = 0; p < P::parts; ++p) {
@@ -496,7 +498,7 @@ void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename By, typename T>
 void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
     const ReductionWork& work = *static_cast<ReductionWork*>(context);
-    join_states<Pair>(work, start, end, [](Pair a, Pair b) {
+    join_states<Pair>(work, start, end, [](Pair a, Pair b) DISPOSESCOPE_INLINED {
         const bool is_better = By::beats(b.first, a.first) & (a.first == a.first);
         return Pair{is_better ? b.first : a.first, is_better ? b.second : a.second};
     });
@@ -520,14 +522,14 @@ void moments_of_columns(const Columns<T>& c, const T* origins, double* means, do
         const ptrdiff_t first_rows = rows < together ? rows : together;
         const T* const x = c.x + start * c.stride;
         const P share = P::of(T(1) / static_cast<T>(first_rows));
-        c.each([&](int j, auto whole) {
+        c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
             P total = P::of(0);
             for (ptrdiff_t k = 0; k < first_rows; ++k) total = total + c.load(x + k * c.stride, j, whole);
             centres[j] = total * share;
             sums[j] = all[j] = P::of(0);
         });
-        const auto add_rows = [&](ptrdiff_t i, auto some) {
-            c.each([&](int j, auto whole) {
+        const auto add_rows = [&](ptrdiff_t i, auto some) DISPOSESCOPE_INLINED {
+            c.each([&](int j, auto whole) DISPOSESCOPE_INLINED {
                 P total = sums[j], square = all[j];
                 const P centre = centres[j];
                 for (int k = 0; k < some.rows; ++k) {
@@ -577,7 +579,7 @@ void moment_units(void* context, ptrdiff_t start, ptrdiff_t end) {
             const double origin = x[unit / work.parts.parts * work.shape.inner];
             const Moments found = of_part<Moments>(
                 work.shape, work.parts, unit,
-                [&](ptrdiff_t at, ptrdiff_t n) { return moments_of_run(x + at, n, origin); }, join_moments);
+                [&](ptrdiff_t at, ptrdiff_t n) DISPOSESCOPE_INLINED { return moments_of_run(x + at, n, origin); }, join_moments);
             work.first[unit] = found.mean;
             work.second[unit] = found.squares;
         }

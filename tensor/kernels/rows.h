@@ -13,7 +13,7 @@ constexpr ptrdiff_t block = 1024;
 // The sums of what `value` gives for the place of a pack and the number of elements that are there, at most so many:
 // `value(i, left, sums)` adds to `sums`, two packs for each of `count` sums.
 template <int count, typename T, typename Value>
-inline void add_up(ptrdiff_t n, double* totals, Value value) {
+DISPOSESCOPE_INLINE void add_up(ptrdiff_t n, double* totals, Value value) {
     using P = Pack<T>;
     for (int s = 0; s < count; ++s) totals[s] = 0;
     for (ptrdiff_t start = 0; start < n; start += block) {
@@ -33,7 +33,7 @@ inline void add_up(ptrdiff_t n, double* totals, Value value) {
 
 // Calls f(i, left) for each place where a pack begins, with the number of elements from there on.
 template <typename T, typename Function>
-inline void each_pack(ptrdiff_t n, Function f) {
+DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Function f) {
     ptrdiff_t i = 0;
     for (; i + Pack<T>::size <= n; i += Pack<T>::size) f(i, Pack<T>::size);
     if (i < n) f(i, n - i);
@@ -54,22 +54,22 @@ State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
 // first element of their channel, so that they lose nothing where elements lie far from 0.
 struct Moments {
     double count, mean, squares;
-    static Moments load(const double* means, const double* squares, ptrdiff_t at, double count) {
+    static DISPOSESCOPE_INLINE Moments load(const double* means, const double* squares, ptrdiff_t at, double count) {
         return {count, means[at], squares[at]};
     }
-    void store(double* means, double* all, ptrdiff_t at) const {
+    DISPOSESCOPE_INLINE void store(double* means, double* all, ptrdiff_t at) const {
         means[at] = mean;
         all[at] = squares;
     }
 };
 
-inline Moments join_moments(Moments a, Moments b) {
+constexpr auto join_moments = [](Moments a, Moments b) DISPOSESCOPE_INLINED {
     const double count = a.count + b.count, distance = b.mean - a.mean, share = b.count / count;
-    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
-}
+    return Moments{count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+};
 
 // Of values whose deviations from `around` have the sum and the sum of squares that are given.
-inline Moments moments_around(double around, double sum, double squares, double count) {
+DISPOSESCOPE_INLINE Moments moments_around(double around, double sum, double squares, double count) {
     const double distance = sum / count, left = squares - sum * distance;
     return {count, around + distance, left < 0 ? 0 : left};
 }
@@ -86,12 +86,12 @@ Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
     }
     const ptrdiff_t first = n < block / 8 ? n : block / 8;
     double total, totals[2];
-    add_up<1, T>(first, &total, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+    add_up<1, T>(first, &total, [&](ptrdiff_t i, ptrdiff_t left, P* sums) DISPOSESCOPE_INLINED {
         sums[0] = sums[0] + P::load_up_to(x + i, left);
     });
     const T around = static_cast<T>(total / static_cast<double>(first));
     const P centre = P::of(around);
-    add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) {
+    add_up<2, T>(n, totals, [&](ptrdiff_t i, ptrdiff_t left, P* sums) DISPOSESCOPE_INLINED {
         const P d = P::load_up_to(x + i, left, around) - centre;
         sums[0] = sums[0] + d;
         sums[1] = fma(d, d, sums[1]);
@@ -104,7 +104,7 @@ Moments moments_of_run(const T* x, ptrdiff_t n, double origin) {
     if (n <= block) return moments_of_block(x, n, origin);
     return by_halves<Moments>(
         0, ceil_of(n, block),
-        [&](ptrdiff_t i) {
+        [&](ptrdiff_t i) DISPOSESCOPE_INLINED {
             const ptrdiff_t start = i * block;
             return moments_of_block(x + start, n - start < block ? n - start : block, origin);
         },

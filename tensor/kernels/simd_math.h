@@ -14,28 +14,28 @@ namespace {
 
 #if defined(__FMA__) || (defined(__aarch64__) && defined(__GNUC__))
 #define DISPOSESCOPE_FUSED 1
-inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+DISPOSESCOPE_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DISPOSESCOPE_INLINE double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else
 #define DISPOSESCOPE_FUSED 0
 #endif
 template <typename R>
-inline R fused(R a, R b, R c) { return fma(a, b, c); }
+DISPOSESCOPE_INLINE R fused(R a, R b, R c) { return fma(a, b, c); }
 
 template <typename R>
 using ElementOf = typename Of<R>::Element;
 
 template <typename R>
-inline R horner(R, R sum) { return sum; }
+DISPOSESCOPE_INLINE R horner(R, R sum) { return sum; }
 
 template <typename R, typename... Rest>
-inline R horner(R x, R sum, ElementOf<R> next, Rest... rest) {
+DISPOSESCOPE_INLINE R horner(R x, R sum, ElementOf<R> next, Rest... rest) {
     return horner(x, fused(sum, x, splat<R>(next)), rest...);
 }
 
 // The leading coefficient comes first.
 template <typename R, typename... Rest>
-inline R polynomial(R x, ElementOf<R> leading, Rest... rest) {
+DISPOSESCOPE_INLINE R polynomial(R x, ElementOf<R> leading, Rest... rest) {
     return horner(x, splat<R>(leading), rest...);
 }
 
@@ -77,13 +77,13 @@ struct Float<double> {
 };
 
 template <typename T>
-inline T magnitude(T x) {
+DISPOSESCOPE_INLINE T magnitude(T x) {
     using Bits = UnsignedOf<T>;
     return as<T>(static_cast<Bits>(as<Bits>(x) & (~Bits{0} >> 1)));
 }
 
 template <typename T>
-inline T with_sign_of(T x, T sign) {
+DISPOSESCOPE_INLINE T with_sign_of(T x, T sign) {
     using Bits = UnsignedOf<T>;
     constexpr Bits rest = ~Bits{0} >> 1;
     return as<T>(static_cast<Bits>((as<Bits>(x) & rest) | (as<Bits>(sign) & ~rest)));
@@ -91,21 +91,21 @@ inline T with_sign_of(T x, T sign) {
 
 // Not a number stays that, since every comparison with it is false.
 template <typename R>
-inline R at_most(R x, R bound) { return x > bound ? bound : x; }
+DISPOSESCOPE_INLINE R at_most(R x, R bound) { return x > bound ? bound : x; }
 
 template <typename R>
-inline R at_least(R x, R bound) { return x < bound ? bound : x; }
+DISPOSESCOPE_INLINE R at_least(R x, R bound) { return x < bound ? bound : x; }
 
 // To the nearest integer, in the range of exponents.
 template <typename R>
-inline R rounded(R x) {
+DISPOSESCOPE_INLINE R rounded(R x) {
     const R to_integer = splat<R>(Float<ElementOf<R>>::to_integer);
     return (x + to_integer) - to_integer;
 }
 
 // 2**n for an integer n whose power is a normal number.
 template <typename R>
-inline R power_of_two(R n) {
+DISPOSESCOPE_INLINE R power_of_two(R n) {
     using F = Float<ElementOf<R>>;
     using Bits = UnsignedOf<R>;
     // The last bits of the sum are the exponent as it is stored; those before them fall out of the shift.
@@ -114,14 +114,14 @@ inline R power_of_two(R n) {
 
 // x * 2**n, in two steps, since 2**n alone may be too large or too small.
 template <typename R>
-inline R scaled(R x, R n) {
+DISPOSESCOPE_INLINE R scaled(R x, R n) {
     const R half = rounded(n * splat<R>(ElementOf<R>(0.5)));
     return x * power_of_two(half) * power_of_two(n - half);
 }
 
 #if defined(__AVX512F__) && !defined(_MSC_VER)
-inline __m512 scaled(__m512 x, __m512 n) { return _mm512_maskz_scalef_ps(0xffff, x, n); }
-inline __m512d scaled(__m512d x, __m512d n) { return _mm512_maskz_scalef_pd(0xff, x, n); }
+DISPOSESCOPE_INLINE __m512 scaled(__m512 x, __m512 n) { return _mm512_maskz_scalef_ps(0xffff, x, n); }
+DISPOSESCOPE_INLINE __m512d scaled(__m512d x, __m512d n) { return _mm512_maskz_scalef_pd(0xff, x, n); }
 #endif
 
 // a * b as the unevaluated sum of two numbers, exactly: by a fused product, or Dekker's way.
@@ -131,7 +131,7 @@ struct Sum {
 };
 
 template <typename T>
-inline Sum<T> product_of(T a, T b) {
+DISPOSESCOPE_INLINE Sum<T> product_of(T a, T b) {
     const T p = a * b;
 #if DISPOSESCOPE_FUSED
     return {p, fused(a, b, -p)};
@@ -148,14 +148,14 @@ inline Sum<T> product_of(T a, T b) {
 }
 
 template <typename T>
-inline Sum<T> sum_of(T a, T b) {  // Knuth
+DISPOSESCOPE_INLINE Sum<T> sum_of(T a, T b) {  // Knuth
     const T s = a + b, t = s - a;
     return {s, (a - (s - t)) + (b - t)};
 }
 
 // a - b * c with one rounding, or next to none: small where b * c is close to `a`.
 template <typename T>
-inline T difference(T a, T b, T c) {
+DISPOSESCOPE_INLINE T difference(T a, T b, T c) {
 #if DISPOSESCOPE_FUSED
     return fused(-b, c, a);
 #else
@@ -166,7 +166,7 @@ inline T difference(T a, T b, T c) {
 
 // x * sum + next, a step of a polynomial, where `next` is at least a third of the result.
 template <typename T>
-inline Sum<T> exact_step(T x, T sum, T next) {
+DISPOSESCOPE_INLINE Sum<T> exact_step(T x, T sum, T next) {
     const T high = fused(x, sum, next);
     return {high, -difference(high - next, x, sum)};
 }
@@ -176,31 +176,31 @@ template <typename R>
 struct Exponential {
     R r, r_rest, curve, tail, exponent;
 
-    R whole() const { return scaled(one() + tail, exponent); }
+    DISPOSESCOPE_INLINE R whole() const { return scaled(one() + tail, exponent); }
     // What `whole` has lost by rounding.
-    R rest() const { return scaled((one() - (one() + tail)) + tail, exponent); }
+    DISPOSESCOPE_INLINE R rest() const { return scaled((one() - (one() + tail)) + tail, exponent); }
     // factor * (1 + tail), within 1.1 units of the last place.
-    R times(Sum<R> factor) const {
+    DISPOSESCOPE_INLINE R times(Sum<R> factor) const {
         const R bend = fused(r * r, curve, r_rest);
         const R low = fused(factor.high, bend, fused(factor.low, r, factor.low));
         return factor.high + fused(factor.high, r, low);
     }
     // The power, times 2**lift.
-    R lifted() const { return power_of_two(exponent + splat<R>(Float<ElementOf<R>>::lift)); }
+    DISPOSESCOPE_INLINE R lifted() const { return power_of_two(exponent + splat<R>(Float<ElementOf<R>>::lift)); }
     // For exponents that are known to be of normal numbers.
-    R scale() const { return power_of_two(exponent); }
+    DISPOSESCOPE_INLINE R scale() const { return power_of_two(exponent); }
 
    private:
-    static R one() { return splat<R>(ElementOf<R>(1)); }
+    static DISPOSESCOPE_INLINE R one() { return splat<R>(ElementOf<R>(1)); }
 };
 
 // q(r) of expm1(r) = r + r*r * q(r) for |r| <= log(2) / 2
 template <typename R>
-inline R tail_of_expm1(R r, float) {
+DISPOSESCOPE_INLINE R tail_of_expm1(R r, float) {
     return polynomial(r, 0.00139465381f, 0.00836664531f, 0.0416662805f, 0.16666542f, 0.5f);
 }
 template <typename R>
-inline R tail_of_expm1(R r, double) {
+DISPOSESCOPE_INLINE R tail_of_expm1(R r, double) {
     return polynomial(
         r, 2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06, 2.4801521057868204e-05,
         0.00019841269863171557, 0.0013888888917367081, 0.008333333333330039, 0.041666666666623824,
@@ -209,7 +209,7 @@ inline R tail_of_expm1(R r, double) {
 
 // How many times log(2) is in `x`.
 template <typename R>
-inline R periods_of(R x) {
+DISPOSESCOPE_INLINE R periods_of(R x) {
     using F = Float<ElementOf<R>>;
     const R to_integer = splat<R>(F::to_integer);
     return fused(x, splat<R>(F::log2_e), to_integer) - to_integer;
@@ -217,7 +217,7 @@ inline R periods_of(R x) {
 
 // Of `x` within the bounds of exp.
 template <typename R>
-inline Exponential<R> exponential_of(R x) {
+DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x) {
     using T = ElementOf<R>;
     const R n = periods_of(x);
     const R high = fused(n, splat<R>(-Float<T>::ln2_high), x);
@@ -228,7 +228,7 @@ inline Exponential<R> exponential_of(R x) {
 
 // Of x + low, where `low` is at most the last digit of `x`.
 template <typename R>
-inline Exponential<R> exponential_of(R x, R low) {
+DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x, R low) {
     using T = ElementOf<R>;
     const R n = periods_of(x);
     const R high = fused(n, splat<R>(-Float<T>::ln2_high), x);
@@ -239,14 +239,14 @@ inline Exponential<R> exponential_of(R x, R low) {
 }
 
 template <typename R>
-inline R exp(R x) {
+DISPOSESCOPE_INLINE R exp(R x) {
     using F = Float<ElementOf<R>>;
     return exponential_of(at_least(at_most(x, splat<R>(F::exp_most)), splat<R>(F::exp_least))).whole();
 }
 
 // `factor` times the logistic function of a number whose magnitude has `power` as exp(-magnitude).
 template <typename T>
-inline T gated(T factor, Exponential<T> power, bool is_negative) {
+DISPOSESCOPE_INLINE T gated(T factor, Exponential<T> power, bool is_negative) {
     constexpr T lift = Float<T>::two_to_lift;
     const T lifted = power.lifted();
     const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
@@ -260,28 +260,28 @@ inline T gated(T factor, Exponential<T> power, bool is_negative) {
 }
 
 // (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, which is that of a logarithm
-inline float tail_of_atanh(float z) {
+DISPOSESCOPE_INLINE float tail_of_atanh(float z) {
     return polynomial(z, 0.243009448f, 0.214276582f, 0.286168844f, 0.39998877f, 0.666666746f);
 }
-inline double tail_of_atanh(double z) {
+DISPOSESCOPE_INLINE double tail_of_atanh(double z) {
     return polynomial(
         z, 0.16467655491919445, 0.069942356185245261, 0.10972569407498337, 0.11715950354251814,
         0.13336805840505275, 0.15384451931359613, 0.18181823202932104, 0.22222222125470789, 0.28571428572510016,
         0.39999999999993979, 0.66666666666666674);
 }
 template <typename R>
-inline R tail_of_logarithm(R z, float) {
+DISPOSESCOPE_INLINE R tail_of_logarithm(R z, float) {
     return polynomial(z, 0.236106426f, 0.285358846f, 0.400003552f, 0.666666627f);
 }
 template <typename R>
-inline R tail_of_logarithm(R z, double) {
+DISPOSESCOPE_INLINE R tail_of_logarithm(R z, double) {
     return polynomial(
         z, 0.14827308027861885, 0.15311057416268986, 0.18183675381650791, 0.22222196560103485,
         0.28571428760686013, 0.39999999999338964, 0.66666666666667451);
 }
 
 template <typename R>
-inline R log(R x) {
+DISPOSESCOPE_INLINE R log(R x) {
     using T = ElementOf<R>;
     using F = Float<T>;
     using Bits = UnsignedOf<R>;
@@ -314,7 +314,7 @@ inline R log(R x) {
 
 // log(1 + x) for 0 <= x <= 1, `x` given with what it lacks by rounding: 2 atanh(x / (2 + x))
 template <typename T>
-inline T log1p_of(T x, T rest) {
+DISPOSESCOPE_INLINE T log1p_of(T x, T rest) {
     const T below = T(2) + x;
     const T below_rest = ((T(2) - below) + x) + rest;
     const T inverse = T(1) / below;

@@ -12,20 +12,20 @@ namespace {
 constexpr ptrdiff_t block = 1024;
 
 template <typename T>
-Pack<T> exp(Pack<T> a) {
-    return map(a, [](auto x) { return exp(x); });
+DISPOSESCOPE_INLINE Pack<T> exp(Pack<T> a) {
+    return map(a, [](auto x) DISPOSESCOPE_INLINED { return exp(x); });
 }
 
 template <typename T>
-Pack<T> log(Pack<T> a) {
-    return map(a, [](auto x) { return log(x); });
+DISPOSESCOPE_INLINE Pack<T> log(Pack<T> a) {
+    return map(a, [](auto x) DISPOSESCOPE_INLINED { return log(x); });
 }
 
 // `x` where it is finite, else 0: what exponentials are taken relative to, so that no infinity is subtracted from
 // itself.
 template <typename T>
-Pack<T> finite_or_0(Pack<T> a) {
-    return map(a, [](auto x) {
+DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
+    return map(a, [](auto x) DISPOSESCOPE_INLINED {
         const auto zero = x - x;  // nan where `x` is not finite
         return zero == zero ? x : splat<decltype(x)>(0);
     });
@@ -35,7 +35,7 @@ Pack<T> finite_or_0(Pack<T> a) {
 
 // Calls `step` with each place of a row where a whole pack begins, then `last` with what is left, if any.
 template <typename T, typename Step, typename Last>
-inline void each_pack(ptrdiff_t n, Step step, Last last) {
+DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Step step, Last last) {
     ptrdiff_t i = 0;
     for (; i + Pack<T>::size <= n; i += Pack<T>::size) step(i);
     if (i < n) last(i, n - i);
@@ -50,8 +50,8 @@ T top_of(const T* x, ptrdiff_t n) {
     for (; i + 4 * P::size <= n; i += 4 * P::size)
         for (int k = 0; k < 4; ++k) tops[k] = larger(tops[k], P::load(x + i + k * P::size));
     each_pack<T>(
-        n - i, [&](ptrdiff_t j) { tops[0] = larger(tops[0], P::load(x + i + j)); },
-        [&](ptrdiff_t j, ptrdiff_t left) {
+        n - i, [&](ptrdiff_t j) DISPOSESCOPE_INLINED { tops[0] = larger(tops[0], P::load(x + i + j)); },
+        [&](ptrdiff_t j, ptrdiff_t left) DISPOSESCOPE_INLINED {
             tops[1] = larger(tops[1], P::load_first(x + i + j, left, -infinity<T>()));
         });
     return largest(larger(larger(tops[0], tops[1]), larger(tops[2], tops[3])));
@@ -59,7 +59,7 @@ T top_of(const T* x, ptrdiff_t n) {
 
 // The sum of what `value` gives for the place of each pack, and for what is left.
 template <typename T, typename Value, typename Last>
-inline double sum_of(ptrdiff_t n, Value value, Last last) {
+DISPOSESCOPE_INLINE double sum_of(ptrdiff_t n, Value value, Last last) {
     using P = Pack<T>;
     double total = 0;
     for (ptrdiff_t start = 0; start < n; start += block) {
@@ -85,18 +85,18 @@ double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
     const P start = P::of(from);
     if (out == nullptr)
         return sum_of<T>(
-            n, [&](ptrdiff_t i) { return exp(P::load(x + i) - start); },
-            [&](ptrdiff_t i, ptrdiff_t left) {
+            n, [&](ptrdiff_t i) DISPOSESCOPE_INLINED { return exp(P::load(x + i) - start); },
+            [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
                 return exp(P::load_first(x + i, left, -infinity<T>()) - start);
             });
     return sum_of<T>(
         n,
-        [&](ptrdiff_t i) {
+        [&](ptrdiff_t i) DISPOSESCOPE_INLINED {
             const P e = exp(P::load(x + i) - start);
             e.store(out + i);
             return e;
         },
-        [&](ptrdiff_t i, ptrdiff_t left) {
+        [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
             const P e = exp(P::load_first(x + i, left, -infinity<T>()) - start);
             e.store_first(out + i, left);
             return e;
@@ -105,19 +105,19 @@ double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
 
 // out = f(x), or f(x, y); `out` may be either.
 template <typename T, typename Function>
-inline void write_each(const T* x, ptrdiff_t n, T* out, Function f) {
+DISPOSESCOPE_INLINE void write_each(const T* x, ptrdiff_t n, T* out, Function f) {
     using P = Pack<T>;
     each_pack<T>(
-        n, [&](ptrdiff_t i) { f(P::load(x + i)).store(out + i); },
-        [&](ptrdiff_t i, ptrdiff_t left) { f(P::load_first(x + i, left, 0)).store_first(out + i, left); });
+        n, [&](ptrdiff_t i) DISPOSESCOPE_INLINED { f(P::load(x + i)).store(out + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED { f(P::load_first(x + i, left, 0)).store_first(out + i, left); });
 }
 
 template <typename T, typename Function>
-inline void write_each(const T* x, const T* y, ptrdiff_t n, T* out, Function f) {
+DISPOSESCOPE_INLINE void write_each(const T* x, const T* y, ptrdiff_t n, T* out, Function f) {
     using P = Pack<T>;
     each_pack<T>(
-        n, [&](ptrdiff_t i) { f(P::load(x + i), P::load(y + i)).store(out + i); },
-        [&](ptrdiff_t i, ptrdiff_t left) {
+        n, [&](ptrdiff_t i) DISPOSESCOPE_INLINED { f(P::load(x + i), P::load(y + i)).store(out + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
             f(P::load_first(x + i, left, 0), P::load_first(y + i, left, 0)).store_first(out + i, left);
         });
 }
@@ -126,7 +126,7 @@ template <typename T>
 void softmax_row(const T* x, ptrdiff_t n, T* out) {
     const double total = sum_of_exps(x, n, top_of(x, n), out);
     const Pack<T> share = Pack<T>::of(static_cast<T>(1 / total));
-    write_each(out, n, out, [&](Pack<T> e) { return e * share; });
+    write_each(out, n, out, [&](Pack<T> e) DISPOSESCOPE_INLINED { return e * share; });
 }
 
 template <typename T>
@@ -134,7 +134,7 @@ void log_softmax_row(const T* x, ptrdiff_t n, T* out) {
     const T top = top_of(x, n);
     const double total = sum_of_exps<T>(x, n, top, nullptr);
     const Pack<T> start = Pack<T>::of(top), rest = Pack<T>::of(static_cast<T>(log(total)));
-    write_each(x, n, out, [&](Pack<T> a) { return a - start - rest; });
+    write_each(x, n, out, [&](Pack<T> a) DISPOSESCOPE_INLINED { return a - start - rest; });
 }
 
 template <typename T>
@@ -147,22 +147,22 @@ template <typename T>
 void softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
     using P = Pack<T>;
     const double total = sum_of<T>(
-        n, [&](ptrdiff_t i) { return P::load(out + i) * P::load(g + i); },
-        [&](ptrdiff_t i, ptrdiff_t left) {
+        n, [&](ptrdiff_t i) DISPOSESCOPE_INLINED { return P::load(out + i) * P::load(g + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
             return P::load_first(out + i, left, 0) * P::load_first(g + i, left, 0);
         });
     const P mean = P::of(static_cast<T>(total));
-    write_each(out, g, n, dx, [&](P a, P b) { return a * (b - mean); });
+    write_each(out, g, n, dx, [&](P a, P b) DISPOSESCOPE_INLINED { return a * (b - mean); });
 }
 
 template <typename T>
 void log_softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
     using P = Pack<T>;
     const double total = sum_of<T>(
-        n, [&](ptrdiff_t i) { return P::load(g + i); },
-        [&](ptrdiff_t i, ptrdiff_t left) { return P::load_first(g + i, left, 0); });
+        n, [&](ptrdiff_t i) DISPOSESCOPE_INLINED { return P::load(g + i); },
+        [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED { return P::load_first(g + i, left, 0); });
     const P all = P::of(static_cast<T>(total));
-    write_each(out, g, n, dx, [&](P a, P b) { return b - exp(a) * all; });
+    write_each(out, g, n, dx, [&](P a, P b) DISPOSESCOPE_INLINED { return b - exp(a) * all; });
 }
 
 // --- Columns ------------------------------------------------------------------------------------------------
@@ -177,22 +177,22 @@ struct Columns {
     ptrdiff_t rows, stride, count;
     int packs;
 
-    Columns(Axis axis, ptrdiff_t first) : rows(axis.length), stride(axis.behind) {
+    DISPOSESCOPE_INLINE Columns(Axis axis, ptrdiff_t first) : rows(axis.length), stride(axis.behind) {
         const ptrdiff_t left = axis.behind - first;
         count = left < most * P::size ? left : most * P::size;
         packs = static_cast<int>((count + P::size - 1) / P::size);
     }
 
-    P load(const T* x, ptrdiff_t row, int j) const {
+    DISPOSESCOPE_INLINE P load(const T* x, ptrdiff_t row, int j) const {
         const T* const from = x + row * stride + j * P::size;
         const ptrdiff_t left = count - j * P::size;
         return left >= P::size ? P::load(from) : P::load_first(from, left, 0);
     }
 
-    void store(P value, T* out, ptrdiff_t row, int j) const { store_at(value, out + row * stride, j); }
+    DISPOSESCOPE_INLINE void store(P value, T* out, ptrdiff_t row, int j) const { store_at(value, out + row * stride, j); }
 
     // To a row of results, one for each column.
-    void store_at(P value, T* out, int j) const {
+    DISPOSESCOPE_INLINE void store_at(P value, T* out, int j) const {
         const ptrdiff_t left = count - j * P::size;
         if (left >= P::size)
             value.store(out + j * P::size);
@@ -202,7 +202,7 @@ struct Columns {
 
     // For each pack the sum over all rows of what `value` gives for a row and a pack.
     template <typename Value>
-    void add_up(P* sums, Value value) const {
+    DISPOSESCOPE_INLINE void add_up(P* sums, Value value) const {
         for (int j = 0; j < packs; ++j) sums[j] = P::of(0);
         ptrdiff_t i = 0;
         for (; i + together <= rows; i += together)
@@ -217,7 +217,7 @@ struct Columns {
 
     // For each pack the largest of its rows, and the sum of exponentials relative to that, or to 0 where it is
     // not finite. Rows are read once: where a larger one comes, the sum so far is multiplied by what it is less.
-    void tops_and_sums(const T* x, P* tops, P* sums) const {
+    DISPOSESCOPE_INLINE void tops_and_sums(const T* x, P* tops, P* sums) const {
         for (int j = 0; j < packs; ++j) {
             tops[j] = P::of(-infinity<T>());
             sums[j] = P::of(0);
@@ -243,7 +243,7 @@ struct Columns {
 
     // out = f(j, value), with values from row and pack; `out` may be what they are read from.
     template <typename Value>
-    void write(T* out, Value value) const {
+    DISPOSESCOPE_INLINE void write(T* out, Value value) const {
         for (ptrdiff_t i = 0; i < rows; ++i)
             for (int j = 0; j < packs; ++j) store(value(i, j), out, i, j);
     }
@@ -251,7 +251,7 @@ struct Columns {
 
 // As for rows: nan where the largest is infinite, be it positive or negative.
 template <typename T>
-Pack<T> nan_unless_finite(Pack<T> sum, Pack<T> top) {
+DISPOSESCOPE_INLINE Pack<T> nan_unless_finite(Pack<T> sum, Pack<T> top) {
     return sum + (top - top);
 }
 
@@ -266,19 +266,19 @@ void softmax_columns(const Columns<T>& c, const T* x, T* out) {
         for (int j = 0; j < c.packs; ++j) tops[j] = P::of(-infinity<T>());
         for (ptrdiff_t i = 0; i < c.rows; ++i)
             for (int j = 0; j < c.packs; ++j) tops[j] = larger(tops[j], c.load(x, i, j));
-        c.add_up(sums, [&](ptrdiff_t i, int j) {
+        c.add_up(sums, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED {
             const P e = exp(c.load(x, i, j) - tops[j]);
             c.store(e, out, i, j);
             return e;
         });
         for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / sums[j];
-        c.write(out, [&](ptrdiff_t i, int j) { return c.load(out, i, j) * sums[j]; });
+        c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(out, i, j) * sums[j]; });
         return;
     }
     // To compute the exponentials twice takes less than to write and read them once more.
     c.tops_and_sums(x, tops, sums);
     for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / nan_unless_finite(sums[j], tops[j]);
-    c.write(out, [&](ptrdiff_t i, int j) { return exp(c.load(x, i, j) - tops[j]) * sums[j]; });
+    c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return exp(c.load(x, i, j) - tops[j]) * sums[j]; });
 }
 
 template <typename T>
@@ -287,7 +287,7 @@ void log_softmax_columns(const Columns<T>& c, const T* x, T* out) {
     P tops[Columns<T>::most], sums[Columns<T>::most];
     c.tops_and_sums(x, tops, sums);
     for (int j = 0; j < c.packs; ++j) sums[j] = log(nan_unless_finite(sums[j], tops[j]));
-    c.write(out, [&](ptrdiff_t i, int j) { return c.load(x, i, j) - tops[j] - sums[j]; });
+    c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(x, i, j) - tops[j] - sums[j]; });
 }
 
 template <typename T>
@@ -300,15 +300,15 @@ void logsumexp_columns(const Columns<T>& c, const T* x, T* out) {
 template <typename T>
 void softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T* dx) {
     Pack<T> sums[Columns<T>::most];
-    c.add_up(sums, [&](ptrdiff_t i, int j) { return c.load(y, i, j) * c.load(g, i, j); });
-    c.write(dx, [&](ptrdiff_t i, int j) { return c.load(y, i, j) * (c.load(g, i, j) - sums[j]); });
+    c.add_up(sums, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(y, i, j) * c.load(g, i, j); });
+    c.write(dx, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(y, i, j) * (c.load(g, i, j) - sums[j]); });
 }
 
 template <typename T>
 void log_softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T* dx) {
     Pack<T> sums[Columns<T>::most];
-    c.add_up(sums, [&](ptrdiff_t i, int j) { return c.load(g, i, j); });
-    c.write(dx, [&](ptrdiff_t i, int j) { return c.load(g, i, j) - exp(c.load(y, i, j)) * sums[j]; });
+    c.add_up(sums, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(g, i, j); });
+    c.write(dx, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(g, i, j) - exp(c.load(y, i, j)) * sums[j]; });
 }
 
 // --- What the table holds -----------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ void softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
     each_unit<T>(
-        work.axis, start, end, [&](ptrdiff_t, ptrdiff_t at) { softmax_row(x + at, work.axis.length, out + at); },
-        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) { softmax_columns(c, x + at, out + at); });
+        work.axis, start, end, [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { softmax_row(x + at, work.axis.length, out + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED { softmax_columns(c, x + at, out + at); });
 }
 
 template <typename T>
@@ -346,8 +346,8 @@ void log_softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
     T* const out = static_cast<T*>(work.out);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t, ptrdiff_t at) { log_softmax_row(x + at, work.axis.length, out + at); },
-        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) { log_softmax_columns(c, x + at, out + at); });
+        [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { log_softmax_row(x + at, work.axis.length, out + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED { log_softmax_columns(c, x + at, out + at); });
 }
 
 template <typename T>
@@ -357,8 +357,8 @@ void logsumexp(void* context, ptrdiff_t start, ptrdiff_t end) {
     T* const out = static_cast<T*>(work.out);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t row, ptrdiff_t at) { out[row] = logsumexp_row(x + at, work.axis.length); },
-        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t to) { logsumexp_columns(c, x + at, out + to); });
+        [&](ptrdiff_t row, ptrdiff_t at) DISPOSESCOPE_INLINED { out[row] = logsumexp_row(x + at, work.axis.length); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t to) DISPOSESCOPE_INLINED { logsumexp_columns(c, x + at, out + to); });
 }
 
 template <typename T>
@@ -368,8 +368,8 @@ void softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
     T* const dx = static_cast<T*>(work.out);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t, ptrdiff_t at) { softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
-        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) {
+        [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED {
             softmax_backward_columns(c, y + at, g + at, dx + at);
         });
 }
@@ -381,19 +381,19 @@ void log_softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
     T* const dx = static_cast<T*>(work.out);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t, ptrdiff_t at) { log_softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
-        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) {
+        [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { log_softmax_backward_row(y + at, g + at, work.axis.length, dx + at); },
+        [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED {
             log_softmax_backward_columns(c, y + at, g + at, dx + at);
         });
 }
 
 // Another thread may write to the classes meanwhile, through memory that it shares with them: each is read once, so
 // that the one that was checked is the one that is used.
-inline ptrdiff_t class_of(const CrossEntropyWork& work, ptrdiff_t row) {
+DISPOSESCOPE_INLINE ptrdiff_t class_of(const CrossEntropyWork& work, ptrdiff_t row) {
     return *static_cast<const volatile std::int64_t*>(work.classes + row);
 }
 
-inline bool is_class(const CrossEntropyWork& work, ptrdiff_t number) {
+DISPOSESCOPE_INLINE bool is_class(const CrossEntropyWork& work, ptrdiff_t number) {
     return number >= 0 && number < work.axis.length;
 }
 
@@ -425,7 +425,7 @@ void cross_entropy_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         const ptrdiff_t at = class_of(work, i);
         const double given = is_class(work, at) ? work.share : NAN;
         const P share = P::of(static_cast<T>(given / static_cast<const T*>(work.sums)[i]));
-        write_each(x, n, out, [&](P a) { return exp(a - top) * share; });
+        write_each(x, n, out, [&](P a) DISPOSESCOPE_INLINED { return exp(a - top) * share; });
         if (is_class(work, at)) out[at] -= static_cast<T>(given);
     }
 }

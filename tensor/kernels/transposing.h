@@ -12,7 +12,7 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
 // Rows are `from_step` and `to_step` elements apart.
-inline void transpose_block(const float* from, float* to, std::ptrdiff_t from_step, std::ptrdiff_t to_step) {
+DISPOSESCOPE_INLINE void transpose_block(const float* from, float* to, std::ptrdiff_t from_step, std::ptrdiff_t to_step) {
 #if defined(__SSE__) || defined(_M_X64)
     __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_step);
     __m128 c = _mm_loadu_ps(from + 2 * from_step), d = _mm_loadu_ps(from + 3 * from_step);
@@ -28,7 +28,7 @@ inline void transpose_block(const float* from, float* to, std::ptrdiff_t from_st
 #endif
 }
 
-inline void transpose_block(const double* from, double* to, std::ptrdiff_t from_step, std::ptrdiff_t to_step) {
+DISPOSESCOPE_INLINE void transpose_block(const double* from, double* to, std::ptrdiff_t from_step, std::ptrdiff_t to_step) {
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++)
             to[j * to_step + i] = from[i * from_step + j];

@@ -4,18 +4,20 @@
 
 #include <math.h>
 
+#include "tensor/kernels/inlining.h"
+
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 namespace {
 
 using std::ptrdiff_t;
 
-inline float root(float x) { return sqrtf(x); }
-inline double root(double x) { return sqrt(x); }
+DISPOSESCOPE_INLINE float root(float x) { return sqrtf(x); }
+DISPOSESCOPE_INLINE double root(double x) { return sqrt(x); }
 
 // As NumPy has it: nan if either is.
 template <typename T>
-inline T larger(T a, T b) {
+DISPOSESCOPE_INLINE T larger(T a, T b) {
     return a >= b || a != a ? a : b;
 }
 
@@ -41,7 +43,7 @@ void sgd(T* __restrict p, const T* __restrict gradient, T* __restrict m, T*, T*,
 }
 
 template <typename T>
-Loop<T> sgd_loop(const UpdateRows& rows) {
+DISPOSESCOPE_INLINE Loop<T> sgd_loop(const UpdateRows& rows) {
     const bool decays = rows.numbers[1] != 0;
     if (rows.state_count == 0) return decays ? sgd<T, true, without> : sgd<T, false, without>;
     if (rows.numbers[4] != 0) return decays ? sgd<T, true, nesterov> : sgd<T, false, nesterov>;
@@ -67,7 +69,7 @@ void adam(T* __restrict p, const T* __restrict gradient, T* __restrict m, T* __r
 }
 
 template <typename T>
-Loop<T> adam_loop(const UpdateRows& rows) {
+DISPOSESCOPE_INLINE Loop<T> adam_loop(const UpdateRows& rows) {
     const bool decays = rows.numbers[2] != 0;
     if (rows.state_count == 3) return decays ? adam<T, true, true> : adam<T, false, true>;
     return decays ? adam<T, true, false> : adam<T, false, false>;
@@ -97,13 +99,13 @@ void rmsprop(T* __restrict p, const T* __restrict gradient, T* __restrict v, T* 
 }
 
 template <typename T, bool decays>
-Loop<T> rmsprop_loop_of(const UpdateRows& rows) {
+DISPOSESCOPE_INLINE Loop<T> rmsprop_loop_of(const UpdateRows& rows) {
     if (rows.numbers[7] != 0) return rows.state_count == 3 ? rmsprop<T, decays, true, true> : rmsprop<T, decays, true, false>;
     return rows.state_count == 2 ? rmsprop<T, decays, false, true> : rmsprop<T, decays, false, false>;
 }
 
 template <typename T>
-Loop<T> rmsprop_loop(const UpdateRows& rows) {
+DISPOSESCOPE_INLINE Loop<T> rmsprop_loop(const UpdateRows& rows) {
     return rows.numbers[1] != 0 ? rmsprop_loop_of<T, true>(rows) : rmsprop_loop_of<T, false>(rows);
 }
 
