@@ -22,6 +22,7 @@ from scopes.foreign.libraries import enable
 from scopes.tracking import tracking
 from scopes.tracking.files import require_ours
 from scopes.tracking.history import History
+from scopes.tracking.live import LiveView, begin_live_view
 from scopes.tracking.pages import page, write_page
 from scopes.tracking.reports import Report
 from scopes.tracking.runs import LEAST_GROWTH, Outcome
@@ -61,8 +62,15 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--html", type=_writable, metavar="FILE", help="write the report as a page, too")
     run.add_argument("--trace", type=_writable, metavar="FILE", help="record a timeline, for Perfetto")
     run.add_argument(
+        "--snapshot",
+        type=_writable,
+        metavar="FILE",
+        help="record allocations, for PyTorch's memory viewer (https://pytorch.org/memory_viz)",
+    )
+    run.add_argument(
         "--depth", type=_positive, default=1, metavar="N", help="lines of callers noted for each"
     )
+    run.add_argument("--live", action="store_true", help="show what is alive while the program runs (rich)")
     run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
     run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 where lines keep more and more")
     run.add_argument(
@@ -134,9 +142,9 @@ def _run(options: argparse.Namespace) -> NoReturn:
     history = History(options.every)
     history.begin()
     timeline = None
-    if options.trace is not None:
+    if options.trace is not None or options.snapshot is not None:
         timeline = Timeline().__enter__()  # left where the trace is written
-    ending = _Ending(options, history, timeline)
+    ending = _Ending(options, history, timeline, _live_view(options))
     ending.come_when_terminated()
     _pass_on_interrupts()
     try:
@@ -157,6 +165,16 @@ def _run(options: argparse.Namespace) -> NoReturn:
         sys.excepthook = lambda *_: None
         raise error
     sys.exit(status or leaking)
+
+
+def _live_view(options: argparse.Namespace) -> LiveView | None:
+    if not options.live:
+        return None
+    try:
+        return begin_live_view(options.program, _say)
+    except ModuleNotFoundError as missing:
+        _say(f"{_PROGRAM}: {missing}")
+        sys.exit(1)
 
 
 def _pass_on_interrupts() -> None:
@@ -196,8 +214,15 @@ def _show(error: BaseException | None) -> int:
 class _Ending:
     """What comes when the program has ended, once."""
 
-    def __init__(self, options: argparse.Namespace, history: History, timeline: Timeline | None) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        history: History,
+        timeline: Timeline | None,
+        live: LiveView | None,
+    ) -> None:
         self._options = options
+        self._live = live
         self._history = history
         self._timeline = timeline
         self._process = os.getpid()
@@ -225,6 +250,8 @@ class _Ending:
         if self._has_come or os.getpid() != self._process:
             return 0  # a second signal; or a child that was forked, and the report is the parent's
         self._has_come = True
+        if self._live is not None:
+            self._live.end()
         with suppress(
             OSError, ValueError, RuntimeError
         ):  # Python itself says so of a broken or closed stream
@@ -245,12 +272,16 @@ class _Ending:
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline
+        snapshot = self._options.snapshot
         try:
             if html is not None:
                 write_page(html, _page(parts, self._history, self._options.program))
             if timeline is not None:
                 timeline.__exit__(None, None, None)
+            if timeline is not None and trace is not None:
                 timeline.save(trace)
+            if timeline is not None and snapshot is not None:
+                timeline.save_snapshot(snapshot)
         except OSError as error:
             _say(f"{_PROGRAM}: can't write the report: {error}")
             return False

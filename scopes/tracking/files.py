@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # What a page and a trace of ours say of themselves, near their beginnings.
 PAGE_MARK = '<meta name="generator" content="disposescope">'
 TRACE_MARK = '"recorder": "disposescope"'
+# The first key and value of a snapshot, as a pickle has them.
+_SNAPSHOT_MARK = b"recorder\x94\x8c\x0cdisposescope"
 _BEGINNING = 4096
 
 
@@ -42,5 +44,7 @@ def _is_ours(path: Path) -> bool:
                 beginning = file.read(_BEGINNING)
         except (OSError, EOFError, zlib.error):
             return False
+    if _SNAPSHOT_MARK in beginning:
+        return True
     text = beginning.decode(errors="replace")
     return PAGE_MARK in text or TRACE_MARK in text

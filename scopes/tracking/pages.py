@@ -143,6 +143,7 @@ table.disposescope th { cursor: pointer; background: var(--head); white-space: n
 table.disposescope th[aria-sort=ascending]::after { content: " \\25b2"; }
 table.disposescope th[aria-sort=descending]::after { content: " \\25bc"; }
 table.disposescope td { vertical-align: top; }
+table.disposescope th.words { text-align: left; }
 table.disposescope .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.disposescope td.words { font-family: ui-monospace, monospace; white-space: pre-wrap; }
 table.disposescope td.words:last-child { overflow-wrap: anywhere; }
@@ -166,24 +167,65 @@ table.disposescope tbody tr:hover { background: var(--hover); }
 }
 """
 
+# A browser takes seconds to lay out 100,000 rows: the page shows the first ones, and more when they are near.
 _SCRIPT = """
+const PART = 1000;
+class Rows {
+  constructor(table) {
+    this.body = table.tBodies[0];
+    this.all = [...this.body.rows];
+    this.matching = this.all;
+    this.end = document.createElement("div");
+    table.after(this.end);
+    this.observer = new IntersectionObserver(found => { if (found.at(-1).isIntersecting) this.more(); },
+      {rootMargin: "2000px"});
+    this.observer.observe(this.end);
+    this.show();
+  }
+  show() {
+    this.body.replaceChildren(...this.matching.slice(0, PART));
+  }
+  more() {
+    const shown = this.body.rows.length;
+    if (shown < this.matching.length) {
+      this.body.append(...this.matching.slice(shown, shown + PART));
+      this.observer.unobserve(this.end);  // and again, so that the browser tells whether it is still near
+      this.observer.observe(this.end);
+    }
+  }
+  filter(wanted) {
+    this.texts ??= new Map(this.all.map(row => [row, row.textContent.toLowerCase()]));
+    this.matching = wanted ? this.all.filter(row => this.texts.get(row).includes(wanted)) : this.all;
+    this.show();
+  }
+  sort(column, compare) {
+    const sorted = rows => rows.map(row => [row.cells[column].dataset.order, row])
+      .sort((a, b) => compare(a[0], b[0])).map(pair => pair[1]);
+    const isFiltered = this.matching !== this.all;
+    this.all = sorted(this.all);
+    this.matching = isFiltered ? sorted(this.matching) : this.all;
+    this.show();
+  }
+}
+const tables = [...document.querySelectorAll("table.disposescope")].map(table => new Rows(table));
+const words = new Intl.Collator();
 for (const heading of document.querySelectorAll("table.disposescope th")) {
   heading.addEventListener("click", () => {
-    const table = heading.closest("table"), body = table.tBodies[0], column = heading.cellIndex;
-    const isFigure = heading.className === "figure";
+    const table = heading.closest("table"), isFigure = heading.className === "figure";
     const isDown = heading.ariaSort ? heading.ariaSort === "ascending" : isFigure;
     for (const other of table.querySelectorAll("th")) other.ariaSort = null;
     heading.ariaSort = isDown ? "descending" : "ascending";
-    const key = row => row.cells[column].dataset.order;
-    const compare = isFigure ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
-    const rows = [...body.rows].sort((a, b) => isDown ? compare(b, a) : compare(a, b));
-    body.append(...rows);
+    const compare = isFigure ? (a, b) => a - b : words.compare;
+    const rows = tables.find(each => each.body === table.tBodies[0]);
+    rows.sort(heading.cellIndex, isDown ? (a, b) => compare(b, a) : compare);
   });
 }
 const search = document.querySelector("input[type=search]");
+let waiting;
 search.addEventListener("input", () => {
-  const wanted = search.value.toLowerCase();
-  for (const row of document.querySelectorAll("table.disposescope tbody tr"))
-    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    for (const rows of tables) rows.filter(search.value.toLowerCase());
+  }, tables.some(rows => rows.all.length > PART) ? 200 : 0);
 });
 """

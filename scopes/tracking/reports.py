@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TextIO
@@ -98,7 +99,7 @@ class Report:
         True
         """
         table = self._table()
-        text = page(table.title, as_html(table))
+        text = page(table.title, as_html(table, is_styled=False))
         if path is not None:
             write_page(path, text)
         return text
@@ -171,13 +172,14 @@ def as_rich(table: Table) -> Any:
     return made
 
 
-def as_html(table: Table) -> str:
-    """Return the table as HTML, to be put into a page or shown by a notebook, which has styles of its own."""
+def as_html(table: Table, *, is_styled: bool = True) -> str:
+    """Return the table as HTML; a notebook, which has styles of its own, needs `is_styled`."""
     head = "".join(
-        f'<th class="{_class(is_figure)}" style="{_style(is_figure, True)}">{escape(heading)}</th>'
+        f"<th{_attributes(is_figure, True, is_styled)}>{escape(heading)}</th>"
         for heading, is_figure in table.headings
     )
-    body = "\n".join(f"<tr>{''.join(map(_entry, row, table.headings))}</tr>" for row in table.rows)
+    entry = partial(_entry, is_styled=is_styled)
+    body = "\n".join(f"<tr>{''.join(map(entry, row, table.headings))}</tr>" for row in table.rows)
     caption = f'<caption style="text-align: left">{escape(table.title)}</caption>'
     return (
         f'<div class="scroll"><table class="disposescope">{caption}\n'
@@ -185,20 +187,19 @@ def as_html(table: Table) -> str:
     )
 
 
-def _class(is_figure: bool) -> str:
-    return "figure" if is_figure else "words"
-
-
-def _style(is_figure: bool, is_on_one_line: bool) -> str:
+def _attributes(is_figure: bool, is_on_one_line: bool, is_styled: bool) -> str:
+    name = f' class="{"figure" if is_figure else "words"}"'
+    if not is_styled:
+        return name
     style = f"text-align: {'right' if is_figure else 'left'}; vertical-align: top"
-    return f"{style}; white-space: nowrap" if is_on_one_line else style
+    return f'{name} style="{style}; white-space: nowrap"' if is_on_one_line else f'{name} style="{style}"'
 
 
-def _entry(cell: Cell, heading: tuple[str, bool]) -> str:
+def _entry(cell: Cell, heading: tuple[str, bool], *, is_styled: bool) -> str:
     label, is_figure = heading
     more = "".join([f"<br><code>{escape(text)}</code>" for text in cell.more.splitlines()])
     empty = "" if cell.text or more else " data-empty"
     return (
-        f'<td class="{_class(is_figure)}" style="{_style(is_figure, is_figure)}" data-label="{escape(label)}"'
+        f'<td{_attributes(is_figure, is_figure, is_styled)} data-label="{escape(label)}"'
         f' data-order="{escape(str(cell.order))}"{empty}>{escape(cell.text)}{more}</td>'
     )

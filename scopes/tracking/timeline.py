@@ -17,6 +17,7 @@ from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
 from scopes.tracking.leaks import Snapshot, came_all_along, snapshot
+from scopes.tracking.memory_snapshot import Allocations
 from scopes.tracking.plots import Growth, draw
 from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
@@ -88,6 +89,7 @@ class Timeline:
         # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
         # also while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
+        self._allocations = Allocations(max_events)
         self._enough = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
@@ -161,6 +163,37 @@ class Timeline:
         self._enter()
         write(path, self._kept, self._end or time.perf_counter_ns(), self._lost)
 
+    def save_snapshot(self, path: str | PathLike[str]) -> None:
+        """Write the allocations as a memory snapshot of PyTorch, for https://pytorch.org/memory_viz.
+
+        The file has the format of ``torch.cuda.memory._dump_snapshot()``. It has the last `max_events`
+        allocations and frees of disposables, with the lines that made them. Disposables that share memory
+        are one allocation. Addresses are not the real ones.
+
+        Parameters
+        ----------
+        path
+            The file, most often ``"snapshot.pickle"``.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is there and is no report of this library.
+
+        Examples
+        --------
+        >>> import pickle, scopes, tempfile, tensor
+        >>> from pathlib import Path
+        >>> with scopes.Timeline() as timeline:
+        ...     x = tensor.ones((1000,))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     timeline.save_snapshot(f"{folder}/snapshot.pickle")
+        ...     snapshot = pickle.loads(Path(folder, "snapshot.pickle").read_bytes())
+        >>> [(event["action"], event["size"]) for event in snapshot["device_traces"][0]]
+        [('alloc', 4000)]
+        """
+        self._allocations.save(path)
+
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory over time, coloured by the scope that was open, peaks numbered with their lines.
 
@@ -202,6 +235,7 @@ class Timeline:
 
     def created(self, record: Record) -> None:
         """Note a new disposable; called while tracking is on."""
+        self._allocations.created(record)
         track = self._track()
         self._note((_CREATED, record, track), self._most_beginnings)
         change = self._change = self._change + record.nbytes
@@ -216,6 +250,7 @@ class Timeline:
     def ended(self, record: Record, how: str) -> None:
         """Note the end of a disposable; called while tracking is on."""
         at = time.perf_counter_ns()
+        self._allocations.ended(record, at)
         track = self._track()
         self._note((_ENDED, record, track, at, how), self._most_ends)
         self._change -= record.nbytes
