@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 
 def names_on_demand(
@@ -76,3 +79,47 @@ class ModuleOnDemand:
         found = getattr(import_module(self._name), attribute)
         setattr(self, attribute, found)
         return found
+
+
+def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
+    """Call `then` with the module `name`: now if it is loaded, else when the program imports it.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import when_imported
+    >>> when_imported("sys", lambda module: print(module.__name__))
+    sys
+    """
+    module = sys.modules.get(name)
+    if module is not None:
+        then(module)
+    else:
+        sys.meta_path.insert(0, _Watch(name, then))
+
+
+class _Watch:
+    """A finder that leaves it to the others to find `name`, and calls `then` after the module has run."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
+        self._name = name
+        self._then = then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_tell(module: ModuleType) -> None:
+                run(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                self._then(module)
+
+            spec.loader.exec_module = run_and_tell  # type: ignore[method-assign]
+        return spec

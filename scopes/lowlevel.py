@@ -5,7 +5,7 @@ A class whose objects scopes own weakly and statistics count derives from
 """
 
 from scopes._clearing import clear_errors_of
-from scopes._on_demand import ModuleOnDemand, names_on_demand
+from scopes._on_demand import ModuleOnDemand, names_on_demand, when_imported
 from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
@@ -46,4 +46,5 @@ __all__ = [
     "record_of",
     "register",
     "site_here",
+    "when_imported",
 ]

@@ -5,28 +5,24 @@ Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowne
 them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
 """
 
+from typing import TYPE_CHECKING
+
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor._advice import call_advice
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
 from tensor._errors import InvalidArgumentError, shown
-from tensor.autograd.checkpointing import is_recomputing
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
-from tensor.autograd.nesting import map_nested
 from tensor.core.dims import sizes_of
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
 from tensor.creation.legacy import legacy_tensor
 from tensor.creation.random import default_generator, numbers_of
-from tensor.io.checkpoints import load_with
-from tensor.io.torch_files import Reading
-from tensor.io.torch_writing import global_name, write_torch_file
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
-from tensor.kernels.updates import Step
 from tensor.memory.buffer import owner_of
-from tensor.ops.affine import apply_affine, apply_affine_then
 from tensor.ops.casts import dtype_asked
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key
@@ -37,6 +33,15 @@ from tensor.tape.nodes import Leaf, become_leaf
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
+
+if TYPE_CHECKING:
+    from tensor.autograd.checkpointing import is_recomputing
+    from tensor.autograd.nesting import map_nested
+    from tensor.io.checkpoints import load_with
+    from tensor.io.torch_files import Reading
+    from tensor.io.torch_writing import global_name, write_torch_file
+    from tensor.kernels.updates import Step
+    from tensor.ops.affine import apply_affine, apply_affine_then
 
 __all__ = [
     "RULES",
@@ -91,3 +96,19 @@ __all__ = [
     "writing",
     "writing_all",
 ]
+
+# Only files, optimizers and some layers need these.
+_ON_DEMAND = {
+    "Reading": "tensor.io.torch_files",
+    "Step": "tensor.kernels.updates",
+    "apply_affine": "tensor.ops.affine",
+    "apply_affine_then": "tensor.ops.affine",
+    "global_name": "tensor.io.torch_writing",
+    "is_recomputing": "tensor.autograd.checkpointing",
+    "load_with": "tensor.io.checkpoints",
+    "map_nested": "tensor.autograd.nesting",
+    "write_torch_file": "tensor.io.torch_writing",
+}
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -66,7 +66,11 @@ def said_to_checkers(name: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", ["scopes", "tensor", "tensor.autograd", "tensor.kernels", "tensor.memory"])
+OF_TENSOR = ["scopes", "tensor", "tensor.autograd", "tensor.kernels", "tensor.lowlevel", "tensor.memory"]
+OF_NN = ["nn", "nn.data", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils"]
+
+
+@pytest.mark.parametrize("name", OF_TENSOR + OF_NN)
 def test_a_name_that_is_loaded_when_first_used_comes_from_where_checkers_are_told(name: str) -> None:
     package = importlib.import_module(name)
     said = said_to_checkers(name)
@@ -77,16 +81,28 @@ def test_a_name_that_is_loaded_when_first_used_comes_from_where_checkers_are_tol
         assert getattr(package, export) is getattr(package, export)
 
 
-def test_import_of_tensor_loads_nothing_that_waits_for_its_first_use() -> None:
-    program = "import sys, tensor; print(*sys.modules)"
+def loaded_by(module: str) -> set[str]:
+    program = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_import_of_tensor_loads_nothing_that_waits_for_its_first_use() -> None:
     names: dict[str, str] = {}
     for package in ("scopes", "tensor", "tensor.autograd", "tensor.memory"):
         names |= said_to_checkers(package)
     namespaces = {f"tensor.{name}" for name, module in names.items() if module == "tensor"}
     assert namespaces == {"tensor.fft", "tensor.linalg"}
-    assert loaded & ({*names.values(), *namespaces} - {"tensor"}) == set()
+    assert loaded_by("tensor") & ({*names.values(), *namespaces} - {"tensor"}) == set()
+
+
+def test_import_of_nn_loads_no_layer_function_or_optimizer() -> None:
+    waiting = {
+        module for package in ["tensor.lowlevel", *OF_NN] for module in said_to_checkers(package).values()
+    }
+    namespaces = {"nn.data", "nn.functional", "nn.init", "nn.optim", "nn.utils"}
+    assert len(waiting) > 80
+    assert loaded_by("nn") & ((waiting | namespaces) - {"nn"}) == set()
 
 
 @pytest.mark.parametrize("name", sorted(INNER))

@@ -1,154 +1,159 @@
 """The functional forms of layers and losses: PyTorch's ``torch.nn.functional``."""
 
-from nn.functional.activations import (
-    elu,
-    gelu,
-    leaky_relu,
-    log_softmax,
-    relu,
-    sigmoid,
-    silu,
-    softmax,
-    softplus,
-    tanh,
-)
-from nn.functional.adaptive_max_pooling import (
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-)
-from nn.functional.attention import scaled_dot_product_attention
-from nn.functional.average_pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-)
-from nn.functional.bags import (
-    embedding_bag,
-)
-from nn.functional.convolutions import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from nn.functional.ctc import ctc_loss
-from nn.functional.densities import gaussian_nll_loss, kl_div, poisson_nll_loss
-from nn.functional.distances import (
-    cosine_similarity,
-    normalize,
-    pairwise_distance,
-    pdist,
-)
-from nn.functional.dropouts import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-)
-from nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
-from nn.functional.group_normalizations import (
-    group_norm,
-    instance_norm,
-)
-from nn.functional.in_place import (
-    celu_,
-    elu_,
-    hardtanh_,
-    leaky_relu_,
-    relu_,
-    rrelu_,
-    selu_,
-    threshold_,
-)
-from nn.functional.interpolation import (
-    interpolate,
-    upsample,
-)
-from nn.functional.likelihood import cross_entropy, nll_loss
-from nn.functional.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    huber_loss,
-    l1_loss,
-    mse_loss,
-    smooth_l1_loss,
-)
-from nn.functional.maps import bilinear, embedding, linear, one_hot
-from nn.functional.margins import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
-from nn.functional.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
-from nn.functional.multihead import multi_head_attention_forward
-from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
-from nn.functional.padding import (
-    pad,
-)
-from nn.functional.patches import (
-    fold,
-    unfold,
-)
-from nn.functional.piecewise_activations import (
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    prelu,
-    relu6,
-    rrelu,
-    softshrink,
-    threshold,
-)
-from nn.functional.sampling import affine_grid, grid_sample
-from nn.functional.second_names import (
-    adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d_with_indices,
-    adaptive_max_pool3d_with_indices,
-    fractional_max_pool2d_with_indices,
-    fractional_max_pool3d_with_indices,
-    max_pool1d_with_indices,
-    max_pool2d_with_indices,
-    max_pool3d_with_indices,
-    native_channel_shuffle,
-    upsample_bilinear,
-    upsample_nearest,
-)
-from nn.functional.shuffles import (
-    channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
-from nn.functional.smooth_activations import (
-    celu,
-    glu,
-    gumbel_softmax,
-    logsigmoid,
-    mish,
-    selu,
-    softmin,
-    softsign,
-    tanhshrink,
-)
+from typing import TYPE_CHECKING
+
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from scopes.lowlevel import names_on_demand as _names_on_demand
+
+if TYPE_CHECKING:
+    from nn.functional.activations import (
+        elu,
+        gelu,
+        leaky_relu,
+        log_softmax,
+        relu,
+        sigmoid,
+        silu,
+        softmax,
+        softplus,
+        tanh,
+    )
+    from nn.functional.adaptive_max_pooling import (
+        adaptive_max_pool1d,
+        adaptive_max_pool2d,
+        adaptive_max_pool3d,
+    )
+    from nn.functional.attention import scaled_dot_product_attention
+    from nn.functional.average_pooling import (
+        adaptive_avg_pool1d,
+        adaptive_avg_pool2d,
+        adaptive_avg_pool3d,
+        avg_pool1d,
+        avg_pool2d,
+        avg_pool3d,
+        lp_pool1d,
+        lp_pool2d,
+        lp_pool3d,
+    )
+    from nn.functional.bags import (
+        embedding_bag,
+    )
+    from nn.functional.convolutions import (
+        conv1d,
+        conv2d,
+        conv3d,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
+    from nn.functional.ctc import ctc_loss
+    from nn.functional.densities import gaussian_nll_loss, kl_div, poisson_nll_loss
+    from nn.functional.distances import (
+        cosine_similarity,
+        normalize,
+        pairwise_distance,
+        pdist,
+    )
+    from nn.functional.dropouts import (
+        alpha_dropout,
+        dropout,
+        dropout1d,
+        dropout2d,
+        dropout3d,
+        feature_alpha_dropout,
+    )
+    from nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
+    from nn.functional.group_normalizations import (
+        group_norm,
+        instance_norm,
+    )
+    from nn.functional.in_place import (
+        celu_,
+        elu_,
+        hardtanh_,
+        leaky_relu_,
+        relu_,
+        rrelu_,
+        selu_,
+        threshold_,
+    )
+    from nn.functional.interpolation import (
+        interpolate,
+        upsample,
+    )
+    from nn.functional.likelihood import cross_entropy, nll_loss
+    from nn.functional.losses import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+        huber_loss,
+        l1_loss,
+        mse_loss,
+        smooth_l1_loss,
+    )
+    from nn.functional.maps import bilinear, embedding, linear, one_hot
+    from nn.functional.margins import (
+        cosine_embedding_loss,
+        hinge_embedding_loss,
+        margin_ranking_loss,
+        multi_margin_loss,
+        multilabel_margin_loss,
+        multilabel_soft_margin_loss,
+        soft_margin_loss,
+        triplet_margin_loss,
+        triplet_margin_with_distance_loss,
+    )
+    from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
+    from nn.functional.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
+    from nn.functional.multihead import multi_head_attention_forward
+    from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
+    from nn.functional.padding import (
+        pad,
+    )
+    from nn.functional.patches import (
+        fold,
+        unfold,
+    )
+    from nn.functional.piecewise_activations import (
+        hardshrink,
+        hardsigmoid,
+        hardswish,
+        hardtanh,
+        prelu,
+        relu6,
+        rrelu,
+        softshrink,
+        threshold,
+    )
+    from nn.functional.sampling import affine_grid, grid_sample
+    from nn.functional.second_names import (
+        adaptive_max_pool1d_with_indices,
+        adaptive_max_pool2d_with_indices,
+        adaptive_max_pool3d_with_indices,
+        fractional_max_pool2d_with_indices,
+        fractional_max_pool3d_with_indices,
+        max_pool1d_with_indices,
+        max_pool2d_with_indices,
+        max_pool3d_with_indices,
+        native_channel_shuffle,
+        upsample_bilinear,
+        upsample_nearest,
+    )
+    from nn.functional.shuffles import (
+        channel_shuffle,
+        pixel_shuffle,
+        pixel_unshuffle,
+    )
+    from nn.functional.smooth_activations import (
+        celu,
+        glu,
+        gumbel_softmax,
+        logsigmoid,
+        mish,
+        selu,
+        softmin,
+        softsign,
+        tanhshrink,
+    )
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -280,4 +285,66 @@ __all__ = [
     "upsample_nearest",
 ]
 
-_clear_errors_of(globals(), __all__)
+# Loaded when they are first used.
+_ON_DEMAND = {
+    name: module
+    for module, names in {
+        "nn.functional.activations": (
+            "elu gelu leaky_relu log_softmax relu sigmoid silu softmax softplus tanh"
+        ),
+        "nn.functional.adaptive_max_pooling": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
+        "nn.functional.attention": "scaled_dot_product_attention",
+        "nn.functional.average_pooling": (
+            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
+            "avg_pool3d lp_pool1d lp_pool2d lp_pool3d"
+        ),
+        "nn.functional.bags": "embedding_bag",
+        "nn.functional.convolutions": (
+            "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+        ),
+        "nn.functional.ctc": "ctc_loss",
+        "nn.functional.densities": "gaussian_nll_loss kl_div poisson_nll_loss",
+        "nn.functional.distances": "cosine_similarity normalize pairwise_distance pdist",
+        "nn.functional.dropouts": (
+            "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
+        ),
+        "nn.functional.fractional_pooling": "fractional_max_pool2d fractional_max_pool3d",
+        "nn.functional.group_normalizations": "group_norm instance_norm",
+        "nn.functional.in_place": "celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ threshold_",
+        "nn.functional.interpolation": "interpolate upsample",
+        "nn.functional.likelihood": "cross_entropy nll_loss",
+        "nn.functional.losses": (
+            "binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss"
+        ),
+        "nn.functional.maps": "bilinear embedding linear one_hot",
+        "nn.functional.margins": (
+            "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
+            "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss "
+            "triplet_margin_with_distance_loss"
+        ),
+        "nn.functional.max_pooling": "max_pool1d max_pool2d max_pool3d",
+        "nn.functional.max_unpooling": "max_unpool1d max_unpool2d max_unpool3d",
+        "nn.functional.multihead": "multi_head_attention_forward",
+        "nn.functional.normalizations": "batch_norm layer_norm local_response_norm rms_norm",
+        "nn.functional.padding": "pad",
+        "nn.functional.patches": "fold unfold",
+        "nn.functional.piecewise_activations": (
+            "hardshrink hardsigmoid hardswish hardtanh prelu relu6 rrelu softshrink threshold"
+        ),
+        "nn.functional.sampling": "affine_grid grid_sample",
+        "nn.functional.second_names": (
+            "adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices "
+            "adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices "
+            "fractional_max_pool3d_with_indices max_pool1d_with_indices max_pool2d_with_indices "
+            "max_pool3d_with_indices native_channel_shuffle upsample_bilinear upsample_nearest"
+        ),
+        "nn.functional.shuffles": "channel_shuffle pixel_shuffle pixel_unshuffle",
+        "nn.functional.smooth_activations": (
+            "celu glu gumbel_softmax logsigmoid mish selu softmin softsign tanhshrink"
+        ),
+    }.items()
+    for name in names.split()
+}
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, prepare=_clear_errors_of)

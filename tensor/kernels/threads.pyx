@@ -7,6 +7,8 @@ from libcpp.vector cimport vector
 
 import os
 
+from scopes.lowlevel import when_imported
+
 cdef extern from "tensor/kernels/thread_pool.h" namespace "disposescope::kernels" nogil:
     ctypedef void (*Body)(void* context, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     const int most_threads
@@ -161,12 +163,8 @@ def _version_of(controller):
     return None
 
 
-def _register_at_threadpoolctl():
-    """Let ``threadpoolctl.threadpool_limits`` set our threads too, where it is installed."""
-    try:
-        import threadpoolctl
-    except ImportError:
-        return
+def _register_at(threadpoolctl):
+    """Let ``threadpoolctl.threadpool_limits`` set our threads too."""
     content = {
         "user_api": "disposescope",
         "internal_api": "disposescope",
@@ -179,7 +177,8 @@ def _register_at_threadpoolctl():
     threadpoolctl.register(type("ThreadsController", (threadpoolctl.LibController,), content))
 
 
-_register_at_threadpoolctl()
+# Not imported here: it takes 4 ms to load.
+when_imported("threadpoolctl", _register_at)
 
 
 # --- Who takes which piece, for tests of the pool -----------------------------------------------------------

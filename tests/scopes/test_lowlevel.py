@@ -30,6 +30,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "record_of",
         "register",
         "site_here",
+        "when_imported",
     }
 
 

@@ -379,6 +379,20 @@ def test_threadpoolctl_knows_the_pool() -> None:
         assert tensor.get_num_threads() == 2
 
 
+@pytest.mark.parametrize("modules", ["threadpoolctl, tensor", "tensor, threadpoolctl"])
+def test_threadpoolctl_knows_the_pool_whichever_is_imported_first(modules: str) -> None:
+    pytest.importorskip("threadpoolctl")
+    program = f"import {modules}; print(*(each['user_api'] for each in threadpoolctl.threadpool_info()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "disposescope" in done.stdout.split()
+
+
+def test_tensor_does_not_load_threadpoolctl() -> None:
+    program = "import sys, tensor; print('threadpoolctl' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
 def test_pytorch_computes_in_the_same_process() -> None:
     torch = pytest.importorskip("torch")
     x = np.random.default_rng(0).standard_normal(SIZE)
