@@ -17,6 +17,7 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "clear_library_frames",
         "current",
         "ending_by",
+        "figures_to_html",
         "format_bytes",
         "measure_memory_by",
         "measure_peaks_by",
