@@ -13,6 +13,7 @@ from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
 
 if TYPE_CHECKING:
+    from tensor.memory.plans import Plan, Reservation, plan, reserve
     from tensor.memory.reporting import (
         Configuration,
         MemoryStatistics,
@@ -28,17 +29,22 @@ __all__ = [
     "Configuration",
     "MemoryStatistics",
     "OutOfMemoryError",
+    "Plan",
+    "Reservation",
     "configuration",
     "configure",
     "limit",
     "measure",
+    "plan",
     "report",
+    "reserve",
     "reset_peak",
     "statistics",
     "trim",
 ]
 
 _ON_DEMAND = {name: "tensor.memory.reporting" for name in __all__ if name not in globals()}
+_ON_DEMAND |= dict.fromkeys(("Plan", "Reservation", "plan", "reserve"), "tensor.memory.plans")
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

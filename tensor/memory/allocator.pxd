@@ -56,6 +56,9 @@ cpdef void count_donation(bint is_reused) noexcept nogil
 ctypedef int64_t (*overhead_function)() noexcept nogil
 cdef int report_overhead_by(overhead_function function) except -1
 
+# The pool itself, for modules that use more of `pool.h`: each that includes it would have a pool of its own.
+cdef void* the_pool() noexcept nogil
+
 # --- Arrays from the allocator ------------------------------------------------------------------------------
 
 # As NumPy's functions; from the pool if large, NumPy's own if small (`is_counted` tells). MemoryError when

@@ -93,6 +93,7 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void lift(CLimit*) noexcept
         void fail(int64_t) noexcept
         vector[size_t] cached_capacities() except +
+        atomic[int64_t] idle
     Pool& pool() noexcept
     void trim_heap() noexcept
 
@@ -255,6 +256,10 @@ cdef int report_overhead_by(overhead_function function) except -1:
     return 0
 
 
+cdef void* the_pool() noexcept nogil:
+    return &pool()
+
+
 # --- Arrays -------------------------------------------------------------------------------------------------
 
 
@@ -343,7 +348,7 @@ def figures():
         counters.process_peak.nbytes.load(),
         allocated,
         allocated - live - pinned,
-        counters.cached.load(),
+        counters.cached.load() + pool().idle.load(),
         counters.external.load(),
         pinned,
         counters.allocations.load(),

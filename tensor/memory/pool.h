@@ -24,13 +24,14 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "tensor/memory/arena.h"
 #include "tensor/memory/counters.h"
 #include "tensor/memory/system_memory.h"
 
 namespace disposescope::memory {
 
 enum class State : std::uint8_t { free, live, pinned };
-enum class Origin : std::uint8_t { small, aligned, mapped };
+enum class Origin : std::uint8_t { small, aligned, mapped, planned, reserved };
 
 // Lies just before the bytes that it describes, inside memory that the pool owns until it is given back.
 struct Block {
@@ -152,6 +153,11 @@ class Pool {
         const Bytes footprint = block->footprint();
         counters.slack.fetch_sub(footprint - asked, std::memory_order_relaxed);
         counters.count_gone(asked, state == State::pinned);
+        if (recorder.load(std::memory_order_relaxed) != nullptr) note_free(data, asked);
+        if (block->origin == Origin::planned || (block->origin == Origin::reserved && lies_in_closed(block))) {
+            give_back(block);
+            return;
+        }
         if (footprint > max_cached.load()) {
             give_back(block);
             return;
@@ -191,7 +197,7 @@ class Pool {
             refuse(n, no_limit);
             return false;
         }
-        Reservation held(reserved);
+        Reservation held(granted);
         if (!grant(n, held)) return false;
         counters.count_new(n);
         return true;
@@ -250,6 +256,85 @@ class Pool {
         find_limit();
     }
 
+    // Take `n` bytes ahead, for `plan`; without one, for the pool. Null when the limit or the system refuses.
+    Arena* reserve(std::size_t n, std::vector<Planned> plan) {
+        Reservation held(granted);
+        if (n > max_bytes || !grant(static_cast<Bytes>(n), held)) return nullptr;
+        Arena* const arena = new Arena;
+        arena->size = n;
+        arena->mapped = round_up(n + huge_page, page_size());
+        arena->memory = map(arena->mapped, arena->mapped / huge_page * huge_page);
+        arena->is_mapped = arena->memory != nullptr;
+        if (!arena->is_mapped) arena->memory = allocate_aligned(arena->mapped);
+        if (arena->memory == nullptr) {
+            delete arena;
+            return nullptr;
+        }
+        // Every page is there from now on.
+        for (std::size_t at = 0; at < arena->mapped; at += page_size()) {
+            static_cast<volatile char*>(arena->memory)[at] = 0;
+        }
+        const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(arena->memory);
+        const std::size_t first = round_up(start + Arena::head, Arena::slot) - Arena::head - start;
+        arena->base = static_cast<char*>(arena->memory) + first;
+        const bool is_planned = !plan.empty();
+        arena->plan = std::move(plan);
+        idle.fetch_add(static_cast<Bytes>(n));
+        if (is_planned) {
+            planned_idle.fetch_add(static_cast<Bytes>(n));
+        } else {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            arena->next = slabs.load();
+            slabs.store(arena);
+        }
+        return arena;
+    }
+
+    // Serve the allocations of this thread from `arena`, until it is left.
+    void enter(Arena* arena) noexcept {
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        arena->thread = std::this_thread::get_id();
+        arena->cursor = arena->strays = 0;
+        arena->next = active.load();
+        active.store(arena);
+    }
+
+    void leave(Arena* arena) noexcept {
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        unlink(active, arena);
+    }
+
+    // Give the memory back, now or with the last block in it.
+    void close(Arena* arena) noexcept {
+        {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            if (arena->plan.empty()) unlink(slabs, arena);
+        }
+        if (arena->plan.empty()) trim(0);  // what lies in it and waits in the pool
+        bool is_empty;
+        {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            arena->is_closed = true;
+            is_empty = arena->taken.empty();
+        }
+        if (is_empty) release(arena);
+    }
+
+    // Note what happens to large blocks in `one`, until null. False: somebody else notes.
+    bool record(Recorder* one) noexcept {
+        Recorder* none = nullptr;
+        if (one != nullptr) {
+            one->thread = std::this_thread::get_id();
+            return recorder.compare_exchange_strong(none, one);
+        }
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        recorder.store(nullptr);
+        return true;
+    }
+
+    // What is taken ahead and holds no array.
+    std::atomic<Bytes> idle{0};
+
     // Let the `number`-th allocation from now on fail, in the debugging build.
     void fail(std::int64_t number) noexcept { until_failure.store(number); }
 
@@ -264,11 +349,13 @@ class Pool {
     // A fork while another thread holds a mutex would leave it held in the child for good.
     void hold_for_fork() noexcept {
         mutex.lock();
+        arena_mutex.lock();
         counters.mutex.lock();
     }
 
     void release_after_fork() noexcept {
         counters.mutex.unlock();
+        arena_mutex.unlock();
         mutex.unlock();
     }
 
@@ -286,7 +373,15 @@ class Pool {
     std::mutex mutex;
     List<Limit> limits;
     // Granted within the limit, but not live yet.
-    std::atomic<Bytes> reserved{0};
+    std::atomic<Bytes> granted{0};
+    // Guards arenas and the recorder. Taken after `mutex`, where both are.
+    std::mutex arena_mutex;
+    // Entered arenas, the last one first; those that the pool takes fresh blocks from.
+    std::atomic<Arena*> active{nullptr};
+    std::atomic<Arena*> slabs{nullptr};
+    // The part of `idle` that plans wait for: nobody else may have it.
+    std::atomic<Bytes> planned_idle{0};
+    std::atomic<Recorder*> recorder{nullptr};
     Block* newest = nullptr;
     Block* oldest = nullptr;
     Block* bins[64 * 16] = {};
@@ -335,9 +430,150 @@ class Pool {
         return nullptr;
     }
 
+    // Of a block in an arena: its memory begins with a pointer to that.
+    static Arena*& arena_of(Block* block) noexcept { return *static_cast<Arena**>(block->memory()); }
+
+    bool lies_in_closed(Block* block) noexcept {
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        return arena_of(block)->is_closed;
+    }
+
+    // With the mutex of arenas.
+    static void unlink(std::atomic<Arena*>& first, Arena* arena) noexcept {
+        if (first.load() == arena) {
+            first.store(arena->next);
+            return;
+        }
+        for (Arena* one = first.load(); one != nullptr; one = one->next) {
+            if (one->next == arena) one->next = arena->next;
+        }
+    }
+
+    // Lays a block for `n` bytes into `arena`; with the mutex of arenas. Null when there is no memory to note it.
+    Block* lay(Arena* arena, std::size_t begin, std::size_t end, std::size_t n, Origin origin) noexcept {
+        try {
+            arena->taken.emplace(begin, end);
+        } catch (...) {
+            return nullptr;
+        }
+        Block* const block = new_block(arena->base + begin, Arena::head, end - begin - Arena::head, n, origin);
+        arena_of(block) = arena;
+        const Bytes nbytes = static_cast<Bytes>(end - begin);
+        idle.fetch_sub(nbytes);
+        if (origin == Origin::planned) planned_idle.fetch_sub(nbytes);
+        return block;
+    }
+
+    // The place that the plan of the entered arena has for `n` bytes. Null: none is entered on this thread, the plan
+    // has no such array next, or its place is taken.
+    Block* take_planned(std::size_t n, bool is_zeroed) noexcept {
+        Block* block = nullptr;
+        {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            Arena* arena = active.load();
+            const std::thread::id self = std::this_thread::get_id();
+            while (arena != nullptr && arena->thread != self) arena = arena->next;
+            if (arena == nullptr) return nullptr;
+            const Planned* const entry = arena->expected(n);
+            if (entry != nullptr && arena->is_free(entry->begin, entry->end)) {
+                block = lay(arena, entry->begin, entry->end, n, Origin::planned);
+            }
+            ++(block == nullptr ? arena->missed : arena->served);
+        }
+        if (block == nullptr) return nullptr;
+        counters.slack.fetch_add(block->footprint() - static_cast<Bytes>(n), std::memory_order_relaxed);
+        counters.count_new(static_cast<Bytes>(n));
+        if (is_zeroed) std::memset(block->data(), 0, n);
+        return block;
+    }
+
+    // A block out of memory that was taken ahead for the pool; null when none has room.
+    Block* take_reserved(std::size_t n, std::size_t capacity) noexcept {
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        const std::size_t whole = round_up(Arena::head + capacity, Arena::slot);
+        for (Arena* arena = slabs.load(); arena != nullptr; arena = arena->next) {
+            std::size_t begin;
+            if (!arena->find(whole, &begin)) continue;
+            Block* const block = lay(arena, begin, begin + whole, n, Origin::reserved);
+            if (block == nullptr) return nullptr;
+            block->capacity = capacity;
+            block->bin = bin_for(capacity);
+            return block;
+        }
+        return nullptr;
+    }
+
+    void release(Arena* arena) noexcept {
+        idle.fetch_sub(static_cast<Bytes>(arena->size));
+        if (!arena->plan.empty()) planned_idle.fetch_sub(static_cast<Bytes>(arena->size));
+        if (arena->is_mapped) {
+            unmap(arena->memory, arena->mapped);
+        } else {
+            free_aligned(arena->memory);
+        }
+        delete arena;
+    }
+
+    void give_to_arena(Block* block) noexcept {
+        Arena* const arena = arena_of(block);
+        bool is_last;
+        {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            const std::size_t begin = static_cast<std::size_t>(static_cast<char*>(block->memory()) - arena->base);
+            const auto part = arena->taken.find(begin);
+            const Bytes nbytes = static_cast<Bytes>(part->second - part->first);
+            arena->taken.erase(part);
+            idle.fetch_add(nbytes);
+            if (block->origin == Origin::planned) planned_idle.fetch_add(nbytes);
+            is_last = arena->is_closed && arena->taken.empty();
+        }
+        if (is_last) release(arena);
+    }
+
+    void note_allocation(void* data, std::size_t n) noexcept {
+        void (*noted)() = nullptr;
+        {
+            const std::lock_guard<std::mutex> guard(arena_mutex);
+            Recorder* const one = recorder.load();
+            if (one == nullptr || one->thread != std::this_thread::get_id()) return;
+            try {
+                one->known[data] = one->count;
+                one->events.push_back({one->count, static_cast<Bytes>(n), false, counters.look()});
+                ++one->count;
+                noted = one->noted;
+            } catch (...) {
+                one->is_incomplete = true;
+            }
+        }
+        if (noted != nullptr) noted();
+    }
+
+    void note_free(void* data, Bytes n) noexcept {
+        const std::lock_guard<std::mutex> guard(arena_mutex);
+        Recorder* const one = recorder.load();
+        if (one == nullptr) return;
+        const auto found = one->known.find(data);
+        try {
+            one->events.push_back({found == one->known.end() ? -1 : found->second, n, true, counters.look()});
+        } catch (...) {
+            one->is_incomplete = true;
+        }
+        if (found != one->known.end()) one->known.erase(found);
+    }
+
     Block* take_pooled(std::size_t n, bool is_zeroed) noexcept {
+        Block* block = nullptr;
+        if (active.load(std::memory_order_relaxed) != nullptr) block = take_planned(n, is_zeroed);
+        if (block == nullptr) block = take_unplanned(n, is_zeroed);
+        if (block != nullptr && recorder.load(std::memory_order_relaxed) != nullptr) {
+            note_allocation(block->data(), n);
+        }
+        return block;
+    }
+
+    Block* take_unplanned(std::size_t n, bool is_zeroed) noexcept {
         const std::size_t capacity = capacity_for(n);
-        Reservation held(reserved);
+        Reservation held(granted);
         Block* block = nullptr;
         if (!grant(static_cast<Bytes>(n), held, capacity, &block)) return nullptr;
         bool is_zero = false;
@@ -373,6 +609,13 @@ class Pool {
     }
 
     Block* take_from_system(std::size_t n, std::size_t capacity, bool* is_zero) noexcept {
+        if (slabs.load(std::memory_order_relaxed) != nullptr) {
+            Block* const block = take_reserved(n, capacity);
+            if (block != nullptr) return block;
+            // No more beside what is taken ahead than the limit allows.
+            const Bytes ahead = idle.load() - planned_idle.load();
+            if (limit.load() != no_limit && left_beside(0) < ahead) return nullptr;
+        }
         if (capacity >= mapped_from) {
             const unsigned place = turn.fetch_add(1, std::memory_order_relaxed) % places;
             const std::size_t offset = place_step * (place + 1);  // the last one is the next page's beginning
@@ -436,7 +679,7 @@ class Pool {
     Bytes left_beside(Bytes n) const noexcept {
         const Bytes most = limit.load();
         if (most == no_limit) return most;
-        return most - counters.live.load() - counters.pinned.load() - reserved.load() - n;
+        return most - counters.live.load() - counters.pinned.load() - granted.load() - planned_idle.load() - n;
     }
 
     void find_limit() noexcept {
@@ -490,7 +733,7 @@ class Pool {
 
     // From here on it need not be.
 
-    static Bytes give_back_all(Block* block) noexcept {
+    Bytes give_back_all(Block* block) noexcept {
         Bytes total = 0;
         while (block != nullptr) {
             Block* const next = block->below;
@@ -502,12 +745,14 @@ class Pool {
         return total;
     }
 
-    static void give_back(Block* block) noexcept {
+    void give_back(Block* block) noexcept {
         void* const memory = block->memory();
         switch (block->origin) {
             case Origin::small: std::free(memory); break;
             case Origin::aligned: free_aligned(memory); break;
             case Origin::mapped: unmap(memory, block->mapped_bytes()); break;
+            case Origin::planned:
+            case Origin::reserved: give_to_arena(block); break;
         }
     }
 

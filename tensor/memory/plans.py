@@ -1,0 +1,292 @@
+"""Plans: what a function allocates and when, and one block ahead for all of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from scopes.lowlevel import format_bytes, parse_size
+from tensor.memory.allocator import Watch, cached_bytes, current_limit, live_or_pinned
+from tensor.memory.arenas import HEAD, SLOT, Arena, Recording
+from tensor.memory.limits import OutOfMemoryError
+from tensor.memory.placement import Life, most_alive, place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from scopes import Site
+
+    # Of matplotlib, which need not be there.
+    Figure = Any
+
+_NO_MATPLOTLIB = (
+    "plotting a plan needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
+    "print(plan.table()) needs nothing"
+)
+_UNKNOWN = "(unknown line)"
+_MOST_LINES = 8
+
+
+class Plan:
+    """What a function allocates in large blocks, when, and where all of it finds place in one block.
+
+    ``memory.plan(function, *arguments)`` makes one.
+
+    Attributes
+    ----------
+    peak_bytes : int
+        The most bytes that were live at once while the function ran, as in ``memory.measure()``: all that was
+        live before counts too.
+    lower_bound_bytes : int
+        The most bytes of the function's own large arrays that were alive at once.
+    arena_bytes : int
+        The size of the block that holds them all.
+    allocation_count : int
+        How many arrays the plan places.
+    """
+
+    def __init__(
+        self, peak: int, events: Sequence[tuple[int, int, bool, int]], sites: Sequence[Site | None]
+    ) -> None:
+        self.peak_bytes: int = peak
+        self._lines = [_UNKNOWN if site is None else str(site) for site in sites]
+        self._events = list(events)
+        self._lives = _lives_in(events)
+        count = len(events)
+        self.lower_bound_bytes: int = most_alive(self._lives, [life.nbytes for life in self._lives], count)
+        slots = [-(-(HEAD + life.nbytes) // SLOT) * SLOT for life in self._lives]
+        offsets, self.arena_bytes = place(self._lives, slots)
+        self._places = [
+            (life.nbytes, offset, offset + slot)
+            for life, offset, slot in zip(self._lives, offsets, slots, strict=True)
+        ]
+        self._served = self._missed = 0
+
+    @property
+    def allocation_count(self) -> int:
+        """How many arrays the plan places."""
+        return len(self._places)
+
+    @property
+    def served_count(self) -> int:
+        """How many allocations the blocks of ``reserved()`` served that have ended."""
+        return self._served
+
+    @property
+    def missed_count(self) -> int:
+        """How many allocations in these blocks came from the pool: not planned, or their place was taken."""
+        return self._missed
+
+    @contextmanager
+    def reserved(self) -> Iterator[Self]:
+        """Take one block ahead, and let this thread's allocations find their places in it.
+
+        The function may run once or many times in the block. An array that is not in the plan comes from
+        the pool, and counts in ``missed_count``. An array that lives on keeps the whole block.
+
+        Raises
+        ------
+        OutOfMemoryError
+            Before anything runs: when the limit or the system has no room for ``arena_bytes``.
+        """
+        if not self._places:
+            yield self
+            return
+        arena = _taken_ahead(self.arena_bytes, self._places)
+        try:
+            arena.enter()
+            yield self
+        finally:
+            served, missed = arena.figures()
+            self._served += served
+            self._missed += missed
+            arena.close()
+
+    def by_line(self) -> Mapping[str, tuple[int, int]]:
+        """Return for each line how many large arrays it made, and their bytes; most bytes first."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for line, life in zip(self._lines, self._lives, strict=True):
+            found[line][0] += 1
+            found[line][1] += life.nbytes
+        ordered = sorted(found.items(), key=lambda item: -item[1][1])
+        return {line: (count, nbytes) for line, (count, nbytes) in ordered}
+
+    def table(self) -> str:
+        """Return a table of the lines that allocate most."""
+        rows = [("arrays", "bytes", "line")]
+        found = list(self.by_line().items())
+        rows += [(f"{count:,}", format_bytes(nbytes), line) for line, (count, nbytes) in found[:_MOST_LINES]]
+        rest = found[_MOST_LINES:]
+        if rest:
+            count, nbytes = (sum(row[1][i] for row in rest) for i in (0, 1))
+            rows.append((f"{count:,}", format_bytes(nbytes), f"{len(rest)} other lines"))
+        widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+        return "\n".join(f"{a:>{widths[0]}}  {b:>{widths[1]}}  {line}" for a, b, line in rows)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.allocation_count:,} large arrays; peak {format_bytes(self.peak_bytes)}, of which "
+            f"{format_bytes(self.lower_bound_bytes)} are these; in one block of "
+            f"{format_bytes(self.arena_bytes)}\n{self.table()}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: {self.allocation_count} arrays, peak_bytes={self.peak_bytes}, "
+            f"lower_bound_bytes={self.lower_bound_bytes}, arena_bytes={self.arena_bytes}>"
+        )
+
+    def plot(self) -> Figure:
+        """Return a picture of bytes over time, a colour for each line; matplotlib draws it.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as missing:
+            raise ModuleNotFoundError(_NO_MATPLOTLIB, name="matplotlib") from missing
+        lines = list(self.by_line())[:_MOST_LINES]
+        heights = {line: [0] * (len(self._events) + 1) for line in [*lines, "other lines"]}
+        for line, life in zip(self._lines, self._lives, strict=True):
+            height = heights[line if line in heights else "other lines"]
+            for at in range(life.begin, life.end):
+                height[at] += life.nbytes
+        figure = Figure(figsize=(9, 5), layout="constrained")
+        axes = figure.subplots()
+        scaled = [[nbytes / 2**20 for nbytes in height] for height in heights.values()]
+        axes.stackplot(range(len(self._events) + 1), scaled, labels=list(heights), step="post")
+        axes.axhline(self.lower_bound_bytes / 2**20, color="black", linewidth=1, label="most alive at once")
+        axes.axhline(self.arena_bytes / 2**20, color="black", linewidth=1, linestyle="--", label="one block")
+        axes.set(xlabel="allocations and releases", ylabel="MiB of large arrays")
+        axes.legend(fontsize=7, loc="upper left")
+        return figure
+
+
+def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) -> Plan:
+    """Run ``function(*arguments, **options)`` once, and return the plan of what it allocates.
+
+    Only large arrays of this thread are planned, those that come from the pool (``min_pooled_bytes``). Run a training step once before: a first step makes an optimizer's state and gradients, which
+    later ones find.
+
+    Raises
+    ------
+    RuntimeError
+        When another plan is being recorded.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> x = tensor.ones((1000, 100))
+    >>> plan = memory.plan(lambda: ((x * 2) + 1).sum())
+    >>> plan.allocation_count, plan.lower_bound_bytes
+    (2, 800000)
+    >>> with plan.reserved():
+    ...     y = ((x * 2) + 1).sum()
+    >>> plan.served_count, plan.missed_count
+    (2, 0)
+    """
+    recording, watch = Recording(), Watch()
+    watch.start()
+    recording.start()
+    result = None
+    try:
+        result = function(*arguments, **options)
+    finally:
+        events, sites = recording.stop()
+        watch.stop()
+        del result
+    return Plan(watch.nbytes, events, sites)
+
+
+class Reservation:
+    """Memory that ``memory.reserve`` has taken for the pool, until ``release()`` or the end of a block."""
+
+    def __init__(self, arena: Arena, nbytes: int) -> None:
+        self._arena: Arena | None = arena
+        self.nbytes: int = nbytes
+
+    def release(self) -> None:
+        """Give it back: at once, or as soon as the last array in it has gone. A second call does nothing."""
+        arena, self._arena = self._arena, None
+        if arena is not None:
+            arena.close()
+            _reservations.discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<Reservation: {format_bytes(self.nbytes)}{'' if self._arena else ', released'}>"
+
+
+# Those that were not released: a reservation needs no name to last.
+_reservations: set[Reservation] = set()
+
+
+def reserve(size: int | str) -> Reservation:
+    """Take memory from the system ahead, from which the pool takes its blocks.
+
+    Its pages are there when this returns, so later allocations wait for nothing. It lasts until
+    ``release()``; as a context manager, for a block. What waits in it counts as cached.
+
+    Parameters
+    ----------
+    size
+        Bytes, or text such as ``"1 GiB"``.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When the limit or the system has no room for it.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> with memory.reserve("1 MiB") as ahead:
+    ...     ahead.nbytes
+    1048576
+    """
+    nbytes = parse_size(size)
+    found = Reservation(_taken_ahead(nbytes, []), nbytes)
+    _reservations.add(found)
+    return found
+
+
+def _taken_ahead(nbytes: int, places: list[tuple[int, int, int]]) -> Arena:
+    try:
+        return Arena(nbytes, places)
+    except MemoryError:
+        _, live = live_or_pinned()
+        raise OutOfMemoryError(nbytes, live, cached_bytes(), current_limit()) from None
+
+
+def _lives_in(events: Sequence[tuple[int, int, bool, int]]) -> list[Life]:
+    """Return the life of each array that was allocated, in the order of allocation."""
+    count = len(events)
+    begins: list[tuple[int, int]] = []
+    ends: dict[int, int] = {}
+    # When a block from before was freed, by its size: in a loop, what the last round left.
+    freed: dict[int, list[int]] = defaultdict(list)
+    for at, (number, nbytes, is_free, _) in enumerate(events):
+        if not is_free:
+            begins.append((at, nbytes))
+        elif number >= 0:
+            ends[number] = at
+        else:
+            freed[nbytes].append(at)
+    lives = []
+    for number, (begin, nbytes) in enumerate(begins):
+        until = 0
+        if number not in ends and freed[nbytes] and freed[nbytes][0] <= begin:
+            until = freed[nbytes].pop(0)
+        lives.append(Life(nbytes, begin, ends.get(number, count), until))
+    return lives
