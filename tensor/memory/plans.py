@@ -169,8 +169,8 @@ class Plan:
 def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) -> Plan:
     """Run ``function(*arguments, **options)`` once, and return the plan of what it allocates.
 
-    Only large arrays of this thread are planned, those that come from the pool (``min_pooled_bytes``). Run a training step once before: a first step makes an optimizer's state and gradients, which
-    later ones find.
+    Only large arrays of this thread are planned, those that come from the pool (``min_pooled_bytes``). Run a
+    training step once before: a first step makes an optimizer's state and gradients, which later ones find.
 
     Raises
     ------
