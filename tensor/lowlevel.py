@@ -15,6 +15,7 @@ from tensor._errors import InvalidArgumentError, shown
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
 from tensor.core.dims import sizes_of
+from tensor.core.donation import composite, last_use
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
@@ -24,7 +25,7 @@ from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
 from tensor.ops.casts import dtype_asked
-from tensor.ops.dispatch import apply, overwrite
+from tensor.ops.dispatch import apply, apply_into, overwrite
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
 from tensor.tape.hooks import HookTable, RemovableHandle
@@ -60,10 +61,12 @@ __all__ = [
     "apply",
     "apply_affine",
     "apply_affine_then",
+    "apply_into",
     "as_dtype",
     "become_leaf",
     "call_advice",
     "clear_gradients",
+    "composite",
     "configure_threads",
     "default_generator",
     "define",
@@ -73,6 +76,7 @@ __all__ = [
     "is_inexact",
     "is_recomputing",
     "is_recording",
+    "last_use",
     "legacy_tensor",
     "load_with",
     "map_nested",

@@ -15,12 +15,13 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import at_least
-from tensor.lowlevel import TensorCore, shown
+from tensor.lowlevel import TensorCore, composite, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
 
 
+@composite
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return the Kullback-Leibler divergence of the target's distribution from the input's.
 
@@ -64,6 +65,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return reduce_losses(losses, reduction)
 
 
+@composite
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

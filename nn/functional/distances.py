@@ -8,7 +8,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
-from tensor.lowlevel import InvalidArgumentError
+from tensor.lowlevel import InvalidArgumentError, composite
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -111,6 +111,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     return input / input.norm(p, dim=dim, keepdim=True).clamp(min=eps)
 
 
+@composite
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distances between all pairs of rows of `input`: ``(0, 1), (0, 2), ..., (1, 2), ...``.
 

@@ -16,7 +16,7 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
-from tensor.lowlevel import shown, snapshot
+from tensor.lowlevel import composite, shown, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,7 @@ def margin_ranking_loss(
     )
 
 
+@composite
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -173,6 +174,7 @@ def cosine_embedding_loss(
     return reduce_losses(alike + tn.where(target == -1, (cosines - margin).clamp(min=0), 0.0), reduction)
 
 
+@composite
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -218,6 +220,7 @@ def triplet_margin_loss(
     return _triplets("triplet_margin_loss", (anchor, positive, negative), distance, margin, swap, reduction)
 
 
+@composite
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -369,6 +372,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return reduce_losses(short.sum(dim=(-1, -2)) / max(count, 1), reduction)
 
 
+@composite
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -11,7 +11,7 @@ import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from tensor.kernels import hardsigmoid as hardsigmoid_of
 from tensor.kernels import hardswish as hardswish_of
-from tensor.lowlevel import InvalidArgumentError, apply, define, shown
+from tensor.lowlevel import InvalidArgumentError, apply, apply_into, composite, define, last_use, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,15 +38,24 @@ _SHRUNK = define("shrunk", input=lambda xp, g, out: xp.where_nonzero(g, out))  #
 
 def maybe_in_place(function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
     """Return ``function(input)``, with `inplace` written over `input`."""
-    found = function(input)
-    return input.copy_(found) if inplace else found
+    return _write_over(input, function) if inplace else function(input)
+
+
+@composite
+def _write_over(input: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    return input.copy_(function(input))
 
 
 def _bounded(
-    input: Tensor, kernel: Callable[[Array], Array], low: float, high: float, slope: float, inplace: bool
+    input: Tensor,
+    kernel: Callable[[Array, Array | None], Array],
+    low: float,
+    high: float,
+    slope: float,
+    inplace: bool,
 ) -> Tensor:
     def function(x: Tensor) -> Tensor:
-        return apply(_BOUNDED, kernel, (x,), low=low, high=high, slope=slope)
+        return apply_into(_BOUNDED, kernel, (x,), low=low, high=high, slope=slope)
 
     return maybe_in_place(function, input, inplace)
 
@@ -63,7 +72,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     floating_array_of("hardtanh", "input", input)
     if min_val > max_val:
         raise InvalidArgumentError(f"hardtanh: min_val is at most max_val, not {min_val} with {max_val}")
-    return _bounded(input, lambda x: np.clip(x, min_val, max_val), min_val, max_val, 1.0, inplace)
+
+    def kernel(x: Array, out: Array | None) -> Array:
+        return np.clip(x, min_val, max_val, out)
+
+    return _bounded(input, kernel, min_val, max_val, 1.0, inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -101,7 +114,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 4.0]
     """
     floating_array_of("hardswish", "input", input)
-    return maybe_in_place(lambda x: apply(_HARDSWISH, hardswish_of, (x,)), input, inplace)
+    return maybe_in_place(lambda x: apply_into(_HARDSWISH, hardswish_of, (x,)), input, inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -115,8 +128,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """
     floating_array_of("threshold", "input", input)
 
-    def kernel(x: Array) -> Array:
-        return np.where(x <= threshold, x.dtype.type(value), x)
+    def kernel(x: Array, out: Array | None) -> Array:
+        if out is None:
+            return np.where(x <= threshold, x.dtype.type(value), x)
+        np.copyto(out, x.dtype.type(value), where=x <= threshold)
+        return out
 
     return _bounded(input, kernel, threshold, math.inf, 1.0, inplace)
 
@@ -155,6 +171,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return apply(_SHRUNK, kernel, (input,))
 
 
+@composite
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return x where positive, ``weight * x`` elsewhere (He et al., 2015).
 
@@ -178,7 +195,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             f"prelu: weight has shape (1,) or one element for each of {channels} channels, not {w.shape}"
         )
     weight = weight.reshape((-1, *(1 for _ in x.shape[2:])) if w.size > 1 else ())
-    return tn.where(input > 0, input, weight * input)
+    scaled = weight * input
+    return tn.where(input > 0, last_use(input), scaled)
 
 
 def rrelu(
@@ -207,4 +225,10 @@ def rrelu(
     slopes: Any = (lower + upper) / 2
     if training:
         slopes = tn.rand(*shape, dtype=input.dtype, generator=generator) * (upper - lower) + lower
-    return maybe_in_place(lambda x: tn.where(x > 0, x, x * slopes), input, inplace)
+
+    @composite
+    def function(x: Tensor) -> Tensor:
+        scaled = x * slopes
+        return tn.where(x > 0, last_use(x), scaled)
+
+    return maybe_in_place(function, input, inplace)

@@ -8,7 +8,7 @@ import tensor as tn
 from nn.functional.activations import softmax
 from nn.functional.checks import floating_array_of
 from nn.functional.piecewise_activations import maybe_in_place
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor.lowlevel import InvalidArgumentError, composite, last_use, shown
 
 if TYPE_CHECKING:
     from tensor import Generator, Tensor
@@ -61,9 +61,16 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0]
     """
     floating_array_of("mish", "input", input)
-    return maybe_in_place(lambda x: x * tn.softplus(x).tanh(), input, inplace)
+    return maybe_in_place(_mish, input, inplace)
 
 
+@composite
+def _mish(x: Tensor) -> Tensor:
+    gate = tn.softplus(x).tanh()
+    return last_use(x) * gate
+
+
+@composite
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016).
 
@@ -93,6 +100,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     return tn.logsigmoid(input)
 
 
+@composite
 def softsign(input: Tensor) -> Tensor:
     """Return x / (1 + abs(x)).
 
@@ -103,9 +111,11 @@ def softsign(input: Tensor) -> Tensor:
     [-0.5]
     """
     floating_array_of("softsign", "input", input)
-    return input / (input.abs() + 1)
+    size = input.abs() + 1
+    return last_use(input) / size
 
 
+@composite
 def tanhshrink(input: Tensor) -> Tensor:
     """Return x - tanh(x).
 
@@ -116,7 +126,8 @@ def tanhshrink(input: Tensor) -> Tensor:
     [0.0]
     """
     floating_array_of("tanhshrink", "input", input)
-    return input - input.tanh()
+    bounded = input.tanh()
+    return last_use(input) - bounded
 
 
 def softmin(input: Tensor, dim: int | None = None) -> Tensor:
@@ -132,6 +143,7 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
     return softmax(-input, dim)
 
 
+@composite
 def gumbel_softmax(
     logits: Tensor,
     tau: float = 1.0,

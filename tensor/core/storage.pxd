@@ -28,6 +28,9 @@ cdef class StorageReference(Disposable):
     cdef long history_group
     # donate() was called: the next op may use the memory.
     cdef bint is_donated
+    # How many composite functions to which it was donated are at work, one calling the other: to them it is
+    # an ordinary operand.
+    cdef int holds
     # Why it is empty, if it was neither disposed nor ended by its scope.
     cdef str ending
 

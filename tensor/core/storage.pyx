@@ -117,6 +117,10 @@ cdef class StorageReference(Disposable):
         return array
 
     @property
+    def _is_donated(self) -> bool:
+        return self.is_donated
+
+    @property
     def _grad(self):
         return self.gradient
 

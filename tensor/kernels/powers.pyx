@@ -77,6 +77,8 @@ cdef class PowerKernel:
         if result is not None:
             return result
         # The operator, unlike the ufunc, takes a product for a square.
+        if type(n) in (int, float) and n == 2 and out is not None and x.dtype == out.dtype and x.dtype.kind == "f":
+            return np.square(x, out=out)
         return x**n if out is None else np.power(x, n, out=out)
 
     cdef cnp.ndarray run(self, object x, object n, cnp.ndarray out):

@@ -54,26 +54,30 @@ cdef const Softmax* _kernels = softmax_kernels_of(simd_level)
 cdef Py_ssize_t _PIECE = 1 << 13
 
 
-def softmax(cnp.ndarray a not None, int axis):
-    """Return exp(a) over its sum along `axis`, which is not negative; in float32 for integers."""
-    return _in_shape(_kernels.softmax, a, axis)
+def softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
+    """Return exp(a) over its sum along `axis`, which is not negative; in float32 for integers.
+
+    `out` may be `a`; the result is written there if its dtype and layout allow.
+    """
+    return _in_shape(_kernels.softmax, a, axis, out is a)
 
 
-def log_softmax(cnp.ndarray a not None, int axis):
+def log_softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
     """Return the logarithm of ``softmax``."""
-    return _in_shape(_kernels.log_softmax, a, axis)
+    return _in_shape(_kernels.log_softmax, a, axis, out is a)
 
 
-cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis):
+cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint may_overwrite):
     cdef cnp.ndarray x = a, out
     cdef SoftmaxWork work
     cdef int kind = kind_of(a)
     if kind >= 0:
-        out = new_like(a)
+        # Kernels read each place of a row, or of a block of columns, before they write there.
+        out = a if may_overwrite else new_like(a)
     elif cnp.PyArray_ISCOMPLEX(a):
         raise TypeError("complex numbers have no order; take .real or .abs() first")
     elif kind_of(a.T) >= 0:
-        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis).T  # in the order of memory of `a`
+        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the order of memory of `a`
     else:
         x = out = _copied(a)
         kind = kind_of(x)

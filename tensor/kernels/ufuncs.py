@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
+from tensor.kernels.elementwise import UnaryKernel
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
@@ -45,6 +46,36 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
+# Functions that take `out`, and the ufunc whose shapes and dtypes theirs are.
+_LIKE: dict[Any, np.ufunc] = {power: np.power, special_cases.floor_divide: np.floor_divide}
+# What does the same for real floats, and takes `out`.
+_OF_REALS: dict[Any, np.ufunc] = {
+    np.round: np.rint,
+    special_cases.conjugate: np.positive,
+    special_cases.expm1: np.expm1,
+}
+
+
+def into_of(kernel: Any, operands: Sequence[Any]) -> tuple[Any, np.dtype[Any] | None]:
+    """Return what ``compute_into`` takes to do what `kernel` does, and the dtype of its result.
+
+    Returns two times None for what can't write its result over an operand.
+    """
+    first = operands[0]
+    if isinstance(kernel, np.ufunc):
+        found = None if kernel is np.matmul else kernel
+    elif kernel in _LIKE:
+        found = kernel
+    elif not isinstance(first, np.ndarray) or first.dtype.kind != "f" or len(operands) != 1:
+        found = None
+    elif isinstance(COMPILED.get(kernel), UnaryKernel) and first.dtype.char in "fd":
+        return (kernel, first.dtype) if first.dtype.isnative else (None, None)
+    else:
+        found = _OF_REALS.get(kernel)
+    dtype = None if found is None else dtype_of(_LIKE.get(found, found), *operands)
+    return (None, None) if dtype is None else (found, dtype)
+
+
 def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
     return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
@@ -66,3 +97,14 @@ def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
                 found = ufunc.resolve_dtypes((*given, None))[-1]
         _dtypes[key] = found
     return _dtypes[key]
+
+
+def is_place_of(ufunc: np.ufunc, x1: Any, x2: Any, out: Array | None) -> bool:
+    """Tell whether `out` has the shape and dtype of ``ufunc(x1, x2)``; the shapes must broadcast."""
+    if out is None or dtype_of(ufunc, x1, x2) != out.dtype:
+        return False
+    first, second = np.shape(x1), np.shape(x2)
+    if first == out.shape and second in ((), first):
+        return True  # without the 2 us of `broadcast_shapes`
+    shape = np.broadcast_shapes(first, second)
+    return bool(shape == out.shape)

@@ -11,7 +11,7 @@ from tensor._errors import InvalidArgumentError, shown
 from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import UnaryOp, apply, operand
+from tensor.ops.dispatch import UnaryOp, apply, apply_into, operand
 from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
@@ -34,8 +34,11 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     [-1.0, 2.0]
     """
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
-    return apply(
-        rule, lambda a: _leaky_relu(_real("leaky_relu", a), negative_slope), (x,), slope=negative_slope
+    return apply_into(
+        rule,
+        lambda a, out: _leaky_relu(_real("leaky_relu", a), negative_slope, out),
+        (x,),
+        slope=negative_slope,
     )
 
 
@@ -49,7 +52,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     [0.0, 2.0]
     """
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
-    return apply(rule, lambda a: _elu(_real("elu", a), alpha), (x,), alpha=alpha)
+    return apply_into(rule, lambda a, out: _elu(_real("elu", a), alpha, out), (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -118,12 +121,20 @@ def _real(name: str, x: Any) -> Array:
     return array  # type: ignore[no-any-return]
 
 
-def _leaky_relu(x: Array, slope: float) -> Any:
-    return xp.where(x > 0, x, x * slope)
+def _leaky_relu(x: Array, slope: float, out: Array | None) -> Any:
+    return _unless_positive(x, x * slope, out)
 
 
-def _elu(x: Array, alpha: float) -> Any:
-    return xp.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+def _elu(x: Array, alpha: float, out: Array | None) -> Any:
+    return _unless_positive(x, alpha * np.expm1(np.minimum(x, 0)), out)
+
+
+def _unless_positive(x: Array, below: Any, out: Array | None) -> Any:
+    """Return `x` where it is positive, else `below`; in `out` if that is `x`."""
+    if out is not x or below.dtype != x.dtype:
+        return xp.where(x > 0, x, below)
+    np.copyto(out, below, where=~(x > 0))
+    return out
 
 
 def _softplus(x: Any, beta: float, threshold: float) -> Any:

@@ -1,7 +1,8 @@
 """The one road from a call to a new tensor: operands, NumPy kernel, tape, tensor.
 
-`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``view`` those that
-share memory, ``overwrite`` those that write in place.
+`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``apply_into`` those
+whose kernel can write to a donated operand, ``view`` those that share memory, ``overwrite`` those that write in
+place.
 """
 
 cimport numpy as cnp
@@ -24,7 +25,7 @@ import numpy as np
 from scopes.lowlevel import note_written
 from tensor._dtypes import require_supported
 from tensor.core.storage import relatives
-from tensor.kernels.ufuncs import compute_into, dtype_of
+from tensor.kernels.ufuncs import compute_into, into_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
@@ -235,11 +236,12 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    donor = _donor(rule, kernel, operands, arrays)
+    into, dtype = into_of(kernel, arrays)
+    donor = None if into is None else _donor(rule, operands, arrays, dtype)
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays) if donor is None else compute_into(kernel, arrays, donor.stored))
+        out = _as_array(kernel(*arrays) if donor is None else compute_into(into, arrays, donor.stored))
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         failure = _told(rule.name, error, arrays)
     finally:
@@ -251,14 +253,19 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
         y = wrap_recorded(out, node)
     else:
         y = _over_donated(donor, out, node)
-    for x in operands:
-        if _is_donated(x):
-            (<TensorCore>x).ending = _USED
-            x.dispose()
+    _release_donated(operands)
     return y
 
 
 cdef str _USED = "the op that it was donated to has used it"
+
+
+cdef int _release_donated(operands) except -1:
+    for x in operands:
+        if _is_donated(x):
+            (<TensorCore>x).ending = _USED
+            x.dispose()
+    return 0
 
 
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
@@ -275,17 +282,17 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     return y
 
 
-cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
-    """Return a donated operand into whose buffer the result may be written."""
+cdef TensorCore _donor(Rule rule, operands, list arrays, dtype):
+    """Return a donated operand into whose buffer the result, of `dtype`, may be written.
+
+    Without a `dtype` that of the result is not known: the kernel compares it.
+    """
     cdef list shapes = []
-    if not isinstance(kernel, np.ufunc) or kernel is np.matmul:
-        return None
     for array in arrays:
         if isinstance(array, cnp.ndarray):
             shapes.append(array.shape)
     try:
         shape = np.broadcast_shapes(*shapes)
-        dtype = dtype_of(kernel, *arrays)
     except ValueError:
         return None  # for which the op itself finds words
     for place, x in enumerate(operands):
@@ -293,7 +300,7 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
             _is_donated(x)
             and arrays[place].shape == shape
             and arrays[place] is (<TensorCore>x).stored
-            and arrays[place].dtype == dtype
+            and (dtype is None or arrays[place].dtype == dtype)
             and is_unshared(<TensorCore>x)
             and not _is_saved(rule, operands, place)
         ):
@@ -301,7 +308,7 @@ cdef TensorCore _donor(Rule rule, object kernel, tuple operands, list arrays):
     return None
 
 
-cdef bint _is_saved(Rule rule, tuple operands, int place):
+cdef bint _is_saved(Rule rule, operands, int place):
     """Tell whether the derivative of the op will need the value of the operand at `place`."""
     cdef list wanted = []
     for x in operands:
@@ -318,20 +325,11 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
     """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
     cdef cnp.ndarray out
     cdef TensorCore y
-    arrays = []
-    for x in inputs:
-        array = _operand(x)
-        if array is NotImplemented:
-            raise foreign(rule.name, x)
-        arrays.append(array)
+    arrays = _arrays_of(rule, inputs)
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays))
-        for array in arrays:
-            if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
-                out = copy_array(out)  # the kernel found nothing to do; two tensors never share by accident
-                break
+        out = _apart(_as_array(kernel(*arrays)), arrays)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         failure = _told(rule.name, error, arrays)
     finally:
@@ -339,11 +337,61 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
     if failure is not None:
         raise failure
     y = wrap_recorded(out, record(rule, inputs, out, parameters))
+    _release_donated(inputs)
+    return y
+
+
+def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
+    """Do what ``apply`` does, with a `kernel` that can write its result over an operand.
+
+    It is called with the arrays of `inputs`, None for one that is None, and with `out`: None, or the array of
+    a donated operand of the result's shape. It writes there only where the dtype is that of the result, and
+    returns what holds the result.
+    """
+    cdef cnp.ndarray out
+    cdef TensorCore y
+    cdef TensorCore donor = None
+    arrays = _arrays_of(rule, inputs)
     for x in inputs:
         if _is_donated(x):
-            (<TensorCore>x).ending = _USED
-            x.dispose()
+            donor = _donor(rule, inputs, arrays, None)
+            break
+    context = enter(True)
+    failure = None
+    try:
+        out = _as_array(kernel(*arrays, None if donor is None else donor.stored))
+        if donor is not None and out is not donor.stored:
+            donor = None
+        if donor is None:
+            out = _apart(out, arrays)
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        failure = _told(rule.name, error, [array for array in arrays if array is not None])
+    finally:
+        leave(context, True)
+    if failure is not None:
+        raise failure
+    node = record(rule, inputs, out, parameters)
+    y = wrap_recorded(out, node) if donor is None else _over_donated(donor, out, node)
+    _release_donated(inputs)
     return y
+
+
+cdef list _arrays_of(Rule rule, inputs):
+    arrays = []
+    for x in inputs:
+        array = None if x is None else _operand(x)
+        if array is NotImplemented:
+            raise foreign(rule.name, x)
+        arrays.append(array)
+    return arrays
+
+
+cdef cnp.ndarray _apart(cnp.ndarray out, list arrays):
+    """Return `out`; a copy where the kernel found nothing to do: two tensors never share by accident."""
+    for array in arrays:
+        if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
+            return copy_array(out)
+    return out
 
 
 def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> TensorCore:

@@ -15,16 +15,15 @@ import numpy as np
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.kernels import arithmetic, special, special_cases
-from tensor.kernels.context import run_kernel
 from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
+from tensor.kernels.ufuncs import compute_into, is_place_of
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, as_array, function_of, operand
-from tensor.ops.messages import Operand, explain, foreign
+from tensor.ops.dispatch import apply, apply_into, function_of
+from tensor.ops.messages import Operand
 from tensor.ops.outputs import copy_out
 from tensor.ops.promotion import promoted
 from tensor.ops.table import augmented, binary, binary_in_place, unary, unary_in_place
-from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -478,28 +477,29 @@ def clip(
     >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    given = [None if x is None else _number_or_array("clip", x) for x in (x, min, max)]
     if min is None and max is None:
         return positive(x, out=out)
-    try:
-        array = as_array(run_kernel(_clip, *given))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise explain("clip", error, [a for a in given if a is not None]) from None
-    result = wrap_recorded(array, record(RULES["clip"], (x, min, max), array, {}))
+    result = apply_into(RULES["clip"], _clip, (x, min, max))
     return result if out is None else copy_out("clip", (x, min, max), result, out)
 
 
-def _clip(x: Any, low: Any, high: Any) -> Any:
+def _clip(x: Any, low: Any, high: Any, out: Array | None) -> Any:
     # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
-    raised = x if low is None else np.maximum(*promoted((x, low)))
-    return raised if high is None else np.minimum(*promoted((raised, high)))
+    if low is None:
+        return _bounded(np.minimum, x, high, out)
+    raised = _bounded(np.maximum, x, low, out)
+    return raised if high is None else _bounded(np.minimum, raised, high, raised)
 
 
-def _number_or_array(name: str, x: object) -> Any:
-    found = operand(x)
-    if found is NotImplemented:
-        raise foreign(name, x)
-    return found
+def _bounded(ufunc: np.ufunc, x: Any, bound: Any, out: Any) -> Any:
+    """Return ``ufunc(x, bound)``, in `out` if it has the shape and dtype of the result."""
+    x, bound = promoted((x, bound))
+    if type(out) is not np.ndarray:
+        return ufunc(x, bound)
+    is_plain = out is x and out.dtype.kind == "f" and type(bound) in (int, float)
+    if not is_plain and not is_place_of(ufunc, x, bound, out):
+        return ufunc(x, bound)
+    return compute_into(ufunc, (x, bound), out)
 
 
 def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
@@ -519,12 +519,11 @@ def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None
     >>> tensor.where(x > 0, x, 0.0).tolist()
     [1.0, 0.0]
     """
-    result = apply(RULES["where"], _where, (condition, x1, x2))
+    result = apply_into(RULES["where"], _where, (condition, x1, x2))
     return result if out is None else copy_out("where", (condition, x1, x2), result, out)
 
 
-def _where(*operands: Any) -> Any:
-    condition, x1, x2 = operands
+def _where(condition: Any, x1: Any, x2: Any, out: Array | None) -> Any:
     if np.asarray(condition).dtype.kind != "b":
         raise TypeError("the condition must be bool: write x != 0, or x > 0")
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):
@@ -532,6 +531,12 @@ def _where(*operands: Any) -> Any:
     x1, x2 = promoted((x1, x2))
     # np.where would wrap a number that its other operand's dtype can't hold.
     dtype = np.result_type(x1, x2)
+    if out is not None and dtype == out.dtype and (out is x1 or out is x2):
+        if out is x1:
+            np.copyto(out, np.asarray(x2, dtype), where=np.logical_not(condition))
+        else:
+            np.copyto(out, np.asarray(x1, dtype), where=condition)
+        return out
     return place_where(np.asarray(condition), np.asarray(x1, dtype), np.asarray(x2, dtype))
 
 
@@ -544,12 +549,13 @@ def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
     >>> tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.5).tolist()
     [5.0]
     """
-    return apply(RULES["lerp"], _lerp, (start, end, weight))
+    return apply_into(RULES["lerp"], _lerp, (start, end, weight))
 
 
-def _lerp(*operands: Any) -> Any:
-    a, b, w = promoted(operands)
-    return a + w * (b - a)
+def _lerp(start: Any, end: Any, weight: Any, out: Array | None) -> Any:
+    a, b, w = promoted((start, end, weight))
+    step = w * (b - a)
+    return np.add(a, step, out=out if is_place_of(np.add, a, step, out) else None)
 
 
 def isclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
@@ -73,6 +74,7 @@ class ElementwiseMethods(Elementwise):
         """
         return f.add(self, f.divide(_scaled(tensor1, value), tensor2))
 
+    @composite
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``: integers stay integers.
 
@@ -157,6 +159,7 @@ class ElementwiseMethods(Elementwise):
         """
         return self.clamp_(None, max)
 
+    @composite
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Tensor:
@@ -176,9 +179,11 @@ class ElementwiseMethods(Elementwise):
         high = float(limits.max) if posinf is None else posinf
         low = float(limits.min) if neginf is None else neginf
         infinite = f.where(f.greater(x, 0), high, low)
-        known = f.where(f.isinf(x), infinite, x)
-        return f.where(f.isnan(x), nan, known)
+        is_infinite, is_unknown = f.isinf(x), f.isnan(x)
+        known = f.where(is_infinite, infinite, last_use(x))
+        return f.where(is_unknown, nan, known)
 
+    @composite
     def fmod(self, other: Operand) -> Tensor:
         """Return the remainder of the sign of the tensor; ``remainder`` has that of `other`.
 
@@ -193,6 +198,7 @@ class ElementwiseMethods(Elementwise):
         size = f.remainder(f.abs(x), f.abs(other) if isinstance(other, TensorCore) else abs(other))  # type: ignore[arg-type]
         return f.where(f.less(x, 0), f.negative(size), size)
 
+    @composite
     def logit(self, eps: float | None = None) -> Tensor:
         """Return log(x / (1 - x)); with `eps` of the tensor clamped to `eps` and 1 - `eps`.
 
@@ -204,8 +210,10 @@ class ElementwiseMethods(Elementwise):
         """
         x = as_tensor(self) if eps is None else self.clamp(eps, 1 - eps)
         # 1.0 and not 1: small integers would wrap around.
-        return f.log(f.divide(x, f.subtract(1.0, x)))
+        rest = f.subtract(1.0, x)
+        return f.log(f.divide(last_use(x), rest))
 
+    @composite
     def xlogy(self, other: Operand) -> Tensor:
         """Return the tensor times the logarithm of `other`; 0 where the tensor is 0.
 
@@ -217,7 +225,7 @@ class ElementwiseMethods(Elementwise):
         """
         is_zero = f.logical_and(f.equal(self, 0), f.logical_not(f.isnan(other)))
         safe = f.where(is_zero, 1.0, other)
-        return f.multiply(self, f.log(safe))
+        return f.multiply(last_use(self), f.log(safe))
 
     def isclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
         """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
@@ -241,6 +249,7 @@ class ElementwiseMethods(Elementwise):
         """
         return f.allclose(self, other, rtol=rtol, atol=atol)
 
+    @composite
     def equal(self, other: Tensor) -> bool:
         """Return whether `other` has the same shape and the same values; ``eq`` compares by element.
 
@@ -307,6 +316,7 @@ class ElementwiseMethods(Elementwise):
 
     subtract_ = sub_
 
+    @composite
     def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Self:
         """Divide by `other` in place; `rounding_mode` is None, ``"floor"`` or ``"trunc"``.
 
@@ -326,6 +336,7 @@ class ElementwiseMethods(Elementwise):
     divide_ = div_
     true_divide_ = div_
 
+    @composite
     def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """Raise each element to `min` and lower it to `max`, in place.
 
@@ -341,6 +352,7 @@ class ElementwiseMethods(Elementwise):
 
     clip_ = clamp_
 
+    @composite
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
         """Add `value` times `tensor1` times `tensor2` in place.
 
@@ -353,6 +365,7 @@ class ElementwiseMethods(Elementwise):
         """
         return self.add_(f.multiply(tensor1, tensor2), alpha=value)
 
+    @composite
     def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
         """Add `value` times `tensor1` / `tensor2` in place.
 
@@ -365,6 +378,7 @@ class ElementwiseMethods(Elementwise):
         """
         return self.add_(f.divide(tensor1, tensor2), alpha=value)
 
+    @composite
     def lerp_(self, end: Operand, weight: Operand) -> Self:
         """Move toward `end` by the fraction `weight`, in place.
 

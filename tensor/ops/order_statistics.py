@@ -9,6 +9,7 @@ import numpy as np
 
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
+from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.elementwise import isnan, lerp, where
@@ -26,6 +27,7 @@ class OrderStatistics(TensorCore):
 
     __slots__ = ()
 
+    @composite
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Sorted:
         """Return the `k`-th smallest element along `dim`, counted from 1, and its place.
 
@@ -47,6 +49,7 @@ class OrderStatistics(TensorCore):
     def median(self, dim: None = None) -> Tensor: ...
     @overload
     def median(self, dim: int, keepdim: bool = False) -> Sorted: ...
+    @composite
     def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
         """Return the median, the lower of the two middle ones; along `dim` with its place.
 
@@ -76,6 +79,7 @@ class OrderStatistics(TensorCore):
         some = unknown.any(dim, keepdim)
         return Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
 
+    @composite
     def quantile(
         self,
         q: float | Sequence[float] | Tensor,

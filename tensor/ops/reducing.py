@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
 from tensor.ops import scans
@@ -58,6 +59,7 @@ class Reductions(TensorCore):
         """
         return f.mean(self if dtype is None else astype(as_tensor(self), dtype), axis=dim, keepdims=keepdim)
 
+    @composite
     def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum over `dim` of what is not nan.
 
@@ -70,6 +72,7 @@ class Reductions(TensorCore):
         """
         return f.sum(where(isnan(self), 0, self), axis=dim, keepdims=keepdim, dtype=dtype)
 
+    @composite
     def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
         """Return the mean over `dim` of what is not nan.
 

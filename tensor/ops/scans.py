@@ -15,6 +15,7 @@ from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import apply_into
 from tensor.ops.elementwise import not_equal, subtract
 from tensor.ops.joining import concat
 from tensor.ops.messages import explain
@@ -33,13 +34,18 @@ if TYPE_CHECKING:
     from tensor.ops.reductions import Axis
 
 
-def _along(name: str, kernel: Callable[[Array, int], Any], x: Operand, axis: int) -> Tensor:
-    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element."""
+def _along(name: str, kernel: Callable[..., Any], x: Operand, axis: int) -> Tensor:
+    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element.
+
+    Its third argument is `out`, where it may write if that has the dtype of the result: as in ``apply_into``.
+    """
     x = as_tensor(x)
     array = x._array
     if array is None:
         x._raise_disposed()
     place = axis_of(name, axis, array.ndim)
+    if x._is_donated and isinstance(place, int):
+        return apply_into(RULES[name], lambda a, out: kernel(a, place, out), (x,), axis=place)
     try:
         if isinstance(place, int):
             out = run_kernel(kernel, array, place)
@@ -84,7 +90,7 @@ def cumulative_sum(
     >>> tensor.cumulative_sum(tensor.tensor([4.0, 2.0]), include_initial=True).tolist()
     [0.0, 4.0, 6.0]
     """
-    result = _running("cumulative_sum", _running_sum, 0, x, axis, dtype, include_initial)
+    result = _running("cumulative_sum", np.add, 0, x, axis, dtype, include_initial)
     return result if out is None else copy_out("cumulative_sum", (x,), result, out)
 
 
@@ -111,13 +117,13 @@ def cumulative_prod(
     >>> tensor.cumulative_prod(tensor.tensor([4.0, 2.0]), include_initial=True).tolist()
     [1.0, 4.0, 8.0]
     """
-    result = _running("cumulative_prod", _running_product, 1, x, axis, dtype, include_initial)
+    result = _running("cumulative_prod", np.multiply, 1, x, axis, dtype, include_initial)
     return result if out is None else copy_out("cumulative_prod", (x,), result, out)
 
 
 def _running(
     name: str,
-    kernel: Callable[..., Array],
+    kernel: np.ufunc,
     initial: int,
     x: Operand,
     axis: int | None,
@@ -126,7 +132,7 @@ def _running(
 ) -> Tensor:
     place = _axis_to_run_along(name, x, axis)
     wanted = None if dtype is None else as_dtype(dtype)
-    result = _along(name, partial(kernel, dtype=wanted), x, place)
+    result = _along(name, partial(_accumulate, kernel, wanted), x, place)
     if not include_initial:
         return result
     shape = list(result.shape)
@@ -134,12 +140,12 @@ def _running(
     return concat([wrap(np.full(shape, initial, result.dtype)), result], axis=place)
 
 
-def _running_sum(a: Array, axis: int, dtype: Dtype | None) -> Array:
-    return np.cumsum(a, axis, dtype)
-
-
-def _running_product(a: Array, axis: int, dtype: Dtype | None) -> Array:
-    return np.cumprod(a, axis, dtype)
+def _accumulate(ufunc: np.ufunc, dtype: Dtype | None, a: Array, axis: int, out: Array | None = None) -> Array:
+    if out is not None and (out.dtype.kind not in "fc" or dtype not in (None, out.dtype)):
+        out = None  # sums of small integers are wider
+    # With `out` NumPy takes its dtype.
+    found: Array = (np.cumsum if ufunc is np.add else np.cumprod)(a, axis, dtype, out)
+    return found
 
 
 def diff(

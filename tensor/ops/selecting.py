@@ -9,6 +9,7 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
+from tensor.core.donation import composite, own
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
@@ -126,6 +127,7 @@ class Selecting(TensorCore):
         """
         return take(as_tensor(self).ravel(), index)
 
+    @composite
     def index_select(self, dim: int, index: Tensor) -> Tensor:
         """Return the parts along `dim` that `index`, ``(n,)`` or one integer, names, in their order; a copy.
 
@@ -214,7 +216,7 @@ class Selecting(TensorCore):
         x = as_tensor(self)
         if type(value) in (int, float) and x.dtype.kind == "f" and _is_mask_of(mask, x):
             return choose(mask, value, x)
-        return x.clone().masked_fill_(mask, value)
+        return own(x, mask, value).masked_fill_(mask, value)
 
     def scatter_(self, dim: int, index: Tensor, src: complex | Tensor) -> Self:
         """Write each element of `src` to the place along `dim` that `index` names for it.
@@ -246,7 +248,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((1, 3)).scatter(1, tensor.tensor([[2]]), 7.0).tolist()
         [[0.0, 0.0, 7.0]]
         """
-        return as_tensor(self).clone().scatter_(dim, index, src)
+        return own(as_tensor(self), index, src).scatter_(dim, index, src)
 
     def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Self:
         """Add each element of `src` at the place along `dim` that `index` names for it.
@@ -270,7 +272,7 @@ class Selecting(TensorCore):
         >>> tensor.ones((3,)).scatter_add(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
         [1.0, 1.0, 3.0]
         """
-        return as_tensor(self).clone().scatter_add_(dim, index, src)
+        return own(as_tensor(self), index, src).scatter_add_(dim, index, src)
 
     def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Self:
         """Add `alpha` times each part of `source` along `dim` to the part that `index` names for it.
@@ -295,7 +297,7 @@ class Selecting(TensorCore):
         >>> tensor.ones((3,)).index_add(0, tensor.tensor([2]), tensor.ones((1,)), alpha=2).tolist()
         [1.0, 1.0, 3.0]
         """
-        return as_tensor(self).clone().index_add_(dim, index, source, alpha=alpha)
+        return own(as_tensor(self), index, source).index_add_(dim, index, source, alpha=alpha)
 
     def index_fill_(self, dim: int, index: Tensor, value: complex | Tensor) -> Self:
         """Write `value` to the parts along `dim` that `index` names.
@@ -319,7 +321,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_fill(0, tensor.tensor([2]), 5.0).tolist()
         [0.0, 0.0, 5.0]
         """
-        return as_tensor(self).clone().index_fill_(dim, index, value)
+        return own(as_tensor(self), index, value).index_fill_(dim, index, value)
 
     def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Self:
         """Write each part of `source` along `dim` to the part that `index` names for it.
@@ -343,7 +345,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_copy(0, tensor.tensor([2]), tensor.ones((1,))).tolist()
         [0.0, 0.0, 1.0]
         """
-        return as_tensor(self).clone().index_copy_(dim, index, source)
+        return own(as_tensor(self), index, source).index_copy_(dim, index, source)
 
     def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Self:
         """Write `values`, or add them with `accumulate`, at what ``x[indices]`` names.

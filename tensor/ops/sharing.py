@@ -80,7 +80,8 @@ class Sharing(TensorCore):
         go all the same: never a wrong result, nor an error. ``memory.statistics()`` counts both. This
         tensor is empty from now on; the new one has its place in its scope and its gradient history.
 
-        Elementwise functions and operators use donated memory; the others let it go.
+        Elementwise functions and operators use donated memory, and so do ``softmax``, ``cumsum``,
+        ``masked_fill`` and their like; the others let it go.
 
         Examples
         --------
