@@ -17,7 +17,8 @@ class Dataset(Generic[T_co]):
     """Base of data sets: derive, and define ``__getitem__`` and ``__len__``.
 
     A `DataLoader` calls ``dataset[i]`` outside of all scopes, so that samples which the data set keeps (in a
-    cache, say) live as long as the data set refers to them.
+    cache, say) live as long as the data set refers to them. To move a data set to another scope, or to return
+    it from a ``@disposing`` function, moves the tensors in its attributes.
 
     Examples
     --------
@@ -31,6 +32,10 @@ class Dataset(Generic[T_co]):
     >>> [batch.tolist() for batch in DataLoader(Squares(), batch_size=2)]
     [[0, 1], [4, 9]]
     """
+
+    def __disposables__(self) -> list[object]:
+        # For scopes: to attach or return a data set moves the tensors in its attributes.
+        return list(vars(self).values())
 
     def __getitem__(self, index: int) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} has no samples: define __getitem__(self, index)")
@@ -68,6 +73,9 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Samples are the tuples of the rows of `tensors`, which have one length. The tensors are not copied.
 
+    They belong to the data set from then on, and to no scope, as the buffers of a module do: they live as
+    long as something refers to them.
+
     Examples
     --------
     >>> import tensor
@@ -91,6 +99,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             lengths.append(x.shape[0])
         if len(set(lengths)) != 1:
             raise ValueError(f"TensorDataset needs tensors of one length, not {lengths}")
+        for x in tensors:
+            x.detach_from_dispose_scope()
         self.tensors = tensors
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:

@@ -189,6 +189,10 @@ class DataLoader(Generic[T_co, B_co]):
             return count // size if self.drop_last else -(-count // size)
         return len(self._tasks_of_a_round())  # type: ignore[arg-type]  # without a length it raises, as it should
 
+    def __disposables__(self) -> list[object]:
+        # For scopes, as the data set itself does.
+        return [self.dataset]
+
     @overload
     def __iter__(self: DataLoader[Rows, Collated]) -> Iterator[Rows]: ...
     @overload

@@ -10,6 +10,7 @@ from tensor import Device, float16, float32, float64
 from tensor.lowlevel import (
     Dtype,
     DtypeLike,
+    InvalidArgumentError,
     TensorCore,
     as_dtype,
     become_leaf,
@@ -118,6 +119,62 @@ class Conversion(Traversal):
         dtype('float64')
         """
         return self.to(float64)
+
+    def bfloat16(self) -> Self:
+        """Raise: NumPy, which computes here, has no bfloat16. ``half()`` takes as little memory.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 2).bfloat16()
+        Traceback (most recent call last):
+        tensor.InvalidArgumentError: NumPy has no bfloat16. Write module.half(), which takes as little memory,
+        or module.float()
+        """
+        raise InvalidArgumentError(
+            "NumPy has no bfloat16. Write module.half(), which takes as little memory, or module.float()"
+        )
+
+    def type(self, dst_type: DtypeLike) -> Self:
+        """Convert all floating parameters and buffers to the dtype `dst_type`, as ``to`` does.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 2).type("float64").bias.dtype
+        dtype('float64')
+        """
+        return self.to(dst_type)
+
+    def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
+        """Return this module: its memory is on the one device already. The values stay.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, or None for where the module is.
+        recurse
+            Changes nothing.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 1).to_empty(device="cpu").weight.shape
+        (1, 2)
+        """
+        del recurse
+        return self.to(device=device)
+
+    def share_memory(self) -> Self:
+        """Return this module. Processes don't share its memory: see ``nn.parallel`` for several workers.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Linear(2, 1).share_memory().weight.shape
+        (1, 2)
+        """
+        return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Dispose the gradients of all parameters, or fill them with zeros.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nn.module.backward_hooks import BackwardHooks
 from nn.module.registration import ModuleCore
 
 if TYPE_CHECKING:
@@ -30,6 +31,26 @@ class Hooks(ModuleCore):
         scope does: move it out, or detach it.
         """
         return self._post_hooks.register(hook)
+
+    def register_full_backward_hook(
+        self, hook: Callable[[Module, tuple[Any, ...], tuple[Any, ...]], Any]
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when backward has passed through a forward.
+
+        Both are tuples: the gradients of the positional arguments that are tensors, and of the outputs that
+        are. Elements are None where there is no gradient. What the hook returns, unless None, replaces
+        `grad_input`.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer, seen = nn.Linear(2, 1), []
+        >>> handle = layer.register_full_backward_hook(lambda m, gi, go: seen.append(go[0].tolist()))
+        >>> layer(tensor.ones((1, 2), requires_grad=True)).sum().backward()
+        >>> seen
+        [[[1.0]]]
+        """
+        return BackwardHooks.of(self).register(hook)
 
     def _run_pre_hooks(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in list(self._pre_hooks.values()):

@@ -54,6 +54,55 @@ class IncompatibleKeys(NamedTuple):
 class States(Traversal):
     """Methods that read and load a module's values."""
 
+    def get_extra_state(self) -> Any:
+        """Return what ``state_dict()`` holds of this module beside its tensors; subclasses define it.
+
+        ``state_dict()`` calls it if the class defines it, and enters the value as ``"_extra_state"``.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} has an extra state to load and none to save: define get_extra_state(self)"
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over a `state` that ``get_extra_state()`` returned; subclasses define it.
+
+        Examples
+        --------
+        >>> import nn
+        >>> class Counter(nn.Module):
+        ...     count = 3
+        ...
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> state = Counter().state_dict()
+        >>> state
+        {'_extra_state': 3}
+        >>> counter = Counter()
+        >>> counter.count = 0
+        >>> counter.load_state_dict(state)
+        <All keys matched successfully>
+        >>> counter.count
+        3
+        """
+        del state
+        raise RuntimeError(
+            f"{type(self).__name__} has an extra state to save and can't load it: define "
+            "set_extra_state(self, state)"
+        )
+
+    def _with_extra_state(self) -> Iterator[tuple[str, States]]:
+        """Yield the modules whose class defines an extra state, with its name in state dicts."""
+        for place, module in self.named_modules(remove_duplicate=False):
+            kind = type(module)
+            if (
+                kind.get_extra_state is not States.get_extra_state
+                or kind.set_extra_state is not States.set_extra_state
+            ):
+                yield (f"{place}._extra_state" if place else "_extra_state"), module
+
     def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
         """Return parameters and persistent buffers by their dotted names.
 
@@ -72,7 +121,10 @@ class States(Traversal):
         >>> {name: x.shape for name, x in nn.Linear(2, 3).state_dict().items()}
         {'weight': (3, 2), 'bias': (3,)}
         """
-        return {prefix + name: x.detach() for name, x in self._state()}
+        found = {prefix + name: x.detach() for name, x in self._state()}
+        for name, module in self._with_extra_state():
+            found[prefix + name] = module.get_extra_state()
+        return found
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -121,9 +173,9 @@ class States(Traversal):
                 f"{type(self).__name__}.load_state_dict takes the values, not the name of their file: write "
                 f"load_state_dict(tensor.load({shown(state_dict)}))"
             )
-        own = dict(self._state())
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
+        own, extra = dict(self._state()), dict(self._with_extra_state())
+        missing = [name for name in (*own, *extra) if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own and name not in extra]
         label = type(self).__name__
         if strict and (missing or unexpected):
             raise InvalidArgumentError(
@@ -148,6 +200,9 @@ class States(Traversal):
             _assign_values(targets, values)
         else:
             copy_values(targets, values)
+        for name, module in extra.items():
+            if name in state_dict:
+                module.set_extra_state(state_dict[name])
         return IncompatibleKeys(missing, unexpected)
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:

@@ -146,6 +146,70 @@ class Traversal(ModuleCore):
         found: Module = module
         return found
 
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter that `target` names, with dots.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape
+        (1, 2)
+        """
+        found: Parameter = self._get("parameter", target)
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer that `target` names, with dots.
+
+        Examples
+        --------
+        >>> import nn
+        >>> nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_mean").tolist()
+        [0.0, 0.0]
+        """
+        found: Tensor = self._get("buffer", target)
+        return found
+
+    def _get(self, wanted: Kind, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if module._kinds.get(name) != wanted or module.__dict__[name] is None:
+            known = [key for key, kind, _ in module._registered() if kind == wanted]
+            raise AttributeError(
+                f"there is no {wanted} {target!r}: {type(module).__name__} holds no {wanted} {name!r}, but "
+                f"{known}"
+            )
+        return module.__dict__[name]
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` where `target` says, with dots. The module that was there is disposed.
+
+        Parameters
+        ----------
+        target
+            The module that holds the last name must exist.
+        strict
+            Raise where no module has that name yet.
+
+        Examples
+        --------
+        >>> import nn
+        >>> model = nn.Sequential(nn.Linear(2, 1))
+        >>> model.set_submodule("0", nn.ReLU())
+        >>> model
+        Sequential(
+          (0): ReLU()
+        )
+        """
+        if not target:
+            raise ValueError("set_submodule: the empty name is the module itself, which can't replace itself")
+        if not isinstance(module, ModuleCore):
+            raise TypeError(f"set_submodule takes a module, not {type(module).__name__}")
+        if strict:
+            self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        setattr(self.get_submodule(path), name, module)
+
     def apply(self, function: Callable[[Module], object]) -> Self:
         """Call `function` on all modules in this one, in their order, and then on this one; return it.
 

@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
-from tensor.autograd.anomalies import detect_anomaly
+from tensor.autograd.anomalies import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
 from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
 from tensor.tape.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -33,9 +38,12 @@ __all__ = [
     "gradgradcheck",
     "graph_statistics",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "no_grad",
     "once_differentiable",
+    "set_detect_anomaly",
     "set_grad_enabled",
     "warn_on_graph_growth",
 ]

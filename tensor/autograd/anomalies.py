@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import linecache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from scopes.lowlevel import callers
-from tensor.tape.modes import Block, Recorder, Recording, innermost_recorder
+from tensor.tape.blocks import turn_to
+from tensor.tape.modes import (
+    Block,
+    Recorder,
+    Recording,
+    grad_enabled,
+    innermost_recorder,
+    when_enabled,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensor.tape.modes import Answers
     from tensor.tape.nodes import Node
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _DEPTH = 8
 
@@ -107,3 +120,71 @@ def detect_anomaly(check_nan: bool = True) -> Detection:
     ...
     """
     return Detection(bool(check_nan))
+
+
+class SetDetection(Detection):
+    """Switches detection on or off when it is made; as a block it goes back to what was so before that."""
+
+    __slots__ = ("_before", "_mode")
+
+    def __init__(self, mode: bool, check_nan: bool) -> None:
+        super().__init__(check_nan)
+        self._mode = mode
+        # What a first block goes back to; one that is entered again, to what was so then.
+        self._before: Answers | None = turn_to(self._inside())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        # A decorator is no statement: it changes nothing but the calls of the function.
+        self._take_back()
+        return super().__call__(function)
+
+    def _take_back(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            turn_to(before)
+
+    def _inside(self) -> Answers:
+        if self._mode:
+            return super()._inside()
+        enabled, whenever = grad_enabled.get(), when_enabled.get()
+        return _without_detection(enabled), _without_detection(whenever)
+
+
+def _without_detection(answer: bool | Recorder) -> bool | Recorder:
+    while isinstance(answer, Anomalies):
+        answer = True if answer.outer is None else answer.outer
+    return answer
+
+
+def set_detect_anomaly(mode: bool, check_nan: bool = True) -> SetDetection:
+    """Switch ``detect_anomaly`` on or off from here on, as `mode` says.
+
+    As a statement it holds until it is set again, in this thread or task; as a ``with`` block until the end
+    of the block, as a decorator within the function.
+
+    Parameters
+    ----------
+    check_nan
+        As for ``detect_anomaly``.
+
+    Examples
+    --------
+    >>> from tensor import autograd
+    >>> with autograd.set_detect_anomaly(True):
+    ...     autograd.is_anomaly_enabled()
+    True
+    >>> autograd.is_anomaly_enabled()
+    False
+    """
+    return SetDetection(bool(mode), bool(check_nan))
+
+
+def is_anomaly_enabled() -> bool:
+    """Tell whether anomalies are looked for here."""
+    return anomalies() is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Tell whether backward looks for nan here."""
+    found = anomalies()
+    return found is not None and found.check_nan

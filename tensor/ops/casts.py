@@ -97,6 +97,7 @@ class Casts(TensorCore):
         device: str | None = None,
         non_blocking: Flag = False,
         copy: Flag = False,
+        dispose_after: Flag = False,
     ) -> Tensor:
         """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
 
@@ -110,6 +111,8 @@ class Casts(TensorCore):
             ``"cpu"``.
         non_blocking
             Changes nothing: there is no other device to wait for.
+        dispose_after
+            Dispose this tensor afterwards, unless it is the result.
 
         Raises
         ------
@@ -122,12 +125,17 @@ class Casts(TensorCore):
         >>> x = tensor.ones((1,))
         >>> x.to(tensor.float64).dtype, x.to("cpu", dtype="int8").dtype, x.to("cpu") is x
         (dtype('float64'), dtype('int8'), True)
+        >>> x.to(tensor.float64, dispose_after=True).dtype, x.is_invalid
+        (dtype('float64'), True)
         """
         del non_blocking
         self._raise_if_disposed()
         wanted = dtype_asked(target, dtype, device)
         x = as_tensor(self)
-        return astype(x, x.dtype if wanted is None else wanted, copy=copy)
+        found = astype(x, x.dtype if wanted is None else wanted, copy=copy)
+        if dispose_after and found is not x:
+            x.dispose()
+        return found
 
     def type(self, dtype: DtypeLike) -> Tensor:
         """Return the tensor as `dtype`; itself where it has that dtype.

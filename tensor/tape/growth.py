@@ -67,12 +67,16 @@ class GraphGrowthWarning(UserWarning):
 ticks: Final = tick_counter()
 
 _Line = tuple[str, int]
+# A line, and the call in it: ops of one line may have graphs of their own.
+_Place = tuple[str, int, int]
 
 
 class _Watch:
     """What is known of the user's lines."""
 
     __slots__ = (
+        "before",
+        "due",
         "held_bytes",
         "known",
         "one_by_one",
@@ -88,8 +92,12 @@ class _Watch:
         self.steps = steps
         # How much a graph has to hold alone.
         self.held_bytes = held_bytes
-        # How many nodes are alive when the graph is walked through from a line again.
-        self.thresholds: dict[_Line, int] = {}
+        # How many nodes are alive when the graph is walked through from a place again.
+        self.thresholds: dict[_Place, int] = {}
+        # The same for the graph that has most nodes, whatever is recorded then; and how many a pass has.
+        self.due: tuple[int, int] | None = None
+        # The last node from which the graph was walked through, and the threshold of its place.
+        self.before: tuple[ref[Node], int] | None = None
         # The lines that warn no more, each with a token of who was first to say so.
         self.warned: dict[_Line, object] = {}
         # The oldest node of each graph that was warned of.
@@ -184,9 +192,14 @@ def look_closer(node: Node) -> None:
         watch.warned[line] = None
         return
     alive = nodes_alive()
-    if alive < watch.thresholds.get(line, steps):
+    place = (*line, frame.f_lasti)
+    if alive < watch.thresholds.get(place, steps):
+        if watch.due is not None and alive >= watch.due[0]:
+            # The graph may be long enough now, and this op is not the one that ends it.
+            watch.look_through_a_pass(watch.due[1])
+            watch.due = None
         return
-    found = _examine(node, watch, steps, line, alive)
+    found = _examine(node, watch, steps, place, alive)
     if found is not None:
         variables = frame.f_globals
         # Not by a stacklevel: the line is found already, however many of our frames lie in between. And no
@@ -201,11 +214,17 @@ def look_closer(node: Node) -> None:
 
 
 def _examine(
-    node: Node, watch: _Watch, steps: int, line: _Line, alive: int
+    node: Node, watch: _Watch, steps: int, place: _Place, alive: int
 ) -> tuple[int, GraphStatistics, str] | None:
     """Walk through the graph of `node`; return what a warning says of it."""
     if node.name() == "OverlayBackward":
         return None  # recorded in the middle of a write, which must not fail
+    before = watch.before
+    if before is not None and _inner(node) == {before[0]()}:
+        # The op behind it was looked at just before: one op more makes no other graph.
+        watch.thresholds[place] = before[1]
+        watch.before = ref(node), before[1]
+        return None
     nodes = nodes_from(node)
     users, leaf = _most_used(nodes)
     used, size = len(users), len(nodes)
@@ -217,13 +236,16 @@ def _examine(
         wanting = size * steps // used - size if used else size
         if figures is not None:
             wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
-        watch.thresholds[line] = alive + max(wanting, size // 4, alive // 32)
-        if size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
+        threshold = watch.thresholds[place] = alive + max(wanting, size // 4, alive // 32)
+        watch.before = ref(node), threshold
+        if used > 1 and size >= alive // 2:
+            watch.due = threshold, size // used
+        elif size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
             # Somebody keeps others: it may be a sum over all of them, on another line.
             watch.searched = alive
             watch.look_through_a_pass(alive // steps)
         return None
-    token = object()
+    token, line = object(), place[:2]
     if watch.warned.setdefault(line, token) is not token:
         return None  # another thread was quicker
     if any(oldest() in nodes for oldest in watch.known):
@@ -235,6 +257,11 @@ def _examine(
     # Said here alone: NumPy keeps the texts of many such, here and there in memory that else could go.
     parameter = "" if leaf is None else f"{leaf.dtype}{list(leaf.shape)}"
     return used, figures, parameter
+
+
+def _inner(node: Node) -> set[Node]:
+    """Return the nodes of ops that `node` follows."""
+    return {after for after in node.next if after is not None and not isinstance(after, Leaf)}
 
 
 def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:

@@ -56,22 +56,27 @@ from tensor import int64 as long
 from tensor.lowlevel import Dtype as dtype  # noqa: N813
 from tensor.torch import (
     accelerator,
+    amp,
     autograd,
     backends,
     cuda,
     distributions,
     fft,
+    futures,
     linalg,
     nn,
     onnx,
     optim,
+    profiler,
     serialization,
+    testing,
     utils,
 )
 from tensor.torch import creation as _creation
 from tensor.torch import functions as _functions
 from tensor.torch import joining as _joining
 from tensor.torch import typed as _typed
+from tensor.torch.amp import autocast
 from tensor.torch.creation import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.functions import *  # noqa: F403
 from tensor.torch.joining import *  # noqa: F403
@@ -83,6 +88,8 @@ __all__ = [
     "Generator",
     "Tensor",
     "accelerator",
+    "amp",
+    "autocast",
     "autograd",
     "backends",
     "bool",
@@ -109,6 +116,7 @@ __all__ = [
     "float64",
     "from_dlpack",
     "from_numpy",
+    "futures",
     "get_num_threads",
     "get_rng_state",
     "half",
@@ -133,6 +141,7 @@ __all__ = [
     "onnx",
     "optim",
     "pi",
+    "profiler",
     "result_type",
     "save",
     "seed",
@@ -142,6 +151,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "short",
+    "testing",
     "uint8",
     "uint16",
     "uint32",

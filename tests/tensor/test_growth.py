@@ -129,6 +129,16 @@ def test_a_running_sum_of_losses_that_keeps_all_graphs_warns_at_the_sum(caught):
     assert 200 <= warning.message.steps < 300
 
 
+def test_a_sum_and_its_forward_pass_on_one_line_warn_at_the_contract(caught):
+    autograd.warn_on_graph_growth(200, held_bytes="1 MiB")
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    x, total = tensor.rand(64, 8), tensor.zeros(())
+    for _ in range(500):
+        total = total + model(x).square().mean()
+    (warning,) = caught
+    assert 200 <= warning.message.steps < 300
+
+
 MORE_WIDTHS = [pytest.param(n, marks=pytest.mark.soak) for n in (2, 31, 250, 252)]
 
 

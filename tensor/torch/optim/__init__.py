@@ -1,7 +1,30 @@
 """``torch.optim``: `nn.optim`, name by name."""
 
+from typing import Any
+
 from nn import optim as _ours
 from nn.optim import *  # noqa: F403 -- what its `__all__` lists
 
-__all__ = []
+__all__ = ["SparseAdam"]
 __all__ += _ours.__all__
+
+
+class SparseAdam:
+    """Raises: gradients are dense here, also those of embeddings.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.optim.SparseAdam([])
+    Traceback (most recent call last):
+    ...
+    NotImplementedError: SparseAdam updates the rows that a sparse gradient names, and gradients are dense
+    here. Write torch.optim.Adam(...), and leave sparse=True out
+    """
+
+    def __init__(self, params: Any, **options: Any) -> None:
+        del params, options
+        raise NotImplementedError(
+            "SparseAdam updates the rows that a sparse gradient names, and gradients are dense here. Write "
+            "torch.optim.Adam(...), and leave sparse=True out"
+        )

@@ -1,0 +1,119 @@
+"""Hooks that see the gradients which pass through a module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from tensor import Tensor
+from tensor.autograd import Function
+from tensor.lowlevel import HookTable, is_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nn.module.registration import ModuleCore
+    from tensor.lowlevel import RemovableHandle
+
+
+class _Pass:
+    """One forward: what its backward has found so far."""
+
+    def __init__(self, module: Any, hooks: BackwardHooks) -> None:
+        self.module = module
+        self.hooks = hooks
+        self.has_inputs = False
+        self.grad_output: tuple[Any, ...] = ()
+
+    def finish(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Call the hooks; return the gradients of the inputs."""
+        for hook in list(self.hooks.table.values()):
+            changed = hook(self.module, grad_input, self.grad_output)
+            if changed is not None:
+                grad_input = changed if isinstance(changed, tuple) else (changed,)
+        return grad_input
+
+
+class _Inputs(Function):
+    """The inputs, unchanged: its backward comes after that of the module."""
+
+    @staticmethod
+    def forward(ctx: Any, passed: _Pass, *inputs: Tensor) -> tuple[Tensor, ...]:
+        ctx.passed = passed
+        return inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (None, *ctx.passed.finish(grads))
+
+
+class _Outputs(Function):
+    """The outputs, unchanged: its backward comes before that of the module."""
+
+    @staticmethod
+    def forward(ctx: Any, passed: _Pass, *outputs: Tensor) -> tuple[Tensor, ...]:
+        ctx.passed = passed
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        passed: _Pass = ctx.passed
+        passed.grad_output = grads
+        if not passed.has_inputs:
+            passed.finish((None,))
+        return (None, *grads)
+
+
+class BackwardHooks:
+    """The backward hooks of one module, which stand around its forward."""
+
+    def __init__(self, module: ModuleCore) -> None:
+        self.table = HookTable()
+        # Forwards that have begun and not ended: a module may be called within itself.
+        self.begun: list[_Pass] = []
+        module._pre_hooks.register(self.before)
+        module._post_hooks.register(self.after)
+
+    @classmethod
+    def of(cls, module: ModuleCore) -> BackwardHooks:
+        """Return the backward hooks of `module`, made with its first."""
+        found = _OF_MODULES.get(module)
+        if found is None:
+            found = _OF_MODULES[module] = cls(module)
+        return found
+
+    def register(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Add `hook`."""
+        return self.table.register(hook)
+
+    def before(self, module: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Mark where the backward of the module ends."""
+        passed = _Pass(module, self)
+        self.begun.append(passed)
+        places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        passed.has_inputs = any(args[i].requires_grad for i in places)
+        if not self.table or not is_recording() or not passed.has_inputs:
+            return None
+        marked = _Inputs.apply(passed, *(args[i] for i in places))
+        changed = list(args)
+        for i, x in zip(places, marked, strict=True):
+            changed[i] = x
+        return tuple(changed)
+
+    def after(self, module: Any, args: tuple[Any, ...], output: Any) -> Any:
+        """Mark where the backward of the module begins."""
+        del module, args
+        passed = self.begun.pop()
+        if not self.table or not is_recording():
+            return None
+        whole = output if isinstance(output, tuple) else (output,)
+        places = [i for i, x in enumerate(whole) if isinstance(x, Tensor) and x.requires_grad]
+        if not places:
+            return None
+        changed = list(whole)
+        for i, x in zip(places, _Outputs.apply(passed, *(whole[i] for i in places)), strict=True):
+            changed[i] = x
+        return tuple(changed) if isinstance(output, tuple) else changed[0]
+
+
+_OF_MODULES: WeakKeyDictionary[ModuleCore, BackwardHooks] = WeakKeyDictionary()

@@ -1,0 +1,129 @@
+"""Small modules of PyTorch's face: amp, testing, profiler, futures, and older names."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import tensor.torch as torch
+from tensor import autograd
+
+
+def test_detection_of_anomalies_is_a_switch_and_a_block() -> None:
+    assert not autograd.is_anomaly_enabled()
+    torch.autograd.set_detect_anomaly(True)
+    try:
+        assert autograd.is_anomaly_enabled()
+        assert autograd.is_anomaly_check_nan_enabled()
+        with torch.autograd.set_detect_anomaly(False):
+            assert not autograd.is_anomaly_enabled()
+        x = torch.zeros(1, requires_grad=True)
+        with pytest.raises(RuntimeError, match="SqrtBackward has a gradient of nan"):
+            (x.sqrt() * 0).sum().backward()
+    finally:
+        torch.autograd.set_detect_anomaly(False)
+    assert not autograd.is_anomaly_enabled()
+
+
+def test_detection_goes_off_inside_detection_and_comes_back() -> None:
+    with autograd.detect_anomaly():
+        with autograd.set_detect_anomaly(False):
+            assert not autograd.is_anomaly_enabled()
+        assert autograd.is_anomaly_enabled()
+
+
+def test_a_variable_is_a_tensor() -> None:
+    x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
+    assert type(x) is torch.Tensor
+    assert isinstance(x, torch.autograd.Variable)
+    assert not isinstance(2.0, torch.autograd.Variable)
+
+
+def test_a_training_step_with_autocast_and_a_scaler_is_one_without() -> None:
+    def train(scaled: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler()
+        with torch.autocast("cpu", dtype=torch.float16, enabled=scaled):
+            loss = model(torch.ones(2, 3)).square().mean()
+        if scaled:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+        return model.weight.tolist()
+
+    assert train(True) == train(False)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "message"),
+    [
+        (torch.ones(2), torch.ones(3), "'shape' do not match"),
+        (torch.ones(2), torch.ones(2).double(), "'dtype' do not match"),
+        (torch.ones(2), torch.tensor([1.0, 1.1]), r"1 / 2 \(50.0%\)"),
+        ([torch.ones(1), torch.zeros(1)], [torch.ones(1), torch.ones(1)], r"for item \[1\]"),
+        ({"a": torch.ones(1)}, {"b": torch.ones(1)}, "keys of the mappings"),
+        (torch.tensor([float("nan")]), torch.tensor([float("nan")]), "not close"),
+    ],
+)
+def test_what_is_not_close_is_described(actual, expected, message) -> None:
+    with pytest.raises(AssertionError, match=message):
+        torch.testing.assert_close(actual, expected)
+
+
+def test_tolerances_are_those_of_pytorch() -> None:
+    theirs = pytest.importorskip("torch")
+    for dtype in ("float16", "float32", "float64"):
+        for factor in (0.5, 2.0):
+            for library in (torch, theirs):
+                rtol = {"float16": 1e-3, "float32": 1.3e-6, "float64": 1e-7}[dtype]
+                one = library.tensor([1e4], dtype=getattr(library, dtype))
+                other = one * (1 + rtol * factor)
+                if dtype != "float16" and factor > 1:
+                    with pytest.raises(AssertionError):
+                        library.testing.assert_close(other, one)
+                elif factor < 1:
+                    library.testing.assert_close(other, one)
+
+
+def test_a_profile_writes_a_trace_and_counts_functions(tmp_path) -> None:
+    steps = torch.profiler.schedule(wait=1, warmup=0, active=2, repeat=1)
+    handler = torch.profiler.tensorboard_trace_handler(str(tmp_path))
+    with torch.profiler.profile(schedule=steps, on_trace_ready=handler) as found:
+        for _ in range(5):
+            with torch.profiler.record_function("forward"):
+                torch.ones(10) * 2
+            found.step()
+    (row,) = found.key_averages()
+    assert (row.key, row.count) == ("forward", 2)
+    assert "forward" in found.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    (path,) = tmp_path.iterdir()
+    assert json.loads(path.read_text())["traceEvents"]
+
+
+def test_a_future_takes_one_value_from_another_thread() -> None:
+    future: torch.futures.Future[int] = torch.futures.Future()
+    after = future.then(lambda done: done.value() + 1)
+    threading.Thread(target=future.set_result, args=(1,)).start()
+    assert (future.wait(), after.wait(), future.done()) == (1, 2, True)
+    with pytest.raises(RuntimeError, match="takes one only"):
+        future.set_result(2)
+    assert torch.futures.wait_all([future, after]) == [1, 2]
+
+
+def test_a_distributed_module_outside_of_a_job_trains_alone() -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    with model.no_sync():
+        model(torch.ones(3, 2)).sum().backward()
+    np.testing.assert_array_equal(model.module.weight.grad.tolist(), [[3.0, 3.0]])
+
+
+def test_sparse_adam_says_what_to_write() -> None:
+    with pytest.raises(NotImplementedError, match=r"torch\.optim\.Adam"):
+        torch.optim.SparseAdam([torch.nn.Parameter(torch.ones(1))])
