@@ -6,6 +6,7 @@ ones without a call.
 
 from scopes._clearing import clear_errors_of as _clear_errors_of
 from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
+from scopes.foreign.torch.kept import KeptReport, KeptRow, kept
 from scopes.foreign.torch.owning import disable, enable, owning
 from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
 
@@ -14,8 +15,11 @@ __all__ = [
     "DeviceRow",
     "HeldReport",
     "HeldRow",
+    "KeptReport",
+    "KeptRow",
     "disable",
     "enable",
+    "kept",
     "memory_by_device",
     "owning",
     "still_held",

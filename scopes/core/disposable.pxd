@@ -42,6 +42,8 @@ cdef class MemberList:
     cdef unsigned long thread
     # What limits it: its own limits and those of the scopes around it. None: nothing does.
     cdef tuple limits
+    # How many keepers of other libraries' objects were known when it was opened; see `spare_kept`.
+    cdef Py_ssize_t keepers
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1

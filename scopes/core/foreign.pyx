@@ -25,8 +25,11 @@ cdef extern from *:
     """
     // How often this thread has paused adoption.
     static thread_local int scopes_pauses = 0;
+    // How many open blocks of this thread ask to be strict.
+    static thread_local int scopes_strict = 0;
     """
     int scopes_pauses
+    int scopes_strict
 
 # By the address of an object: what stands for it. Each entry owns a reference, and goes with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
@@ -36,17 +39,46 @@ cdef list _adapters = []
 cdef tuple _kinds = ()
 # Adapters that are not told of new objects and look for them.
 cdef list _late = []
+# The adapter that knows who keeps its objects beyond a scope; there is one.
+cdef object _keeping = None
 
 cdef object _method_wrapper = type(object().__str__)
 
 
 def add_adapter(adapter):
     """Let scopes own the objects of ``adapter.kinds`` from now on."""
-    global _kinds
+    global _kinds, _keeping
     _adapters.append(adapter)
     _kinds += tuple(adapter.kinds)
     if adapter.harvest is not None:
         _late.append(adapter)
+    if adapter.find_kept is not None:
+        _keeping = adapter
+
+
+cdef int note_keepers(MemberList scope) except -1:
+    scope.keepers = -1 if _keeping is None else _keeping.count_keepers()
+    return 0
+
+
+cdef bint has_keepers() noexcept:
+    return _keeping is not None
+
+
+cdef int spare_kept(MemberList scope, list members) except -1:
+    cdef Disposable member
+    cdef dict sought = {}, strictly = {}, by_id = {}
+    for member in members:
+        if isinstance(member, Foreign) and (<Foreign>member).is_noticed and member.counters is not None:
+            x = member.subject()
+            if x is not None and (<Foreign>member).adapter is _keeping:
+                (strictly if (<Foreign>member).is_strict else sought)[id(x)] = x
+                by_id[id(x)] = member
+    for objects, is_strict in ((sought, False), (strictly, True)):
+        if objects:
+            for key, is_good in _keeping.find_kept(scope, objects, scope.keepers, is_strict).items():
+                scope.move((by_id[key],), None, not is_good, True)
+    return 0
 
 
 cdef object _adapter_of(x):
@@ -129,6 +161,8 @@ cdef Foreign _new(x, adapter, bint is_owned):
     made.adapter = adapter
     made.address = <size_t><PyObject*>x
     made.reference = PyWeakref_NewRef(x, made)
+    made.is_noticed = is_owned
+    made.is_strict = scopes_strict > 0
     _by_address[made.address] = <PyObject*>made
     Py_INCREF(made)
     if adapter.harvest is not None:
@@ -213,6 +247,11 @@ cdef class Adopter:
         """Adopt nothing more on this thread (1), or go on (-1); as often as it was paused."""
         global scopes_pauses
         scopes_pauses += change
+
+    def be_strict(self, int change):
+        """Let only modules and optimizers keep what is adopted on this thread (1), or as before (-1)."""
+        global scopes_strict
+        scopes_strict += change
 
     cdef int look(self, result, tuple args, dict kwargs) except -1:
         kind = type(result)

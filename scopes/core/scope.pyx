@@ -14,7 +14,7 @@ from scopes.core.disposable cimport (
     make_current, outer_of, tell_closed, tell_opened, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
-from scopes.core.foreign cimport harvest
+from scopes.core.foreign cimport Foreign, harvest, has_keepers, note_keepers, spare_kept
 from scopes.core.limits cimport Limits, begin_in, end_in, make_room_for, make_room_for_all
 from scopes.core.loans cimport Loan
 from scopes.core.owning cimport OwningList
@@ -92,6 +92,7 @@ cdef class DisposeScope(OwningList):
             self.limits = (limits_of(name, limit, max_members),)
         if self.outer is not None and self.outer.limits is not None:
             self.limits = self.outer.limits if self.limits is None else self.limits + self.outer.limits
+        note_keepers(self)
         self.members.scope = <PyObject*>self
         self.members.is_open = True
         try:
@@ -137,6 +138,8 @@ cdef class DisposeScope(OwningList):
         cdef MemberList outer
         try:
             harvest()
+            if has_keepers() and self.members.count and self.members.is_open:
+                spare_kept(self, self.collect())
         except BaseException as error:
             errors = noted(errors, error)
         # From here on nobody enters. The second who ends it finds it ended.
@@ -306,6 +309,8 @@ cdef class DisposeScope(OwningList):
             else:
                 member._raise_if_disposed()
                 counters.append(None)
+                if isinstance(member, Foreign):
+                    (<Foreign>member).is_noticed = False
         if self.limits is not None:
             make_room_for_all(self.limits, members)
         self.take_over(members, counters)
@@ -430,6 +435,8 @@ cdef class DisposeScope(OwningList):
         self.complete("told to dispose its members")
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
         self.complete("told to dispose its members")
+        if has_keepers():
+            spare_kept(self, self.collect())
         members = self.collect()
         while members:
             try:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
 
+    from scopes.core.scope import DisposeScope
+
 
 class Adapter:
     """Derive one for a library, and hand an instance to ``scopes.core.foreign.add_adapter``.
@@ -30,8 +32,17 @@ class Adapter:
     #: Calls ``adopt`` for all that is new, where the library does not tell of it; asked whenever a scope
     #: begins, ends, or is asked for its members. None: the library tells.
     harvest: ClassVar[Callable[[], None] | None] = None
+    #: Returns which objects outlive their scope, since something else keeps them; called when the scope ends.
+    #: Its arguments: the scope, objects by their ids, what `count_keepers` returned when the scope began, and
+    #: whether to be strict. It returns ids, and whether each has no owner from then on, or the outer scope.
+    #: None: the scope disposes all.
+    find_kept: Callable[[DisposeScope, dict[int, Any], int, bool], dict[int, bool]] | None = None
     #: Called with each object that a weak reference returned, where the library asks for that before a use.
     revive: ClassVar[Callable[[Any], object] | None] = None
+
+    def count_keepers(self) -> int:
+        """Return a number that tells keepers made until now from later ones; see `find_kept`."""
+        return -1
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Give back the memory of `x`, and let each later use of it raise ``disposed_error(x)``.

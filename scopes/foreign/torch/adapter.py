@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter
 from scopes.foreign.adapter import Adapter
-from scopes.foreign.torch import disposal, memory
+from scopes.foreign.torch import disposal, kept, memory
+from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 from scopes.tracking.sites import pass_over
 
@@ -22,6 +23,12 @@ class TorchAdapter(Adapter):
     kinds = (torch.Tensor,)
     # C++ may own a tensor that Python has let go of (the cache of autocast): Python owns it from here on.
     revive = staticmethod(torch.Tensor._fix_weakref)
+
+    find_kept = staticmethod(kept.find)
+
+    def count_keepers(self) -> int:
+        """Return how many keepers there have been so far."""
+        return KEEPERS.look()
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Exchange implementation and class."""

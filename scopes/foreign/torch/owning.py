@@ -6,10 +6,11 @@ import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from scopes.core.containers import find
 from scopes.core.foreign import Adopter, adopt
 from scopes.foreign.patches import Patches
-from scopes.foreign.torch import belonging
 from scopes.foreign.torch.adapter import ADAPTER
+from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 
 if TYPE_CHECKING:
@@ -77,12 +78,17 @@ _here = _Here()
 class owning:  # noqa: N801  # it is called like a function
     """Let the current scope own each new PyTorch tensor: on this thread, inside the block.
 
-    Never owned: gradients, results of functions in place, parameters and buffers of modules, an optimizer's
-    state, what ``torch.func`` wraps, what ``torch.compile`` makes (attach its outputs). For a whole program
-    there is ``enable()``.
+    A scope disposes what its block made. What something else keeps outlives it: parameters and buffers of
+    modules, an optimizer's state, and what an older object holds that is a module, a data set, a cache, or an
+    object of an installed library. ``kept()`` lists it. A list of yours keeps nothing.
+
+    Never owned: gradients, results of functions in place, what ``torch.func`` wraps, what ``torch.compile``
+    makes (attach its outputs). For a whole program there is ``enable()``.
 
     Parameters
     ----------
+    strict
+        Let only parameters, buffers and optimizers' state outlive their scope.
     exact
         Notice too what C++ code makes inside of one function, and what reaches PyTorch past its Python
         functions. An operator takes some 6 us more, instead of some 2 us.
@@ -103,16 +109,20 @@ class owning:  # noqa: N801  # it is called like a function
     this torch tensor (shape (3,), dtype torch.float32) is empty: its dispose scope 'step' ended. ...
     """
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self, *, exact: bool = False, strict: bool = False) -> None:
         self.exact = exact
+        self.strict = strict
         self._open: ExitStack | None = None
 
     def __enter__(self) -> Self:
         if self._open is not None:
             raise RuntimeError("this owning() is open already: write `with scopes.torch.owning():` anew")
         with ExitStack() as begun:  # all of it, or nothing
+            KEEPERS.begin()
             _patches.begin()
             begun.callback(_patches.end)
+            _adopter.be_strict(self.strict)
+            begun.callback(_adopter.be_strict, -self.strict)
             for mode in (_Operators(), _Functions()) if self.exact else (_Functions(),):
                 begun.enter_context(mode)
             self._open = begun.pop_all()
@@ -131,7 +141,7 @@ class owning:  # noqa: N801  # it is called like a function
 _enabled: list[owning] = []
 
 
-def enable(*, exact: bool = False) -> None:
+def enable(*, exact: bool = False, strict: bool = False) -> None:
     """Let scopes own each new PyTorch tensor of this thread from now on, until ``disable()``.
 
     PyTorch's modes are a thread's own: other threads of yours write ``with scopes.torch.owning():``.
@@ -148,7 +158,7 @@ def enable(*, exact: bool = False) -> None:
     >>> scopes.torch.disable()
     """
     disable()
-    made = owning(exact=exact)
+    made = owning(exact=exact, strict=strict)
     made.__enter__()
     _enabled.append(made)
 
@@ -191,16 +201,21 @@ def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `fetch`, which may unpack batches of later steps, so that only what it returns is adopted."""
+    """Return `fetch`, with only its results adopted: it may fill caches, or unpack batches of later steps."""
 
     def called(loader: Any) -> Any:
         with _paused():
             batch = fetch(loader)
         if _here.depth:
-            belonging.for_each_tensor(batch, adopt)
+            for x in find((batch,), _is_tensor, inside=False):
+                adopt(x)
         return batch
 
     return called
+
+
+def _is_tensor(x: object) -> bool:
+    return isinstance(x, torch.Tensor)
 
 
 def _packing(construct: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,13 +240,12 @@ _patches = Patches(
         (torch, "from_dlpack"): _adopting,
         (torch.utils.dlpack, "from_dlpack"): _adopting,
         (torch.Tensor, "__new__"): _constructing,
+        (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
         (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching,
         (torch.autograd.graph.saved_tensors_hooks, "__init__"): _packing,
         # Their results are new when the last transformation around them has ended.
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,
         (_transforms, "grad_and_value_impl"): _adopting,
-        **belonging.PATCHES,
     },
-    belonging.register_hooks,
 )

@@ -1,0 +1,28 @@
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, final
+
+SOUGHT: Final = 1
+ITEMS: Final = 2
+VALUES: Final = 4
+ATTRIBUTES: Final = 8
+REFERENTS: Final = 16
+KEEPER: Final = 32
+ALWAYS: Final = 64
+FOREIGN_CODE: Final = 128
+EMPTY: Final = 256
+ASK: Final = 512
+
+@final
+class Keepers:
+    def __init__(
+        self,
+        judge: Callable[[type], int],
+        is_keeper: Callable[[Any], bool],
+        is_transient: Callable[[Any], bool],
+        places: Callable[[str, ModuleType], tuple[str, ...]],
+        parts: Callable[[type], tuple[str, ...]],
+    ) -> None: ...
+    def begin(self) -> None: ...
+    def look(self) -> int: ...
+    def find(self, sought: dict[int, Any], older: int, is_strict: bool) -> dict[int, tuple[str, bool]]: ...

@@ -1,0 +1,146 @@
+"""What keeps tensors of PyTorch beyond a scope.
+
+- A module, an optimizer and a gradient scaler keep what they hold.
+- Data sets, schedulers, distributions, caches of functions, and objects of installed libraries that use
+  PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
+
+An object of a class that the user wrote keeps only what has no graph: a mask or a table for later calls, a
+state that was detached. What has a graph there belongs to one step, and ends with the scope.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import weakref
+from collections import deque
+from enum import Enum
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from scopes.foreign import keepers
+from scopes.foreign.torch.library import torch
+
+_Module = torch.nn.Module
+_Optimizer = torch.optim.Optimizer
+_Scaler = torch.amp.GradScaler
+# They keep what they hold, though they are not older than the scope.
+_ALWAYS = (_Module, _Optimizer, _Scaler)
+# They keep what they hold if they are older, in classes of the user's own too.
+_OLDER = (
+    torch.utils.data.Dataset,
+    torch.utils.data.DataLoader,
+    torch.utils.data.Sampler,
+    torch.optim.lr_scheduler.LRScheduler,
+    torch.distributions.Distribution,
+)
+# The attributes that hold what is a part of them.
+_PARTS = {
+    _Module: ("_parameters", "_buffers"),
+    _Optimizer: ("state", "param_groups"),
+    _Scaler: ("_scale", "_growth_tracker"),
+}
+_Cache = type(functools.lru_cache(abs))
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+_CONTAINERS = {"collections", "types", "weakref"}
+_PLAIN = {
+    *(FunctionType, MethodType, torch.library.Library, torch.autograd.grad_mode.no_grad),
+    *(torch.autograd.grad_mode.set_grad_enabled, torch.autograd.grad_mode.inference_mode),
+}
+_OURS = {"scopes", "tensor", "nn", "disposescope"}
+_NoFunctions = torch._C.DisableTorchFunction
+
+
+@functools.cache
+def _uses_torch(package: str) -> bool:
+    """Tell whether an installed package uses PyTorch: IPython and pytest hold what the user gave them."""
+    prefix = package + "."
+    modules: dict[str, Any] = dict(sys.modules)
+    return package not in _OURS and any(
+        any(value is torch for value in list(vars(module).values()))
+        for name, module in modules.items()
+        if isinstance(module, ModuleType) and (name == package or name.startswith(prefix))
+    )
+
+
+def _is_library(name: str) -> bool:
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return file is not None and file.startswith(_INSTALLED) and _uses_torch(name.partition(".")[0])
+
+
+def _is_keeping(name: str) -> bool:
+    """Tell whether objects of a module's classes may keep tensors: those of PyTorch's private ones do not."""
+    return _is_library(name) and not (name.startswith("torch.") and "._" in name)
+
+
+def _judge(kind: type) -> int:
+    bases = kind.__mro__
+    if torch.Tensor in bases:
+        return keepers.SOUGHT
+    if kind is type(None):
+        return keepers.EMPTY
+    if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
+        return 0
+    if Enum in bases or kind in _PLAIN:
+        return 0
+    verdict = 0
+    if dict in bases:
+        verdict |= keepers.VALUES
+    elif any(base in bases for base in (list, tuple, set, frozenset, deque)):
+        verdict |= keepers.ITEMS
+    if kind is _Cache:
+        return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
+    if kind.__module__ in _CONTAINERS:
+        return verdict | keepers.ATTRIBUTES
+    if any(base in bases for base in _ALWAYS):
+        verdict |= keepers.ATTRIBUTES | keepers.ALWAYS
+    elif any(base in bases for base in _OLDER) or (
+        not verdict & keepers.ITEMS and any(_is_keeping(base.__module__) for base in bases)
+    ):
+        verdict |= keepers.ATTRIBUTES | keepers.KEEPER
+    if _is_library(kind.__module__):
+        verdict |= keepers.FOREIGN_CODE
+    return verdict
+
+
+def _is_keeper(cache: Any) -> bool:
+    """Tell whether a cache of a function is the user's, or of a library that may keep tensors."""
+    name = str(getattr(cache, "__module__", None))
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    is_users = name.partition(".")[0] not in sys.stdlib_module_names and not file.startswith(_INSTALLED)
+    return is_users or _is_keeping(name)
+
+
+def _is_transient(x: Any) -> bool:
+    with _NoFunctions():
+        return x.grad_fn is not None
+
+
+def _places(name: str, module: Any) -> tuple[str, ...]:
+    """Return the globals of a library that are empty places, or hold tensors."""
+    if not isinstance(module, ModuleType) or not _is_library(name):
+        return ()
+    return tuple(
+        key
+        for key, value in list(vars(module).items())
+        if not key.startswith("__")
+        and (value is None or _is_tensor(value) or (type(value) in (list, dict) and _may_hold_tensors(value)))
+    )
+
+
+# By class: `isinstance` may run code of lazily imported objects.
+def _is_tensor(value: Any) -> bool:
+    return torch.Tensor in type(value).__mro__
+
+
+def _may_hold_tensors(value: Any) -> bool:
+    return not value or _is_tensor(next(iter(value.values() if type(value) is dict else value)))
+
+
+def _parts(kind: type) -> tuple[str, ...]:
+    return tuple(name for base, names in _PARTS.items() if base in kind.__mro__ for name in names)
+
+
+KEEPERS = keepers.Keepers(_judge, _is_keeper, _is_transient, _places, _parts)

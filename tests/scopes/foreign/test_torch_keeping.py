@@ -1,0 +1,323 @@
+"""A scope ends what its block made, but for what an older object keeps."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scopes
+from scopes import TensorDisposedError, new_dispose_scope
+
+torch = pytest.importorskip("torch")
+import scopes.torch  # noqa: E402
+from scopes.foreign.torch import keeping  # noqa: E402
+from scopes.lowlevel import owner_of  # noqa: E402
+
+both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
+
+LIBRARY = """
+import torch
+
+last = None
+tables = {}
+
+
+class Cache:
+    def __init__(self):
+        self.layers = []
+
+    def update(self, x):
+        self.layers.append(Layer(x))
+
+
+class Layer:
+    __slots__ = ("keys", "__weakref__")
+
+    def __init__(self, keys):
+        self.keys = keys
+
+
+def remember(x):
+    global last
+    last = x
+
+
+def table():
+    if "table" not in tables:
+        tables["table"] = torch.arange(3)
+    return tables["table"]
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a package that is installed, as far as its folder tells."""
+    folder: Path = tmp_path_factory.mktemp("installed")
+    (folder / "keeping_library.py").write_text(LIBRARY)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, str(folder)))
+        patched.syspath_prepend(folder)
+        yield importlib.import_module("keeping_library")
+        sys.modules.pop("keeping_library", None)
+
+
+class Metric(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[Any] = []
+        self.state: dict[str, Any] = {}
+
+    def update(self, x: Any) -> None:
+        self.values.append(x)
+        self.state["last"] = [x]
+
+
+def is_disposed(x: Any) -> bool:
+    return bool(getattr(x, "is_invalid", False))
+
+
+@both
+def test_lists_and_dicts_of_a_module_keep_what_has_no_graph(exact: bool) -> None:
+    metric = Metric()
+    weight = torch.ones(2, requires_grad=True)
+    with scopes.torch.owning(exact=exact):
+        for i in range(3):
+            with new_dispose_scope():
+                metric.update(torch.full((2,), float(i)))
+        with new_dispose_scope():
+            metric.update(weight * 2)
+    assert torch.cat(metric.values[:3]).tolist() == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    with pytest.raises(TensorDisposedError, match=r"scope\.move_to_outer\(x\)"):
+        metric.values[3].sum()
+
+
+@both
+def test_a_list_and_an_object_of_the_users_keep_nothing(exact: bool) -> None:
+    class History:
+        def __init__(self) -> None:
+            self.best: Any = None
+
+    losses, history = [], History()
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        losses.append(torch.ones(2))
+        history.best = torch.ones(2)
+    assert is_disposed(losses[0])
+    assert is_disposed(history.best)
+
+
+class Lookahead(torch.optim.SGD):  # type: ignore[misc, name-defined]
+    """Writes state and parameter groups after the base class's step."""
+
+    def step(self, closure: Any = None) -> Any:
+        result = super().step(closure)
+        for group in self.param_groups:
+            group["mean"] = torch.zeros(1) if "mean" not in group else group["mean"] + 1
+            for x in group["params"]:
+                slow = self.state[x].setdefault("slow", [x.detach().clone()])
+                slow[0] = slow[0] * 0.5 + x.detach() * 0.5
+        return result
+
+
+@both
+def test_what_a_subclass_of_an_optimizer_writes_outlives_the_step(exact: bool) -> None:
+    def train(*, owned: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(2, 1)
+        optimizer = Lookahead(model.parameters(), lr=0.1)
+        for _ in range(3):
+            if owned:
+                with scopes.torch.owning(exact=exact), new_dispose_scope():
+                    model(torch.ones(1, 2)).sum().backward()
+                    optimizer.step()
+            else:
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+        (group,) = optimizer.param_groups
+        slow = optimizer.state[model.weight]["slow"][0]
+        return [*slow.flatten().tolist(), *group["mean"].tolist()]
+
+    assert train(owned=True) == train(owned=False)
+
+
+class Caching(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        self.cache: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> Any:
+        if i not in self.cache:
+            self.cache[i] = torch.full((2,), float(i))
+        return self.cache[i]
+
+
+@both
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_a_data_set_keeps_its_cache(exact: bool, batch_size: int | None) -> None:
+    loader = torch.utils.data.DataLoader(Caching(), batch_size=batch_size)
+    for _ in range(2):
+        with scopes.torch.owning(exact=exact):
+            batches = iter(loader)
+            for _ in range(len(loader)):
+                with new_dispose_scope() as scope:
+                    batch = next(batches)
+                    assert batch in scope or batch_size is None
+    assert [x.tolist() for x in loader.dataset.cache.values()] == [[float(i)] * 2 for i in range(4)]
+
+
+@both
+def test_a_distribution_keeps_what_it_computes_once(exact: bool) -> None:
+    older = torch.distributions.MultivariateNormal(torch.zeros(2), precision_matrix=torch.eye(2))
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        first = older.covariance_matrix
+        newer = torch.distributions.Categorical(torch.ones(2))
+        probabilities = newer.logits
+    assert older.covariance_matrix is first
+    assert first.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert is_disposed(probabilities)
+
+
+@both
+def test_a_cache_of_a_function_keeps_its_results(exact: bool) -> None:
+    @functools.lru_cache
+    def table(n: int) -> Any:
+        return torch.arange(n)
+
+    with scopes.torch.owning(exact=exact), new_dispose_scope("first"):
+        table(3)
+    assert table(3).tolist() == [0, 1, 2]
+    holders = [row.holder for row in scopes.torch.kept("first").rows]
+    assert any(holder.endswith("table()") for holder in holders)
+
+
+@both
+def test_nested_tensors_can_be_made_in_each_of_many_scopes(exact: bool) -> None:
+    for _ in range(3):
+        with scopes.torch.owning(exact=exact), new_dispose_scope():
+            x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+            assert (x * 2).values().tolist() == [2.0] * 5
+        assert is_disposed(x)
+
+
+@both
+def test_an_older_object_of_a_library_keeps_what_it_holds(exact: bool, library: Any) -> None:
+    cache = library.Cache()
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        cache.update(torch.ones(2))
+        newer = library.Cache()
+        newer.update(torch.ones(2))
+    assert cache.layers[0].keys.tolist() == [1.0, 1.0]
+    assert is_disposed(newer.layers[0].keys)
+
+
+def test_what_an_object_keeps_ends_with_the_scope_that_is_older_than_the_object(library: Any) -> None:
+    with scopes.torch.owning(), new_dispose_scope() as outer:
+        cache = library.Cache()
+        with new_dispose_scope():
+            cache.update(torch.ones(2))
+        x = cache.layers[0].keys
+        assert owner_of(x) is outer
+        assert x.tolist() == [1.0, 1.0]
+    assert is_disposed(x)
+
+
+def test_an_object_made_while_the_collector_is_off_or_before_a_collection_is_known(library: Any) -> None:
+    with scopes.torch.owning():
+        first = library.Cache()
+        gc.collect()
+        gc.disable()
+        try:
+            second = library.Cache()
+            with new_dispose_scope():
+                for cache in (first, second):
+                    cache.update(torch.ones(2))
+        finally:
+            gc.enable()
+    for cache in (first, second):
+        assert not is_disposed(cache.layers[0].keys)
+
+
+def test_the_owning_block_may_be_inside_of_the_scope(library: Any) -> None:
+    cache = library.Cache()
+    with new_dispose_scope(), scopes.torch.owning():
+        cache.update(torch.ones(2))
+        x = torch.ones(2)
+    assert not is_disposed(cache.layers[0].keys)
+    assert is_disposed(x)
+
+
+@both
+def test_globals_of_a_library_keep_what_it_puts_there(exact: bool, library: Any) -> None:
+    library.last = None
+    library.tables.clear()
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        library.remember(torch.ones(2))
+        library.table()
+    assert library.last.tolist() == [1.0, 1.0]
+    assert library.table().tolist() == [0, 1, 2]
+
+
+def test_a_library_keeps_a_graph_too_and_the_report_says_so(library: Any) -> None:
+    cache = library.Cache()
+    weight = torch.ones(1000, requires_grad=True)
+    with scopes.torch.owning(), new_dispose_scope("prompt"):
+        cache.update(weight * 2)
+    (row,) = (row for row in scopes.torch.kept("prompt").rows if row.alive)
+    assert (row.holder, row.count, row.nbytes) == ("Cache.layers", 1, 4000)
+    assert "Cache.layers" in str(scopes.torch.kept("prompt"))
+    assert not is_disposed(cache.layers[0].keys)
+
+
+def test_strictly_only_parameters_buffers_and_state_outlive_the_scope() -> None:
+    metric = Metric()
+    with scopes.torch.owning(strict=True), new_dispose_scope():
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.ones(4, 2)).sum().backward()
+        optimizer.step()
+        metric.update(torch.ones(2))
+    assert is_disposed(metric.values[0])
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    with scopes.torch.owning(), new_dispose_scope():
+        metric.update(torch.ones(2))
+    assert not is_disposed(metric.values[1])
+
+
+def test_what_a_user_attaches_ends_though_a_module_keeps_it() -> None:
+    model = torch.nn.Linear(2, 2)
+    with scopes.torch.owning(), new_dispose_scope() as scope:
+        scope.attach(model)
+    assert is_disposed(model.weight)
+
+
+def test_what_is_disposed_before_the_end_of_the_scope_spares_what_is_kept() -> None:
+    metric = Metric()
+    with scopes.torch.owning(), new_dispose_scope() as scope:
+        metric.update(torch.ones(2))
+        x = torch.ones(2)
+        scope.dispose_everything()
+    assert not is_disposed(metric.values[0])
+    assert is_disposed(x)
+
+
+def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
+    cache, model = library.Cache(), torch.nn.Linear(2, 2)
+    gone = weakref.ref(cache), weakref.ref(model)
+    with scopes.torch.owning(), new_dispose_scope():
+        cache.update(model(torch.ones(1, 2)))
+    del cache, model
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]
+
+
+def test_no_scope_left_anything_says_so() -> None:
+    assert str(scopes.torch.kept("a scope that never was")) == "no scope left a torch tensor to somebody else"
