@@ -89,6 +89,33 @@ cdef class TensorCore(StorageReference):
         move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
+    def _raise_if_not_donatable(self) -> None:
+        """Raise an error when this is empty, or a parameter, which belongs to its module."""
+        if is_empty(self):
+            self._raise_disposed()
+        if type_of(self) != tensor_type:
+            raise TypeError(
+                f"a {type(self).__name__} can't be donated, for it belongs to its module: pass its values as "
+                "a plain tensor (x.detach().clone()), or write to it in place under no_grad()"
+            )
+
+    def _given_away(self, str ending not None) -> TensorCore:
+        """Return a tensor with all that this has, its place in its scope too; `ending` is for errors.
+
+        Where others look at the memory (views, aliases, arrays), it gets a clone: nobody sees its writes.
+        """
+        cdef TensorCore taker
+        self._raise_if_not_donatable()
+        if self.next_in_storage != NULL or _is_seen_outside(self):
+            taker = self.clone()
+            self.ending = ending
+            self.dispose()
+            return taker
+        taker = new_tensor()
+        move_storage(self, taker, ending)
+        hand_over_place(self, taker)
+        return taker
+
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
         cdef Buffer buffer = new_buffer(array)
@@ -159,6 +186,11 @@ cdef class Handle(StorageReference):
             "this handle is empty: it was disposed, or a tensor took it before. Take a handle once, with "
             "x.move_handle()"
         )
+
+
+cdef bint _is_seen_outside(StorageReference x) noexcept:
+    """Tell whether arrays outside, or others who lent the memory, see what is written to it."""
+    return x.buffer != NULL and ((<Buffer>x.buffer).exports > 0 or (<Buffer>x.buffer).is_borrowed)
 
 
 # --- New tensors --------------------------------------------------------------------------------------------
