@@ -1,7 +1,9 @@
 """Run the benchmarks and print a table: `make bench`, or `python -m benchmarks` from the root."""
 
 import argparse
+import os
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from benchmarks import ROOT
 from benchmarks.catalogue import all_cases
 from benchmarks.contenders import OURS, TORCH, MissingContenderError, library
 from benchmarks.harness import Case, Result
+from benchmarks.levels import LEVELS, VARIABLE, environment
 from benchmarks.report import print_table, write_json
 from benchmarks.running import announced, run_alone, run_on_pythons, run_together
 
@@ -18,6 +21,11 @@ from benchmarks.running import announced, run_alone, run_on_pythons, run_togethe
 def main(arguments: list[str] | None = None) -> int:
     """Measure the cases asked for, print the table and write the JSON file."""
     options = _parse(arguments)
+    if options.level is not None and os.environ.get(VARIABLE) != options.level:
+        # Libraries choose when they are loaded: a new process for all of it.
+        command = [sys.executable, "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)]
+        own = {**os.environ, **environment(options.level)}
+        return subprocess.run(command, cwd=ROOT, env=own, check=False).returncode
     try:
         cases = _chosen(options)
     except (ValueError, MissingContenderError) as error:
@@ -34,7 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
             break
     results = list(found.values())
     print_table(results)
-    write_json(results, options.json, quick=options.quick, alone=options.alone, pythons=pythons)
+    write_json(
+        results,
+        options.json,
+        quick=options.quick,
+        alone=options.alone,
+        level=options.level,
+        pythons=pythons,
+    )
     print(f"written to {options.json}")
     return 0
 
@@ -89,6 +104,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only-ours", action="store_true", help="without NumPy by hand and PyTorch")
     parser.add_argument(
         "--alone", action="store_true", help="each contender in a process of its own, taking turns"
+    )
+    parser.add_argument(
+        "--level", choices=LEVELS, help="hold all contenders to this instruction set (default: the best)"
     )
     parser.add_argument(
         "--python",

@@ -10,6 +10,7 @@ FAMILIES = {
     "ops": "ops",
     "memory": "memory",
     "kept": "kept",
+    "fresh": "fresh",
     "reductions": "reductions",
     "layers": "layers",
     "products": "products",

@@ -15,6 +15,7 @@ GOALS = (
     ("elementwise, 10,000", r"(memory|kept)/.* 10,000$", 1.0),
     ("elementwise, 100,000", r"(memory|kept)/.* 100,000$", 1.0),
     ("elementwise, 1,000,000", r"(memory|kept)/.* 1,000,000$", 1.0),
+    ("three fresh results a step", r"fresh/", 1.0),
     ("elementwise, 10,000,000, results kept", r"memory/.* 10,000,000$", 2.0),
     ("softmax and cross entropy, with backward", r"reductions/(log_softmax|softmax|cross)", 1.0),
     ("layer and batch norm, with backward", r"reductions/(layer|batch) norm", 1.0),
@@ -75,11 +76,10 @@ class Standing:
 
 def standings(runs: Runs) -> Iterator[Standing]:
     """Gather the ratios of each goal of which there are figures."""
-    names = {**runs.together.cases, **runs.alone.cases}
     for goal, pattern, least in GOALS:
         ratios = {
             name: ratio
-            for name in names
+            for name in runs.names
             if re.match(pattern, name) and (ratio := runs.judged(name, TORCH)) is not None
         }
         if ratios:

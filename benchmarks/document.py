@@ -57,6 +57,7 @@ def blocks(runs: Runs) -> dict[str, str]:
         "behind": _behind(runs),
         "pythons": _pythons(runs.pythons),
         **families,
+        "fresh": _levels(runs),
     }
 
 
@@ -87,7 +88,7 @@ def _run(runs: Runs) -> str:
     report = runs.together.report
     machine, versions = report["machine"], report["versions"]
     quick = " A quick run, with a quarter of the rounds." if report["quick"] else ""
-    disturbed = {name for run in (runs.together, runs.alone, runs.pythons) for name in run.disturbed}
+    disturbed = {name for run in (*runs.compared, runs.pythons) for name in run.disturbed}
     left_out = f" Left out, for others used the machine: {', '.join(sorted(disturbed))}." if disturbed else ""
     return (
         f"Measured on {report['date'][:10]}: {machine['cpu']}, {machine['cpu_count']} cores, "
@@ -107,19 +108,34 @@ def _goals(runs: Runs) -> str:
 
 def _behind(runs: Runs) -> str:
     """List the cases in which PyTorch is ahead, the worst first."""
-    names = {**runs.together.cases, **runs.alone.cases}
-    ratios = {name: ratio for name in names if (ratio := runs.judged(name, TORCH)) is not None and ratio < 1}
+    ratios = {
+        name: ratio for name in runs.names if (ratio := runs.judged(name, TORCH)) is not None and ratio < 1
+    }
     if not ratios:
         return "Nowhere, in what is measured here."
     rows = [
         (
             name,
             f"{ratios[name]:.2f}",
-            *(_ratio(run.cases.get(name), TORCH) for run in (runs.together, runs.alone)),
+            *(_ratio(run.cases.get(name), TORCH) for run in runs.compared),
         )
         for name in sorted(ratios, key=ratios.__getitem__)
     ]
-    return table(("case", "PyTorch / ours", "in one process", "alone"), rows)
+    return table(("case", "PyTorch / ours", "in one process", "alone", *runs.levels), rows)
+
+
+def _levels(runs: Runs) -> str:
+    """List PyTorch's time over ours for each instruction set, and the worst of them."""
+    rows = [
+        (
+            name.partition("/")[2],
+            *(_ratio(run.cases.get(name), TORCH) for run in runs.levels.values()),
+            "" if (judged := runs.judged(name, TORCH)) is None else f"{judged:.2f}",
+        )
+        for name in runs.names
+        if family_of(name) == "fresh"
+    ]
+    return table(("case", *runs.levels, "worst"), rows)
 
 
 def _family(runs: Runs, family: str) -> str:

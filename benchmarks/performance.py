@@ -1,8 +1,8 @@
 """Measure everything, and make the page on performance of it: `python -m benchmarks.performance`.
 
 Steps, each a run of its own: contenders in one process, peaks of memory, how costs grow, each contender in a
-process of its own, ours on several Pythons, then tables and plots, which ``python -m benchmarks.document``
-makes alone.
+process of its own, ours on several Pythons, each instruction set, then tables and plots, which
+``python -m benchmarks.document`` makes alone.
 """
 
 import argparse
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import ROOT, document
+from benchmarks.levels import LEVELS
+from tensor.kernels.simd import best_instruction_set
 
 FOLDER = ROOT / "benchmarks" / "results" / "performance"
 JUDGED = (
@@ -34,13 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON files go")
     parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
     options = parser.parse_args(arguments)
+    levels = LEVELS[1 : LEVELS.index(best_instruction_set()) + 1]
     pythons = [f"--python={python}" for python in (sys.executable, *options.python)]
     steps = {
-        "together": ("(?!scaling/|peaks/)", []),
+        "together": ("(?!scaling/|peaks/|fresh/)", []),
         "peaks": ("peaks/", []),
         "scaling": ("scaling/", []),
         "alone": (JUDGED, ["--alone"]),
         "pythons": (TWICE + JUDGED, pythons),
+        **{level: ("fresh/", ["--alone", f"--level={level}"]) for level in levels},
     }
     for name, (pattern, flags) in steps.items():
         print(f"== {name}", flush=True)

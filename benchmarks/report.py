@@ -49,6 +49,7 @@ def write_json(
     *,
     quick: bool,
     alone: bool = False,
+    level: str | None = None,
     pythons: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Write versions, machine, date and every case's quartiles, in seconds per repetition, or in bytes."""
@@ -56,6 +57,7 @@ def write_json(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
         "alone": alone,
+        "level": level,
         "machine": {
             "cpu": _cpu(),
             "cpu_count": os.cpu_count(),

@@ -1,13 +1,14 @@
 """Results of runs as they were written, and how cases are judged by several of them."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.contenders import OURS
+from benchmarks.levels import LEVELS
 
 Summary = Mapping[str, Any]
 
@@ -67,20 +68,40 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """What the page is made of: contenders in one process, each in its own, and ours on several Pythons."""
+    """What the page is made of: contenders in one process, each in its own, and ours on several Pythons.
+
+    `levels` has runs that hold all contenders to an instruction set, each contender in its own process.
+    """
 
     together: Run
     alone: Run
     pythons: Run
+    levels: Mapping[str, Run] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read what ``python -m benchmarks.performance`` leaves in a folder."""
         together = Run.read(*(folder / f"{name}.json" for name in ("together", "peaks", "scaling")))
-        return cls(together, Run.read(folder / "alone.json"), Run.read(folder / "pythons.json"))
+        levels = {name: path for name in LEVELS if (path := folder / f"{name}.json").exists()}
+        return cls(
+            together,
+            Run.read(folder / "alone.json"),
+            Run.read(folder / "pythons.json"),
+            {name: Run.read(path) for name, path in levels.items()},
+        )
+
+    @property
+    def compared(self) -> tuple[Run, ...]:
+        """The runs that compare ours with others."""
+        return (self.together, self.alone, *self.levels.values())
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the cases of these runs, each once."""
+        return dict.fromkeys(name for run in self.compared for name in run.cases)
 
     def judged(self, name: str, other: str) -> float | None:
         """Return the ratio of the case that flatters ours less."""
-        cases = [run.cases[name] for run in (self.together, self.alone) if name in run.cases]
+        cases = [run.cases[name] for run in self.compared if name in run.cases]
         ratios = [ratio for case in cases if (ratio := case.ratio(other)) is not None]
         return min(ratios, default=None)

@@ -44,11 +44,7 @@ void few_inputs_rows(const ThinMap& own, const T* x, const T* turned, const T* b
         const P shift = bias == nullptr ? P::of(0) : P::load_up_to(bias + j, left);
         for (int i = 0; i < count; ++i) {
             const P found = own.is_rectified ? rectified(sums[i] + shift) : sums[i] + shift;
-            T* const to = out + i * own.columns + j;
-            if (left >= P::size)
-                found.store(to);
-            else
-                found.store_first(to, left);
+            found.store_up_to(out + i * own.columns + j, left);
         }
     }
 }

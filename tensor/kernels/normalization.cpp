@@ -14,10 +14,7 @@ DISPOSESCOPE_INLINE Pack<T> load(const T* x, ptrdiff_t i, ptrdiff_t left, T rest
 
 template <typename T>
 DISPOSESCOPE_INLINE void store(Pack<T> value, T* to, ptrdiff_t left) {
-    if (left >= Pack<T>::size)
-        value.store(to);
-    else
-        value.store_first(to, left);
+    value.store_up_to(to, left);
 }
 
 

@@ -98,10 +98,7 @@ inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns
             P found = ending.is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
             if (ending.bias != nullptr) found = found + shift;
             if (ending.is_rectified) found = rectified(found);
-            if (left >= P::size)
-                found.store(to);
-            else
-                found.store_first(to, left);
+            found.store_up_to(to, left);
         }
     }
 }

@@ -122,8 +122,26 @@ DISPOSESCOPE_INLINE void write_each(const T* x, const T* y, ptrdiff_t n, T* out,
         });
 }
 
+// A row of one pack, or less, and its exponentials relative to the largest.
+template <typename T>
+struct ShortRow {
+    Pack<T> x, exps;
+    T top, total;
+
+    DISPOSESCOPE_INLINE ShortRow(const T* row, ptrdiff_t n) : x(Pack<T>::load_up_to(row, n, -infinity<T>())) {
+        top = largest(x);
+        exps = exp(x - Pack<T>::of(top));
+        total = sum(exps);
+    }
+};
+
 template <typename T>
 void softmax_row(const T* x, ptrdiff_t n, T* out) {
+    if (n <= Pack<T>::size) {
+        const ShortRow<T> row(x, n);
+        (row.exps * Pack<T>::of(static_cast<T>(1 / double(row.total)))).store_up_to(out, n);
+        return;
+    }
     const double total = sum_of_exps(x, n, top_of(x, n), out);
     const Pack<T> share = Pack<T>::of(static_cast<T>(1 / total));
     write_each(out, n, out, [&](Pack<T> e) DISPOSESCOPE_INLINED { return e * share; });
@@ -131,6 +149,11 @@ void softmax_row(const T* x, ptrdiff_t n, T* out) {
 
 template <typename T>
 void log_softmax_row(const T* x, ptrdiff_t n, T* out) {
+    if (n <= Pack<T>::size) {
+        const ShortRow<T> row(x, n);
+        (row.x - Pack<T>::of(row.top) - Pack<T>::of(log(row.total))).store_up_to(out, n);
+        return;
+    }
     const T top = top_of(x, n);
     const double total = sum_of_exps<T>(x, n, top, nullptr);
     const Pack<T> start = Pack<T>::of(top), rest = Pack<T>::of(static_cast<T>(log(total)));
@@ -185,19 +208,14 @@ struct Columns {
 
     DISPOSESCOPE_INLINE P load(const T* x, ptrdiff_t row, int j) const {
         const T* const from = x + row * stride + j * P::size;
-        const ptrdiff_t left = count - j * P::size;
-        return left >= P::size ? P::load(from) : P::load_first(from, left, 0);
+        return P::load_up_to(from, count - j * P::size);
     }
 
     DISPOSESCOPE_INLINE void store(P value, T* out, ptrdiff_t row, int j) const { store_at(value, out + row * stride, j); }
 
     // To a row of results, one for each column.
     DISPOSESCOPE_INLINE void store_at(P value, T* out, int j) const {
-        const ptrdiff_t left = count - j * P::size;
-        if (left >= P::size)
-            value.store(out + j * P::size);
-        else
-            value.store_first(out + j * P::size, left);
+        value.store_up_to(out + j * P::size, count - j * P::size);
     }
 
     // For each pack the sum over all rows of what `value` gives for a row and a pack.

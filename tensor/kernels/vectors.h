@@ -179,6 +179,13 @@ struct Pack {
         return load(values);
     }
 
+    DISPOSESCOPE_INLINE void store_up_to(T* to, ptrdiff_t left) const {
+        if (left >= size)
+            store(to);
+        else
+            store_first(to, left);
+    }
+
     DISPOSESCOPE_INLINE void store_first(T* to, ptrdiff_t n) const {
         T values[size];
         store(values);
@@ -366,7 +373,7 @@ DISPOSESCOPE_INLINE T join_numbers(const T* values, int count, Function f) {
 template <typename T, typename R, typename Function>
 DISPOSESCOPE_INLINE T join_register(R x, Function f) {
 #if defined(__GNUC__)
-    if constexpr (sizeof(R) > 16) {
+    if constexpr (sizeof(R) > 2 * sizeof(T)) {
         typedef T Half __attribute__((vector_size(sizeof(R) / 2)));
         Half low, high;
         std::memcpy(&low, &x, sizeof(Half));

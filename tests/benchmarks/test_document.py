@@ -137,3 +137,15 @@ def test_pictures_of_the_page_are_there():
     pictures = re.findall(r"\]\((performance_\w+\.png)\)", page)
     assert len(pictures) == 5
     assert all((document.PAGE.parent / name).exists() for name in pictures)
+
+
+def test_a_case_is_judged_by_its_worst_instruction_set(folder: Path):
+    for level, theirs in (("avx2", 3e-6), ("avx512", 5e-6)):
+        (folder / f"{level}.json").write_text(
+            json.dumps(run({"fresh/add 10,000": {OURS: 4e-6, TORCH: theirs}}))
+        )
+    runs = Runs.read(folder)
+    assert runs.judged("fresh/add 10,000", TORCH) == 0.75
+    texts = document.blocks(runs)
+    assert "| add 10,000 | 0.75 | 1.25 | 0.75 |" in texts["fresh"]
+    assert "fresh/add 10,000" in texts["behind"]

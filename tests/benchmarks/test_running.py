@@ -13,6 +13,7 @@ import benchmarks.contenders
 from benchmarks.__main__ import main
 from benchmarks.catalogue import case_of
 from benchmarks.contenders import NUMPY, OURS, MissingContenderError, library
+from benchmarks.levels import environment
 from benchmarks.running import run_alone, run_on_pythons
 from benchmarks.workers import Worker
 
@@ -76,3 +77,17 @@ def test_missing_pytorch_is_named_with_the_command_that_installs_it(monkeypatch)
 def test_a_pattern_that_matches_nothing_lists_the_cases(capsys):
     assert main(["--only", "no such case"]) == 2
     assert "scopes/empty" in capsys.readouterr().err
+
+
+def test_a_level_holds_every_contender_to_its_instruction_set(tmp_path):
+    path = tmp_path / "level.json"
+    flags = ["--level=baseline", "--quick", "--only-ours", "--only=fresh/add 10,000", f"--json={path}"]
+    assert main(flags) == 0
+    report = json.loads(path.read_text())
+    assert report["level"] == "baseline"
+    assert [case["name"] for case in report["cases"]] == ["fresh/add 10,000"]
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(ValueError, match="no instruction set is called 'sse': write one of baseline, avx2"):
+        environment("sse")
