@@ -260,7 +260,8 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
         return _register_watched(x, kind, is_owned, True)
     # First what may run Python code: the rest is one step.
     cdef Counters counters = counters_of(kind)
-    _enter(x, counters, current_scope() if is_owned else None)
+    cdef MemberList scope = current_scope() if is_owned else None
+    _enter(x, counters, scope)
     return 0
 
 

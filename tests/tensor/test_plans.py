@@ -273,6 +273,30 @@ def test_arrays_alive_at_once_never_overlap(found):
                 assert offsets[i] + sizes[i] <= offsets[j] or offsets[j] + sizes[j] <= offsets[i]
 
 
+# A program: put a tensor of so many pages into one of five places, which lets go of what was there.
+programs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=30)
+
+
+def run(program: list[tuple[int, int]], places: dict[int, tuple[tensor.Tensor, float]]) -> None:
+    for number, (key, pages) in enumerate(program):
+        if pages:
+            places[key] = tensor.full((pages * 2048,), float(number)), number
+        else:
+            places.pop(key, None)
+        for x, value in places.values():
+            assert x.min().item() == x.max().item() == value
+
+
+@given(programs, programs, programs)
+def test_no_program_reads_what_another_wrote_whatever_the_plan(planned, first, second):
+    plan = memory.plan(run, planned, {})
+    places: dict[int, tuple[tensor.Tensor, float]] = {}
+    with plan.reserved():
+        run(first, places)
+        run(second, places)
+    run(first, places)
+
+
 def test_most_alive_is_the_sum_where_lives_meet():
     found = [Life(10, 0, 5), Life(20, 3, 8), Life(40, 5, 9)]
     assert most_alive(found, [10, 20, 40], 9) == 60
