@@ -1,7 +1,7 @@
 """The name that was installed: ``%load_ext disposescope``, the command ``disposescope``, the pytest plugin.
 
-The library is in ``scopes``, ``tensor`` and ``nn``. They are loaded when they are used: somebody's project
-may have modules of these names, and pytest and the command must start there all the same.
+The library is in ``scopes``, ``tensor`` and ``nn``. They are loaded at their first use: a project may
+have modules of these names, and pytest and the command must still start there.
 """
 
 from __future__ import annotations

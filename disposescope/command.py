@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _tell_of_program(arguments: list[str]) -> None:
-    """Say what modules beside the program have the names of ours; end where it could not run so."""
+    """Say which modules next to the program have our names; exit if the program could not run."""
     if arguments[:1] != ["run"]:
         return
     beside = modules_in(_folder_of_program(arguments[1:]))

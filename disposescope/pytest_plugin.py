@@ -41,7 +41,7 @@ AWAITED = "disposescope_awaited"
 def dispose_statistics() -> Any:
     """Figures of what is created and disposed since the test began, live: a `StatisticsView`.
 
-    They begin anew when the test's own code does, so that what fixtures created is not in them.
+    They begin again when the test's own code starts, so they do not include what fixtures created.
     """
     _require_ours()
     return import_module("scopes.testing").StatisticsWindow()
@@ -119,7 +119,7 @@ class _Refusal:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Fail a test with a marker of ours."""
+        """Fail a test that has one of our markers."""
         if any(mark.name in _NAMES for mark in item.iter_markers()):
             _require_ours()
 
@@ -131,7 +131,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 def pytest_report_header() -> str | None:
-    """Say what modules of the project have the names of ours."""
+    """Say which modules of the project have our names."""
     found = shadows()
     if not found:
         return None

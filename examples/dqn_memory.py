@@ -143,7 +143,7 @@ def show_growth(seed: int) -> tuple[dict[str, Loop], list[autograd.GraphGrowthWa
         # A copy for inference: it shares the parameters' memory, and needs no block around its calls.
         "frozen = model.valid(); x = frozen(x)": frozen,
     }
-    # Each line warns once; from here on that counts anew. The first loop ends just below the default, 16 MiB.
+    # Each line warns once; this starts the count again. The first loop ends just below the default, 16 MiB.
     autograd.warn_on_graph_growth(held_bytes="8 MiB")
     seen = {}
     with warnings.catch_warnings(record=True) as caught:
@@ -177,7 +177,7 @@ class Replay:
     """The last steps that were played, for learning from them more than once: one tensor, a row a step."""
 
     def __init__(self) -> None:
-        # State (4), action, reward, next state (4), failed. All its memory is taken here, and no more later.
+        # State (4), action, reward, next state (4), failed. All its memory is allocated here, and none later.
         self.rows = tensor.zeros((CAPACITY, 11))
         self.count = 0
 
@@ -250,8 +250,8 @@ class Agent:
     def refresh(self) -> None:
         """Freeze the network of now, which from here on acts, and judges what comes after an action.
 
-        A DQN needs a second network for the latter, lest it chase its own estimates. It could follow the
-        first one softly, a little with each step: then it would have memory of its own from the start, and
+        A DQN needs a second network for the latter, so that it does not chase its own estimates. It could
+        follow the first one softly, a little with each step: then it would have memory of its own from the start, and
         be written to each time. A copy by `valid()` is one line. It takes no memory until Adam next writes,
         and each round of learning has a target that stands still.
         """

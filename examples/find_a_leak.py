@@ -4,7 +4,7 @@
     disposescope run examples/find_a_leak.py --leaky
 
 Each of the leaks is a line that looks harmless: validation losses that are kept for a plot, activations that
-are kept for a look at them later, and an optimizer that is made anew in each epoch. The program trains, shows
+are kept for a look at them later, and a new optimizer in each epoch. The program trains, shows
 that memory grows, asks which lines created what is left, and then trains without the leaks.
 
 With ``--leaky`` it only trains, with the leaks: for ``disposescope run``, which tells of a program that
@@ -105,7 +105,7 @@ def train_cured(data: Data, notes: Notes) -> None:
     optimizer = nn.optim.Adam(model.parameters(), lr=0.01)  # cure 3: made once
     for epoch in range(EPOCHS):
         for step in range(STEPS):
-            with new_dispose_scope("step"):  # what is left of a step ends with it, whoever holds it
+            with new_dispose_scope("step"):  # all that is left of a step ends with it
                 inputs, targets = data.batch(step)
                 optimizer.zero_grad()
                 hidden = model[:2](inputs)

@@ -11,7 +11,7 @@ from scopes import disposing, new_dispose_scope, statistics
 
 
 def a_scope_ends() -> None:
-    """Let a scope end: it disposes what was made inside, whoever still holds it."""
+    """Let a scope end: it disposes what was made inside, even if a name still refers to it."""
     with new_dispose_scope("step") as scope:
         x = tensor.ones((2, 3))
         doubled = x * 2

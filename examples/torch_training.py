@@ -6,8 +6,8 @@
 
 The loop keeps three things that look harmless: losses for a plot, with their graphs; activations that a
 forward hook collects; and a running total of the loss that nobody detaches. The program trains, asks which
-lines made what is left, and trains again with the same loop inside of a scope for each step: what shall stay
-is moved out, all else goes with the step, whoever still refers to it.
+lines made what is left, and trains again with the same loop inside of a scope for each step: it moves out
+what must stay, and all else ends with the step, even if something still refers to it.
 
 With ``--leaky`` it only trains, with the leaks, and knows nothing of scopes: for ``disposescope run``.
 """

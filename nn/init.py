@@ -158,7 +158,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> T:
-    """Fill with numbers of a normal distribution, drawn anew while they are below `a` or above `b`.
+    """Fill with numbers of a normal distribution, drawn again while they are below `a` or above `b`.
 
     Raises
     ------

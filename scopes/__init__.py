@@ -84,7 +84,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
 
 if _CHILDREN in _environment:
-    # A child of a program under `disposescope run`, which may be started anew and import this first.
+    # A child of a program under `disposescope run`, which may start as a new process and import this first.
     _import_module("scopes._children").follow()
 
 _describe_limits_by(_parse_size, _refusal)

@@ -1,7 +1,7 @@
 """Children of multiprocessing, of a program under ``disposescope run``: the parent reports them too.
 
-A child that is forked goes on with the tracking of its parent, and one that is started anew begins its own
-when it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends
+A forked child continues the tracking of its parent. A child that starts as a new process begins its own when
+it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends
 or is terminated, and the parent tells of it. Children that are made by ``os.fork`` or ``subprocess`` are not
 followed, which the report says, nor those that are killed.
 """
@@ -80,9 +80,7 @@ def _is_called_by(module: str) -> bool:
 
 def follow() -> None:
     """Let this process, if it is a child, and its children to come report."""
-    if (
-        "--multiprocessing-fork" in sys.orig_argv
-    ):  # one that was started anew: it calls nothing at its beginning
+    if "--multiprocessing-fork" in sys.orig_argv:  # a new process: it calls nothing at its beginning
         _begin()
     else:
         multiprocessing.util.register_after_fork(_followed, _begin_after_fork)

@@ -16,7 +16,7 @@ else:
 
 
 class StatisticsView:
-    """Live figures of the process, of a type, or of a thread: each read counts anew."""
+    """Live figures of the process, of a type, or of a thread: each read counts again."""
 
     __slots__ = ("__weakref__", "_kind", "_thread")
 
@@ -89,8 +89,8 @@ class Statistics(StatisticsView):
     """The figures of the whole process: what ``scopes.statistics`` is.
 
     Objects that the library makes (tensors above all) are counted when they are created and when they are
-    disposed. A resource of the user's own that is attached by hand counts in ``attached_to_scope_count``
-    and ``detached_from_scope_count`` alone, for nobody saw its creation.
+    disposed. A user's own resource that is attached counts only in ``attached_to_scope_count`` and
+    ``detached_from_scope_count``, because the library did not see its creation.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Statistics(StatisticsView):
         return StatisticsView(thread=CountingThread())
 
     def reset(self) -> None:
-        """Start again at zero; what was created before is counted no more, whatever happens to it."""
+        """Start again at zero. Objects from before are no longer counted, whatever happens to them."""
         reset()
 
 

@@ -311,7 +311,7 @@ class _Batches:
             scope.dispose()
 
     def _release(self) -> None:
-        """Ask the workers for no more."""
+        """Stop the workers."""
         workers, self._workers = self._workers, None
         if workers is not None:
             self._loader._give_back(workers)

@@ -64,7 +64,7 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Samples in a random order, drawn anew in each round.
+    """Samples in a random order, drawn again in each round.
 
     Parameters
     ----------

@@ -103,11 +103,11 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _StoppedError(Exception):
-    """Raised between two samples, where no more are wanted."""
+    """Raised between two samples when the loader wants no others."""
 
 
 def run(job: Job, connection: Connection, other_ends: Callable[[], None]) -> None:
-    """Make batches until there is no more to do: what the process of a worker runs."""
+    """Make batches until all are done: the function that a worker's process runs."""
     # Ctrl-C is the parent's to answer; all processes of a terminal get it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):

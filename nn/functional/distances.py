@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def at_least(x: Tensor, least: float) -> Tensor:
-    """Return `x`, and `least` where it is less; the gradient is that of `x` all the same."""
+    """Return `x`, and `least` where it is less. The gradient is still that of `x`."""
     with tn.no_grad():
         missing = x.clamp(min=least) - x
     return x + missing

@@ -39,7 +39,7 @@ def _finish(
     reduction: str,
     **parameters: float,
 ) -> Tensor:
-    """Return the loss of each element, which `values` computes anew, reduced."""
+    """Return the loss of each element, which `values` computes again, reduced."""
     out, share = run_kernel(lambda: reduced(values(), reduction))
     node = record(RULES[name], inputs, out, {"share": share, **parameters})
     return wrap_recorded(out, node)

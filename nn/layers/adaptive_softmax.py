@@ -99,7 +99,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the start values anew."""
+        """Draw the initial values again."""
         self.head.reset_parameters()
         for layers in self.tail:
             for layer in layers.children():

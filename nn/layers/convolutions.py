@@ -80,7 +80,7 @@ class Convolution(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters anew, evenly within +-1 / sqrt(elements of a patch), as PyTorch does."""
+        """Draw both parameters again, evenly within +-1 / sqrt(elements of a patch), as PyTorch does."""
         fan_in = math.prod(self.weight.shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
         init.uniform_(self.weight, -bound, bound)

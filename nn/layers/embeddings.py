@@ -60,7 +60,7 @@ class _Table(Module):
         self.weight.requires_grad_(requires_grad)
 
     def reset_parameters(self) -> None:
-        """Draw all rows anew; the padding row is 0."""
+        """Draw all rows again; the padding row is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with tn.no_grad():

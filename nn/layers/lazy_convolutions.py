@@ -32,7 +32,7 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
             self.register_parameter("bias", UninitializedParameter(dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Draw both parameters anew, if they have their shapes."""
+        """Draw both parameters again, if they have their shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()
 

@@ -75,7 +75,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters anew."""
+        """Draw both parameters again."""
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -139,7 +139,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters anew."""
+        """Draw both parameters again."""
         bound = 1 / math.sqrt(self.in1_features) if self.in1_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

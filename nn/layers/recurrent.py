@@ -102,7 +102,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters again."""
         bound = 1 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -458,7 +458,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters again."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

@@ -183,7 +183,7 @@ class Optimizer:
         Parameters
         ----------
         closure
-            Computes the loss anew, with gradients, and returns it; most optimizers need none.
+            Computes the loss again, with gradients, and returns it; most optimizers need none.
 
         Returns
         -------

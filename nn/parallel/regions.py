@@ -208,7 +208,7 @@ class Region:
                 raise late_error(waited, here if names is None else names(), what)
 
     def has_ended(self, place: int) -> bool:
-        """Tell whether the process of a worker is no more, or has left after it had come here."""
+        """Tell whether the process of a worker has exited, or has left after it arrived here."""
         if place == self.place or self._file < 0:
             return False
         if self._known is not None and self._known.has_ended(place):

@@ -62,7 +62,7 @@ class Replica:
         self._find_unused = find_unused
         self.is_syncing = True
         trained = [(name, x) for name, x in model.named_parameters() if x.requires_grad]
-        # In the order in which backward comes to them, or nearly: from the last to the first.
+        # In nearly the order in which backward reaches them: from the last to the first.
         self._buckets = _buckets_of(trained[::-1], bucket_bytes)
         # Running statistics, averaged with the last bucket.
         floats = [(name, x) for name, x in model.named_buffers() if is_inexact(x.dtype)]
@@ -329,7 +329,7 @@ def _gradient_of(x: Tensor) -> Tensor:
 
 
 def _leaves_behind(output: object) -> set[Leaf]:
-    """Return the leaves that a backward from the tensors in `output` comes to."""
+    """Return the leaves that a backward from the tensors in `output` reaches."""
     stack = [x._node for x in _tensors_in(output) if x._node is not None]
     seen = set(stack)
     while stack:

@@ -47,7 +47,7 @@ def told() -> dict[int, Told]:
 class Watch:
     """Watch a job of Ray Train: a ``with`` block around its ``fit()``.
 
-    It is part of `Trainer`; by itself it is for jobs that train without `nn`, those of PyTorch for example.
+    `Trainer` contains it. Use it directly for jobs that train without `nn`, for example those of PyTorch.
     Inside the block and after it, `statistics`, `memory` and `leaks` speak of the job's workers.
 
     Parameters

@@ -93,7 +93,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Let a module train the size and the direction of a weight apart (Salimans and Kingma, 2016).
 
     The parameter itself becomes ``name + "_v"``, the direction, beside ``name + "_g"``, its size.
-    ``module.weight`` is computed anew whenever it is read, and belongs to the current scope. Give optimizers
+    Each read computes ``module.weight`` again, for the current scope. Give optimizers
     ``module.parameters()`` of afterwards.
 
     Parameters
@@ -154,8 +154,8 @@ def spectral_norm(
     """Let a module divide a weight by its largest singular value (Miyato et al., 2018).
 
     The parameter itself becomes ``name + "_orig"``; buffers ``name + "_u"`` and ``name + "_v"`` hold the
-    vectors that belong to that value. ``module.weight`` is computed anew whenever it is read, and belongs to
-    the current scope; in training each reading improves the vectors by `n_power_iterations`.
+    vectors that belong to that value. Each read computes ``module.weight`` again, for the current
+    scope. In training each read improves the vectors by `n_power_iterations`.
 
     Parameters
     ----------

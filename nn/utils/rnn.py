@@ -33,8 +33,8 @@ class PackedSequence(Compound):
 
     It is a disposable of its own, made of the tensors that it holds: scopes own the packed sequence, and its
     tensors are disposed with it. To keep one of them longer, move the whole: ``scope.move_to_outer(packed)``,
-    or keep ``packed.data.clone()``. ``pack_sequence`` and ``pack_padded_sequence`` make one. Made by hand, of
-    the data of a layer and the sizes of another packed sequence, it holds aliases of what it is given.
+    or keep ``packed.data.clone()``. ``pack_sequence`` and ``pack_padded_sequence`` make one. If you make it
+    yourself, from the data of a layer and the sizes of another packed sequence, it holds aliases of them.
 
     It unpacks into its four parts.
 

@@ -59,7 +59,7 @@ class JaxAdapter(Adapter):
         if self.depth and self.thread != threading.get_ident():
             raise RuntimeError(
                 "another thread is inside of scopes.jax.owning(), and JAX does not tell which thread created "
-                "an array: let one thread at a time own new arrays, or attach them by hand"
+                "an array: let one thread at a time own new arrays, or attach them with scope.attach(x)"
             )
         if not self.depth:
             self.thread = threading.get_ident()

@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 
 
 class StatisticsWindow(StatisticsView):
-    """The figures since a moment, live: each read counts anew.
+    """The figures since a moment, live: each read counts again.
 
     What was created before that moment and is disposed after it counts as disposed, so `live_count` may be
     negative. Garbage is collected first, when the collector is enabled, so that what earlier code left is not
@@ -46,7 +46,7 @@ class StatisticsWindow(StatisticsView):
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: all figures are 0 now.
+        """Begin again: all figures are 0 now.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
     def __enter__(self) -> Self:
         if self._start is not None:
             raise RuntimeError(
-                "this block is open already: write `with assert_no_leaks():` anew for each block"
+                "this block is open already: write a new `with assert_no_leaks():` for each block"
             )
         tracking.begin(self.depth)
         self._start = snapshot()

@@ -233,7 +233,7 @@ class _Watch:
         )
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         history, self.history = self.history, None
         if history is not None:
             history.end()
@@ -473,7 +473,7 @@ def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
 
 
 def _let_go(item: pytest.Item) -> None:
-    """Drop what pytest holds for the test alone, until the session ends: it is used no more."""
+    """Drop what pytest holds only for this test until the session ends: it is no longer used."""
     values = getattr(item, "funcargs", None)
     if values:
         values.clear()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
-# What a page and a trace of ours say of themselves, near their beginnings.
+# What our pages and traces have near their beginnings.
 PAGE_MARK = '<meta name="generator" content="disposescope">'
 TRACE_MARK = '"recorder": "disposescope"'
 # The first key and value of a snapshot, as a pickle has them.
@@ -19,7 +19,7 @@ _BEGINNING = 4096
 
 
 def require_ours(path: str | PathLike[str]) -> Path:
-    """Return `path`, if nothing is there, an empty file, or a report of ours.
+    """Return `path`, if nothing is there, an empty file, or one of our reports.
 
     Raises
     ------

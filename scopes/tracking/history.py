@@ -118,7 +118,7 @@ class History:
             tracker.listeners += (self,)
 
     def end(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         tracker = tracking.current.tracker
         if tracker is not None:
             tracker.listeners = tuple([each for each in tracker.listeners if each is not self])
@@ -133,8 +133,8 @@ class History:
             self._tell_all(record.created_at)
 
     def ended(self, record: Record, _how: str) -> None:
-        """Count it no more."""
-        # The garbage of what ran before may be collected at any moment: it says nothing of this run.
+        """Stop counting it."""
+        # The collector may free earlier garbage at any moment: it does not belong to this run.
         if record.serial > self._newest_before:
             self._deaths += 1
             self._bytes_alive -= record.nbytes

@@ -414,7 +414,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _is_of_user(name: object) -> bool:
-    """Tell whether a module of this name is the user's own: none of Python's, of a library's, or of ours."""
+    """Tell whether a module of this name is the user's own: not Python's, a library's or ours."""
     module = sys.modules.get(name) if isinstance(name, str) else None
     if not isinstance(module, ModuleType) or is_ours_by_name(name):
         return False

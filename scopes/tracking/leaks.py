@@ -403,7 +403,7 @@ def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
     return Kept(nbytes, op_count)
 
 
-# Of so many rows, the first, it is told who holds them.
+# The report searches the holders of this many rows, from the first.
 _MOST_HELD = 5
 
 

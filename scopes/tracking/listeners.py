@@ -1,4 +1,4 @@
-"""Who is told what happens while tracking is on: the history of a run, timelines, limits of tests."""
+"""Listeners of tracking: the history of a run, timelines, limits of tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Is told what happens while tracking is on, at once and on the thread where it does.
+    """Gets each event while tracking is on, at once and on the thread of the event.
 
     The collector may find an end at any moment, inside any call, this listener's own too: a lock that it
     takes must be one that its thread may take again.

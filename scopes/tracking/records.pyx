@@ -242,7 +242,7 @@ cdef int _give_memory(Record record, buffer, long long nbytes, dict records) exc
 
 
 cdef int _let_go_of_memory(Record record, dict records) except -1:
-    """Count `record` as alive no more, and its memory unless others share it."""
+    """Count `record` as ended, and its memory too unless others share it."""
     cdef Record first = record if record.first is None else record.first
     record.place.count_ended()
     first.shares -= 1

@@ -72,7 +72,7 @@ _sites: dict[tuple[Line, ...], Site] = {}
 _sites[()] = Site(())
 
 # What is known of a code object, by its id: a code's own hash looks at each of its instructions. None for
-# code of ours, else the site of each instruction that led here. A code that goes takes its entry along.
+# our own code, else the site of each instruction that led here. The entry goes with the code object.
 known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
@@ -116,7 +116,7 @@ def site_of_several(sites: list[Site]) -> Site:
 
 
 def places_in(frame: FrameType) -> dict[int, Site] | None:
-    """Return what is known of the frame's code: None for code of ours, else its sites by instruction."""
+    """Return what is known of the frame's code: None for our own code, else its sites by instruction."""
     code = frame.f_code
     key = id(code)
     if key in known:

@@ -101,8 +101,8 @@ def test_a_model_that_is_not_like_the_copied_one_is_refused_and_nothing_has_chan
     before = averaged.module.weight.tolist()
     for other, named in (
         (nn.Linear(3, 1), r"'weight' of shape \(1, 2\) where the model has 'weight' of shape \(1, 3\)"),
-        (nn.Linear(2, 1, bias=False), r"'bias' of shape \(1,\) where the model has no more"),
-        (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), "has no more where .* '2.weight'"),
+        (nn.Linear(2, 1, bias=False), r"'bias' of shape \(1,\) where the model has nothing"),
+        (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), "has nothing where .* '2.weight'"),
         (nn.PReLU(), "'weight' of shape .* where the model has 'weight'"),
     ):
         with pytest.raises(ValueError, match=named):

@@ -225,7 +225,7 @@ def test_a_generator_function_cannot_be_decorated():
 def test_a_block_that_is_open_cannot_be_entered_again():
     block = assert_no_leaks()
     with block:
-        with pytest.raises(RuntimeError, match="anew for each block"):
+        with pytest.raises(RuntimeError, match="write a new `with assert_no_leaks"):
             block.__enter__()
     with block:
         pass

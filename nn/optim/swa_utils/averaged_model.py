@@ -118,7 +118,7 @@ class AveragedModel(Module):
         for first, second in zip_longest(own, others):
             if first is None or second is None or not _is_alike(first, second):
                 has = [
-                    f"{x[0]!r} of shape {x[1].shape}" if x is not None else "no more" for x in (first, second)
+                    f"{x[0]!r} of shape {x[1].shape}" if x is not None else "nothing" for x in (first, second)
                 ]
                 raise ValueError(
                     f"of the {kind}, the average has {has[0]} where the model has {has[1]}: pass the model "
@@ -145,7 +145,7 @@ def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
-    """Compute the running figures of all batch norms of `model` anew, as means over the batches of `loader`.
+    """Compute the running statistics of all batch norms of `model` again, as means over batches of `loader`.
 
     Those of an average of models are none of its own: its activations are new.
 

@@ -116,7 +116,7 @@ class owning:  # noqa: N801  # it is called like a function
 
     def __enter__(self) -> Self:
         if self._open is not None:
-            raise RuntimeError("this owning() is open already: write `with scopes.torch.owning():` anew")
+            raise RuntimeError("this owning() is open already: write a new `with scopes.torch.owning():`")
         with ExitStack() as begun:  # all of it, or nothing
             KEEPERS.begin()
             _patches.begin()
