@@ -251,9 +251,9 @@ class Agent:
         """Freeze the network of now, which from here on acts, and judges what comes after an action.
 
         A DQN needs a second network for the latter, so that it does not chase its own estimates. It could
-        follow the first one softly, a little with each step: then it would have memory of its own from the start, and
-        be written to each time. A copy by `valid()` is one line. It takes no memory until Adam next writes,
-        and each round of learning has a target that stands still.
+        follow the first one softly, a little with each step: then it would have its own memory from the
+        start, and each step would write to it. A copy by `valid()` is one line. It takes no memory until
+        Adam next writes, and each round of learning has a target that stands still.
         """
         self.frozen = self.model.valid()
 

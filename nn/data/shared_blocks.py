@@ -202,8 +202,8 @@ class Read:
     def _settle(self) -> None:
         """Tell the process that tracks names that the next one is gone.
 
-        An interrupt may have come after it was removed and before that was told. To tell what has been told
-        changes nothing, once it is said that the name is there.
+        An interrupt may arrive after the removal and before the message about it. A second message changes
+        nothing, once there is a message that the name exists.
         """
         if os.name == "posix":
             from multiprocessing import resource_tracker

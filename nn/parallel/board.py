@@ -105,8 +105,8 @@ class Board:
     def start(cls) -> Board:
         """Start the actor on the machine of this process: that of a worker would take it along.
 
-            It needs no processor of its own. If its process ends alone, Ray starts it again: it then knows nothing,
-        and gets all figures again.
+        It needs no processor of its own. If its process ends alone, Ray starts it again. It then has no
+        figures, and gets all of them again.
         """
         ray = require("ray")
         scheduling = require("ray.util.scheduling_strategies")
