@@ -172,8 +172,8 @@ DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrd
     if (are_columns(shape)) {
         const ptrdiff_t n = shape.count, chunks = ceil_of(n, chunk_columns);
         for (ptrdiff_t unit = start; unit < end; ++unit) {
-            const ptrdiff_t row = unit / chunks * rows_of_unit, column = unit % chunks * chunk_columns;
-            const ptrdiff_t rows = shape.outer - row < rows_of_unit ? shape.outer - row : rows_of_unit;
+            const ptrdiff_t row = unit / chunks * rows_of_chunk, column = unit % chunks * chunk_columns;
+            const ptrdiff_t rows = shape.outer - row < rows_of_chunk ? shape.outer - row : rows_of_chunk;
             const ptrdiff_t columns = n - column < chunk_columns ? n - column : chunk_columns;
             each_pack<T>(columns, [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED {
                 const auto values = make([&](const void* all) DISPOSESCOPE_INLINED { return load(static_cast<const T*>(all), column + i, left); });

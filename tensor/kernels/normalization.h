@@ -43,7 +43,7 @@ struct ChannelNormWork {
     double share;
 };
 
-constexpr std::ptrdiff_t rows_of_unit = 8;
+constexpr std::ptrdiff_t rows_of_chunk = 8;
 
 // Of `out`, one value a channel.
 struct InversesWork {
@@ -58,7 +58,7 @@ struct Normalization {
     Kernel rows[2], rows_backward[2], rows_end[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
-    // Segments of channels (outer times count), or where inner is 1 chunks of columns of `rows_of_unit` rows, from
+    // Segments of channels (outer times count), or where inner is 1 chunks of columns of `rows_of_chunk` rows, from
     // `start` to `end`.
     Kernel channels[2], channels_backward[2];
 };

@@ -22,7 +22,7 @@ cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" n
     Channels simplified(Channels shape)
 
 cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kernels" nogil:
-    const Py_ssize_t rows_of_unit
+    const Py_ssize_t rows_of_chunk
     cdef struct RowNormWork:
         Py_ssize_t rows
         Py_ssize_t length
@@ -220,8 +220,8 @@ cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp
     work.shape = simplified(shape)
     shape = work.shape
     if are_columns(shape):
-        units = ceil_of(shape.outer, rows_of_unit) * ceil_of(shape.count, chunk_columns)
-        each = min(shape.outer, rows_of_unit) * min(shape.count, chunk_columns)
+        units = ceil_of(shape.outer, rows_of_chunk) * ceil_of(shape.count, chunk_columns)
+        each = min(shape.outer, rows_of_chunk) * min(shape.count, chunk_columns)
     else:
         units, each = shape.outer * shape.count, shape.inner
     return run_units(kernel, work, units, max(PIECE // max(each, 1), 1), cnp.PyArray_NBYTES(x))

@@ -6,6 +6,7 @@ import itertools
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,6 +117,16 @@ def compile_family(compiler: str, family: str, level: str, folder: Path) -> Path
     command = [*shlex.split(compiler), *flags, "-c", str(source), "-o", str(found)]
     subprocess.run(command, check=True, timeout=300)
     return found
+
+
+def link_program(compiler: str, source: Path, families: Sequence[str], folder: Path) -> Path:
+    """Compile a program with the baseline of some families, as the build does, without shared libraries."""
+    program = folder / source.stem
+    kernels = [str(ROOT / "tensor" / "kernels" / f"{family}.cpp") for family in families]
+    flags = (*COMMON, "-O3", "-static", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+    command = [*shlex.split(compiler), *flags, "-DDISPOSESCOPE_SIMD=baseline", str(source), *kernels]
+    subprocess.run([*command, "-o", str(program)], check=True, timeout=600)
+    return program
 
 
 def functions_of(objdump: str, compiled: Path) -> list[Function]:

@@ -7,12 +7,21 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.tensor.objects import FAMILIES, Function, compile_family, functions_of, instructions_of, is_gcc
+from tests.tensor.objects import (
+    FAMILIES,
+    Function,
+    compile_family,
+    functions_of,
+    instructions_of,
+    is_gcc,
+    link_program,
+)
 
 # A pack is one register of AVX-512, two of AVX2: each level has leaves of its own in vectors.h.
 LEAVES = [(family, "avx512") for family in FAMILIES] + [("reductions", "avx2"), ("softmax", "avx2")]
@@ -55,6 +64,18 @@ def test_arm64_fuses_products_with_sums_and_inlines_leaves(family):
     pattern = VECTORS_FUSED["aarch64"]
     assert sum(pattern.match(text) is not None for function in found for text in function.instructions) >= 10
     assert [function.name for function in found if function.is_leaf] == []
+
+
+def test_kernels_on_arm64_agree_with_plain_loops(tmp_path):
+    compiler, _ = tools("aarch64")
+    emulator = [] if platform.machine() == "aarch64" else [shutil.which("qemu-aarch64-static") or ""]
+    if emulator == [""]:
+        pytest.skip("no qemu-aarch64-static: install qemu-user-static")
+    source = Path(__file__).with_name("kernels_driver.cpp")
+    families = ("affine", "exponentials", "normalization", "products", "softmax")
+    program = link_program(compiler, source, families, tmp_path)
+    done = subprocess.run([*emulator, str(program)], capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout == "0 wrong\n"
 
 
 @pytest.mark.parametrize("family", FUSED)
