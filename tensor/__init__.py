@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
     from tensor.io.checkpoints import load, save
     from tensor.io.files import load_file, save_file
+    from tensor.io.npy import load_npy, load_npz, save_npy, save_npz
     from tensor.io.safetensors import SafetensorsError
     from tensor.io.unpickling import CheckpointError
     from tensor.ops.activations import elu, gelu, leaky_relu, silu, softplus
@@ -204,6 +205,8 @@ __all__ = [
     "linspace",
     "load",
     "load_file",
+    "load_npy",
+    "load_npz",
     "log_softmax",
     "logsumexp",
     "manual_seed",
@@ -239,6 +242,8 @@ __all__ = [
     "roll",
     "save",
     "save_file",
+    "save_npy",
+    "save_npz",
     "searchsorted",
     "set_grad_enabled",
     "set_num_threads",
@@ -294,12 +299,16 @@ _ON_DEMAND = {
     "linalg": "tensor.linalg",
     "load": "tensor.io.checkpoints",
     "load_file": "tensor.io.files",
+    "load_npy": "tensor.io.npy",
+    "load_npz": "tensor.io.npy",
     "multinomial": "tensor.creation.sampling",
     "normal": "tensor.creation.sampling",
     "randint": "tensor.creation.sampling",
     "randperm": "tensor.creation.sampling",
     "save": "tensor.io.checkpoints",
     "save_file": "tensor.io.files",
+    "save_npy": "tensor.io.npy",
+    "save_npz": "tensor.io.npy",
     "silu": "tensor.ops.activations",
     "softplus": "tensor.ops.activations",
     "unique_all": "tensor.ops.distinct",

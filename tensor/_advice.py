@@ -149,6 +149,6 @@ def name_advice(name: str, methods: type) -> str:
     if not name.startswith("_") and callable(getattr(methods, name, None)):
         return (
             f"{missing}: write x.{name}(...), for it is a method. `import tensor.torch as torch` has "
-            f"torch.{name}(x, ...) and PyTorch's other functions"
+            "PyTorch's functions"
         )
     return missing

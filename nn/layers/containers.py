@@ -15,6 +15,28 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
+class OtherModule(Module):
+    """A module of another library that has no parameters, such as a layer of einops."""
+
+    def __init__(self, other: Any) -> None:
+        super().__init__()
+        self.other: Any = other
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return what the other module makes of the inputs."""
+        return self.other(*inputs)
+
+    def __repr__(self) -> str:
+        return repr(self.other)
+
+
+def as_module(x: Any) -> Any:
+    """Return `x`; a module of another library without parameters as one of ours."""
+    if isinstance(x, (Module, type)) or not callable(x) or not callable(getattr(x, "parameters", None)):
+        return x
+    return OtherModule(x) if next(iter(x.parameters()), None) is None else x
+
+
 class Row(Module):
     """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
 
@@ -79,7 +101,7 @@ class Row(Module):
         >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
         2
         """
-        self.register_module(str(len(self)), module)
+        self.register_module(str(len(self)), as_module(module))
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
@@ -161,9 +183,9 @@ class Sequential(Row):
         self.checkpoint_every = checkpoint_every
         if len(modules) == 1 and isinstance(modules[0], dict):
             for name, module in modules[0].items():
-                self.register_module(name, module)
+                self.register_module(name, as_module(module))
         else:
-            for i, each in enumerate(modules):
+            for i, each in enumerate(map(as_module, modules)):
                 if not isinstance(each, Module):
                     raise TypeError(
                         f"Sequential takes modules, and argument {i} is {_instead_of_module(each)}"

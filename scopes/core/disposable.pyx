@@ -427,17 +427,9 @@ cdef class Disposable:
     released b
     >>> b.is_invalid, statistics.of(Lease).live_count
     (True, 1)
-    >>> a.dispose()
+    >>> with a:
+    ...     pass
     released a
-
-    A plain class with ``dispose()``:
-
-    >>> class Window:
-    ...     def dispose(self):
-    ...         print("closed")
-    >>> with new_dispose_scope() as scope:
-    ...     window = scope.attach(Window())
-    closed
     """
 
     def __init__(self):
@@ -505,6 +497,14 @@ cdef class Disposable:
     def _last_op(self):
         """Return what lives as long as the operation that made this is recorded, for weak references."""
         return None
+
+    def __enter__(self):
+        self._raise_if_disposed()
+        return self
+
+    def __exit__(self, *error):
+        """Dispose this at the end of a ``with`` block."""
+        self.dispose()
 
     def dispose(self):
         """Give back what is held, at once; a second call does nothing.

@@ -12,6 +12,8 @@ cdef union InlineData:
     char bytes[MOST_INLINE_BYTES]
     float floats[4]
     double doubles[2]
+    # Of a tensor that is empty: its first sizes.
+    unsigned int sizes[4]
 
 
 # In C order.

@@ -60,6 +60,8 @@ cdef cnp.ndarray store(StorageReference x)
 # Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about
 # `giver`.
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
+# "float32 tensor of shape (2, 3)": what `x` was before it became empty.
+cdef str described_kind(StorageReference x)
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
 # The values that `x` has now, whatever is written later. O(1) unless outsiders look.

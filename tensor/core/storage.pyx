@@ -15,7 +15,9 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
-from tensor.core.inline_values cimport array_with, hand_on, let_go
+from tensor.core.inline_values cimport (
+    MOST_INLINE_DIMS, InlineValues, array_with, dtype_of, hand_on, let_go,
+)
 from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
     Buffer,
@@ -82,6 +84,7 @@ cdef class StorageReference(Disposable):
     cdef int release(self) except -1:
         # The array goes last, when this is empty altogether: it may call what users gave as `on_release`.
         cdef cnp.ndarray _last = self.stored
+        _remember_kind(self)
         self.stored = None
         self.let_go_of_memory()
         if self.is_donated:
@@ -147,6 +150,41 @@ cdef class StorageReference(Disposable):
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
+# In `dims[0]`, which is at most 16 while values are inline: the dtype and the shape are remembered.
+cdef enum:
+    IS_REMEMBERED = 255
+
+
+cdef void _remember_kind(StorageReference x) noexcept:
+    """Keep the dtype and the first sizes of `x` for errors, where its values were or would have been."""
+    cdef InlineValues* inlined = &x.inlined
+    cdef cnp.ndarray array = x.stored
+    cdef int i, ndim
+    if inlined.nbytes != 0:
+        ndim = inlined.ndim
+        for i in range(ndim):
+            inlined.data.sizes[i] = inlined.dims[i]
+    elif array is not None:
+        ndim = cnp.PyArray_NDIM(array)
+        inlined.type_number = cnp.PyArray_TYPE(array)
+        inlined.ndim = ndim
+        for i in range(min(ndim, MOST_INLINE_DIMS)):
+            inlined.data.sizes[i] = <unsigned int>min(cnp.PyArray_DIM(array, i), <cnp.npy_intp>0xFFFFFFFF)
+    else:
+        return
+    inlined.dims[0] = IS_REMEMBERED
+
+
+cdef str described_kind(StorageReference x):
+    """Return in words the dtype and the shape that `x` had, in front of "tensor" and behind it."""
+    cdef InlineValues* inlined = &x.inlined
+    if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
+        return "tensor"
+    sizes = [inlined.data.sizes[i] for i in range(min(inlined.ndim, MOST_INLINE_DIMS))]
+    more = ", ..." if inlined.ndim > MOST_INLINE_DIMS else "," if inlined.ndim == 1 else ""
+    return f"{dtype_of(inlined)} tensor of shape ({', '.join(map(str, sizes))}{more})"
+
+
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
     """Let `taker`, which is new, have all that `giver` holds, and its count."""
     cdef object node = giver._node
@@ -154,6 +192,7 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     if is_empty(giver) or giver.counters is None:
         giver._raise_disposed()
     taker.inlined = giver.inlined
+    _remember_kind(giver)
     giver.inlined.nbytes = 0
     taker.stored = giver.stored
     giver.stored = None

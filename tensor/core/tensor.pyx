@@ -8,6 +8,7 @@ from tensor.core.inline_values cimport take_values
 from tensor.core.storage cimport (
     StorageReference,
     array_of,
+    described_kind,
     take_snapshot_to_write,
     is_empty,
     join_ring,
@@ -157,7 +158,7 @@ cdef class TensorCore(StorageReference):
         where = "" if record is None else f". It was created by {record.site}"
         if record is not None and record.ended_at is not None:
             where += f", and ended by {record.ended_at}"
-        raise TensorDisposedError(f"this tensor is empty: {why}{where}. {cure}")
+        raise TensorDisposedError(f"this {described_kind(self)} is empty: {why}{where}. {cure}")
 
 
 cdef class Handle(StorageReference):

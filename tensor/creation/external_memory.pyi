@@ -16,6 +16,7 @@ def from_blob(
     strides: Sequence[int] | None = None,
     offset: int = 0,
     on_release: Callable[[], object] | None = None,
+    device: str | None = None,
 ) -> Tensor: ...
 def from_address(
     address: int,

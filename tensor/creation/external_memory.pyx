@@ -11,6 +11,7 @@ from operator import index
 
 import numpy as np
 
+from tensor._devices import require_cpu
 from tensor._dtypes import KNOWN, as_dtype, uint8
 from tensor._errors import shown
 from tensor.core.storage import members_of
@@ -24,7 +25,7 @@ cnp.import_array()
 cdef dict _KNOWN = KNOWN
 
 
-def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None):
+def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, device=None):
     r"""Return a tensor over the memory of `buffer`, without a copy: both see each other's writes.
 
     The tensor holds the buffer's export: until the last tensor, view, alias and exported array over it is
@@ -43,7 +44,7 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None):
         quicker.
     strides
         How far apart neighbours are in each dimension, in elements, as in ``x.stride()`` and PyTorch (NumPy
-        counts bytes). None: one after the other, the last dimension fastest.
+        counts bytes). None or ``()``: one after the other, the last dimension fastest.
     offset
         Where the first element is, in bytes, as file formats and ``numpy.frombuffer`` count.
     on_release
@@ -52,6 +53,8 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None):
         refers to the tensor itself would keep it alive to the end of the program. There tensors that are left
         are disposed before modules are taken apart, so that it is called; not so where an exported array
         (``x.numpy()``) is left.
+    device
+        ``"cpu"``, or None.
 
     Raises
     ------
@@ -82,8 +85,10 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None):
     cdef External external = None
     cdef tuple sizes = _sizes(shape)
     cdef cnp.dtype kind = _native("from_blob", dtype)
-    cdef object steps = None if strides is None else _strides("from_blob", sizes, strides)
+    # Without any strides the elements follow each other, as in tch-rs.
+    cdef object steps = None if strides is None or not len(strides) else _strides("from_blob", sizes, strides)
     cdef object nbytes = _span("from_blob", sizes, kind, steps)
+    require_cpu(device)
     start = index(offset)
     if start < 0:
         raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")

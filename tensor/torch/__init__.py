@@ -71,10 +71,12 @@ from tensor.torch import (
     serialization,
     testing,
     utils,
+    version,
 )
 from tensor.torch import creation as _creation
 from tensor.torch import functions as _functions
 from tensor.torch import joining as _joining
+from tensor.torch import settings as _settings
 from tensor.torch import typed as _typed
 from tensor.torch.amp import autocast
 from tensor.torch.creation import *  # noqa: F403 -- what its `__all__` lists
@@ -82,7 +84,9 @@ from tensor.torch.functions import *  # noqa: F403
 from tensor.torch.joining import *  # noqa: F403
 from tensor.torch.randomness import default_generator, get_rng_state, initial_seed, seed, set_rng_state
 from tensor.torch.serialization import load, save
+from tensor.torch.settings import *  # noqa: F403
 from tensor.torch.typed import *  # noqa: F403
+from tensor.torch.version import __version__ as __version__
 
 __all__ = [
     "Generator",
@@ -157,10 +161,12 @@ __all__ = [
     "uint32",
     "uint64",
     "utils",
+    "version",
 ]
 __all__ += _creation.__all__
 __all__ += _functions.__all__
 __all__ += _joining.__all__
+__all__ += _settings.__all__
 __all__ += _typed.__all__
 
 _clear_errors_of(globals(), __all__)

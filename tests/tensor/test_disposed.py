@@ -36,6 +36,7 @@ NO_TENSORS = {
     "from_slice",
     "iinfo",
     "save_file",
+    "save_npz",
 }
 
 # Operands, where a matrix of floats would be refused before it is seen to be disposed.

@@ -127,3 +127,30 @@ def test_a_distributed_module_outside_of_a_job_trains_alone() -> None:
 def test_sparse_adam_says_what_to_write() -> None:
     with pytest.raises(NotImplementedError, match=r"torch\.optim\.Adam"):
         torch.optim.SparseAdam([torch.nn.Parameter(torch.ones(1))])
+
+
+def test_settings_that_choose_how_pytorch_works_change_nothing() -> None:
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    torch.set_default_dtype(torch.float32)
+    assert torch.get_default_dtype() == torch.float32
+    assert isinstance(torch.ones(2, 3).shape, torch.Size)
+    assert torch.ones(2, layout=torch.strided, memory_format=torch.preserve_format).tolist() == [1.0, 1.0]
+    assert torch.version.cuda is None
+    model = torch.nn.Linear(2, 1)
+    assert torch.compile(model, mode="max-autotune") is model
+    assert isinstance(torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.optimizer.Optimizer)
+    with pytest.raises(ValueError, match=r"module\.double\(\)"):
+        torch.set_default_dtype(torch.float64)
+
+
+def test_a_layer_of_einops_stands_in_a_sequential() -> None:
+    layers = pytest.importorskip("einops.layers.torch")
+    rearrange = layers.Rearrange("b (h w) -> b h w", h=2)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), rearrange).append(layers.Reduce("b h w -> b h", "sum"))
+    x = torch.ones(5, 3, requires_grad=True)
+    model(x).sum().backward()
+    assert model(x).shape == (5, 2)
+    assert x.grad is not None
+    assert "Rearrange" in repr(model)

@@ -4,8 +4,9 @@ from typing import Any
 
 from nn import optim as _ours
 from nn.optim import *  # noqa: F403 -- what its `__all__` lists
+from tensor.torch.optim import optimizer
 
-__all__ = ["SparseAdam"]
+__all__ = ["SparseAdam", "optimizer"]
 __all__ += _ours.__all__
 
 

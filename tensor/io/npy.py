@@ -1,0 +1,120 @@
+"""Tensors in NumPy's own files, ``.npy`` and ``.npz``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, wrap
+from tensor.io.files import as_path, replace_file, values_of
+from tensor.ops.data import new_array
+
+if TYPE_CHECKING:
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+    from tensor.io.files import PathLike
+
+
+def load_npy(path: PathLike) -> Tensor:
+    """Return the tensor in a ``.npy`` file. Nothing in the file runs as code.
+
+    Raises
+    ------
+    ValueError
+        If the file is no ``.npy`` file, or holds Python objects.
+    TypeError
+        If its dtype is none that tensors hold.
+    OSError
+        If there is no such file, or it can't be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tensor
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tensor.save_npy(tensor.tensor([[1, 2]]), pathlib.Path(folder, "x.npy"))
+    ...     tensor.load_npy(pathlib.Path(folder, "x.npy")).tolist()
+    [[1, 2]]
+    """
+    with as_path(path).open("rb") as file:
+        array: Any = np.load(file, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{path} is a .npz file with several arrays: write tensor.load_npz(path)")
+        return wrap(new_array(array, None))
+
+
+def save_npy(x: Tensor | Array, path: PathLike) -> None:
+    """Write a tensor to a ``.npy`` file at `path`, whole or not at all; ``numpy.load`` reads it.
+
+    Raises
+    ------
+    TypeError
+        If `x` is neither a tensor nor an array.
+    OSError
+        If the file can't be written.
+    """
+    array = _array_of("save_npy", x)
+    replace_file(path, lambda file: np.save(file, array, allow_pickle=False))
+
+
+def load_npz(path: PathLike) -> dict[str, Tensor]:
+    """Return the tensors in a ``.npz`` file by their names. Nothing in the file runs as code.
+
+    Raises
+    ------
+    ValueError
+        If the file is no ``.npz`` file, or holds Python objects.
+    TypeError
+        If it holds a dtype that tensors do not.
+    OSError
+        If there is no such file, or it can't be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tensor
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tensor.save_npz({"x": tensor.ones((2,))}, pathlib.Path(folder, "all.npz"))
+    ...     tensor.load_npz(pathlib.Path(folder, "all.npz"))["x"].tolist()
+    [1.0, 1.0]
+    """
+    with as_path(path).open("rb") as file:
+        found: Any = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            raise ValueError(f"{path} is a .npy file with one array: write tensor.load_npy(path)")
+        with found:
+            return {name: wrap(new_array(found[name], None)) for name in found.files}
+
+
+def save_npz(tensors: Mapping[str, Tensor | Array], path: PathLike, *, compressed: bool = False) -> None:
+    """Write `tensors`, by name, to a ``.npz`` file at `path`, whole or not at all; ``numpy.load`` reads it.
+
+    Parameters
+    ----------
+    compressed
+        Compress the file, which takes longer.
+
+    Raises
+    ------
+    TypeError
+        If `tensors` is no dict, or a value neither a tensor nor an array.
+    OSError
+        If the file can't be written.
+    """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"save_npz() takes a dict of tensors by name, not {type(tensors).__name__}: write "
+            "save_npz({'x': x}, path)"
+        )
+    arrays: dict[str, Any] = {name: _array_of("save_npz", x) for name, x in tensors.items()}
+    save = np.savez_compressed if compressed else np.savez
+    replace_file(path, lambda file: save(file, **arrays))
+
+
+def _array_of(function: str, x: object) -> Array:
+    if isinstance(x, TensorCore):
+        return values_of(x)
+    if isinstance(x, np.ndarray):
+        return x
+    raise TypeError(f"{function} takes tensors and arrays, not {shown(x)}: write tensor.tensor(data)")

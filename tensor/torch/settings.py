@@ -1,0 +1,84 @@
+"""Names of PyTorch that choose how it works inside. Here they are known, and change nothing."""
+
+from __future__ import annotations
+
+from builtins import tuple as Size  # noqa: N812 -- PyTorch's name
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tensor import InvalidArgumentError, float32
+from tensor.lowlevel import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor.lowlevel import Dtype, DtypeLike
+
+__all__ = [
+    "Size",
+    "channels_last",
+    "channels_last_3d",
+    "compile",
+    "contiguous_format",
+    "get_default_dtype",
+    "get_float32_matmul_precision",
+    "preserve_format",
+    "set_default_dtype",
+    "set_float32_matmul_precision",
+    "strided",
+]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+channels_last: Final = "torch.channels_last"
+channels_last_3d: Final = "torch.channels_last_3d"
+contiguous_format: Final = "torch.contiguous_format"
+preserve_format: Final = "torch.preserve_format"
+strided: Final = "torch.strided"
+
+
+def compile(model: F | None = None, **options: Any) -> Any:
+    """Return `model`, a module or a function, as it is: there is no compiler.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> @torch.compile
+    ... def double(x):
+    ...     return x * 2
+    >>> double(torch.ones(1)).tolist()
+    [2.0]
+    """
+    del options
+    return (lambda function: function) if model is None else model
+
+
+def get_default_dtype() -> Dtype:
+    """Return float32.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.get_default_dtype()
+    dtype('float32')
+    """
+    return float32
+
+
+def set_default_dtype(d: DtypeLike) -> None:
+    """Do nothing for float32, and raise for others: write ``dtype=`` where a tensor is made."""
+    if as_dtype(d) != float32:
+        raise InvalidArgumentError(
+            f"the default dtype is float32 and stays so, not {as_dtype(d)}: write dtype= where a tensor is "
+            "made, or module.double()"
+        )
+
+
+def get_float32_matmul_precision() -> str:
+    """Return ``"highest"``: products of float32 are computed in float32."""
+    return "highest"
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Do nothing: products of float32 are computed in float32, which is the highest precision."""
+    if precision not in ("highest", "high", "medium"):
+        raise InvalidArgumentError(f"precision is 'highest', 'high' or 'medium', not {precision!r}")
