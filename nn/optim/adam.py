@@ -36,6 +36,8 @@ class Adam(Optimizer):
         Divide by the largest second average so far (Reddi et al., 2018).
     maximize
         Go up instead of down.
+    foreach, fused
+        Change nothing, for PyTorch's programs: a step is one pass over each parameter.
 
     Raises
     ------
@@ -69,7 +71,10 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
+        del foreach, fused
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -127,6 +132,8 @@ class AdamW(Adam):
         Divide by the largest second average so far (Reddi et al., 2018).
     maximize
         Go up instead of down.
+    foreach, fused
+        Change nothing, for PyTorch's programs: a step is one pass over each parameter.
 
     Raises
     ------
@@ -156,5 +163,8 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
+        del foreach, fused
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

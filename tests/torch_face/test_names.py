@@ -154,3 +154,20 @@ def test_a_layer_of_einops_stands_in_a_sequential() -> None:
     assert model(x).shape == (5, 2)
     assert x.grad is not None
     assert "Rearrange" in repr(model)
+
+
+@pytest.mark.parametrize("form", ["covariance_matrix", "precision_matrix", "scale_tril"])
+def test_normal_vectors_have_the_figures_of_pytorch(form: str) -> None:
+    theirs = pytest.importorskip("torch")
+    found = []
+    for library in (torch, theirs):
+        factor = library.tensor([[1.5, 0.0], [0.4, 0.8]])
+        matrix = factor if form == "scale_tril" else factor @ factor.T
+        normal = library.distributions.MultivariateNormal(library.tensor([[0.5, -1.0]] * 3), **{form: matrix})
+        value = library.tensor([[0.1, 0.2], [1.0, -1.0], [3.0, 2.0]])
+        assert tuple(normal.sample((4,)).shape) == (4, 3, 2)
+        found.append([normal.log_prob(value).tolist(), normal.entropy().tolist(), normal.variance.tolist()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(ValueError, match="takes one of"):
+        torch.distributions.MultivariateNormal(torch.zeros(2))
