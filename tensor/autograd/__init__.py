@@ -14,13 +14,13 @@ from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
 from tensor.tape.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from tensor.tape.modes import is_recording as is_grad_enabled
-from tensor.tape.statistics import GraphStatistics, OpStatistics, graph_statistics
 
 if TYPE_CHECKING:
     from tensor.autograd.checkpointing import checkpoint
     from tensor.autograd.function import Function, once_differentiable
     from tensor.autograd.function_context import FunctionCtx
     from tensor.autograd.gradchecks import GradcheckError, gradcheck, gradgradcheck
+    from tensor.tape.statistics import GraphStatistics, OpStatistics, graph_statistics
 
 __all__ = [
     "Function",
@@ -53,9 +53,12 @@ _ON_DEMAND = {
     "Function": "tensor.autograd.function",
     "FunctionCtx": "tensor.autograd.function_context",
     "GradcheckError": "tensor.autograd.gradchecks",
+    "GraphStatistics": "tensor.tape.statistics",
+    "OpStatistics": "tensor.tape.statistics",
     "checkpoint": "tensor.autograd.checkpointing",
     "gradcheck": "tensor.autograd.gradchecks",
     "gradgradcheck": "tensor.autograd.gradchecks",
+    "graph_statistics": "tensor.tape.statistics",
     "once_differentiable": "tensor.autograd.function",
 }
 

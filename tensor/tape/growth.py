@@ -12,12 +12,17 @@ import sys
 import warnings
 from _thread import get_ident
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from scopes.lowlevel import callers, format_bytes, parse_size
+from scopes.lowlevel import ModuleOnDemand, callers, format_bytes, parse_size
 from tensor.tape.nodes import Leaf, Node, nodes_alive, tick_counter
-from tensor.tape.statistics import GraphStatistics, nodes_from, statistics_of
+
+if TYPE_CHECKING:
+    from tensor.tape import statistics
+    from tensor.tape.statistics import GraphStatistics
+else:
+    statistics = ModuleOnDemand("tensor.tape.statistics")
 
 _STEPS = 200
 # A recurrent network may use its weights so often and be none the worse; few of them hold so much.
@@ -225,10 +230,10 @@ def _examine(
         watch.thresholds[place] = before[1]
         watch.before = ref(node), before[1]
         return None
-    nodes = nodes_from(node)
+    nodes = statistics.nodes_from(node)
     users, leaf = _most_used(nodes)
     used, size = len(users), len(nodes)
-    figures = statistics_of(nodes) if used >= steps else None
+    figures = statistics.statistics_of(nodes) if used >= steps else None
     held = figures.bytes_held_alone if figures is not None else 0
     if figures is None or held < max(watch.held_bytes, used):
         # So many more as are wanting, and as that all walks together cost little. Of memory later passes may

@@ -547,14 +547,14 @@ def test_nodes_are_walked_through_more_seldom_than_recorded(
     program: Callable[[], None], recorded: int, monkeypatch
 ):
     walked = []
-    nodes_from = growth.nodes_from
+    nodes_from = growth.statistics.nodes_from
 
     def walk(node):
         nodes = nodes_from(node)
         walked.append(len(nodes))
         return nodes
 
-    monkeypatch.setattr(growth, "nodes_from", walk)
+    monkeypatch.setattr(growth.statistics, "nodes_from", walk)
     program()
     assert sum(walked) < recorded / 4
 
