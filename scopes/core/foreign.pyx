@@ -206,6 +206,14 @@ def let_go(x):
         (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
 
 
+def leave_alone(x):
+    """Let no scope own `x`, which may be the result of a call that has not returned yet."""
+    if is_adopted(x):
+        let_go(x)
+    elif is_foreign(x) and _adapter_of(x).is_adoptable(x):
+        _new(x, _adapter_of(x), False)
+
+
 @cython.final
 cdef class Adopter:
     """Lets the current scope own what functions of a library return and did not get: the new objects.

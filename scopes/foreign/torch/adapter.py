@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter
 from scopes.foreign.adapter import Adapter
-from scopes.foreign.torch import disposal, kept, memory
+from scopes.foreign.torch import disposal, heap, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 from scopes.tracking.sites import pass_over
@@ -32,7 +32,10 @@ class TorchAdapter(Adapter):
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Exchange implementation and class."""
-        return disposal.end(x, is_safe)
+        nbytes = memory.nbytes_on_cpu(x)
+        ending = disposal.end(x, is_safe)
+        heap.note_freed(nbytes)
+        return ending
 
     def describe(self, ending: Any) -> str:
         """Return shape and dtype in words."""

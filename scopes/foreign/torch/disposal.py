@@ -97,7 +97,7 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
         ending = shape, x.dtype
         kind = type(x)
         disposed = _disposed_class_for(kind)
-        shell = _make_empty(disposed, (0,), device=_META)
+        shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
         x.__class__ = disposed
         if not is_safe or not _exchange(x, shell):
             # The class alone says so; the memory goes with the last reference.
@@ -110,6 +110,22 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
             x.__dict__.clear()
         held.note(x, shell)
     return ending
+
+
+# Shells for tensors that will be disposed. Made many at a time, they lie side by side in C's heap. Made one
+# at a time, each would stand between large blocks, and keep a page there for as long as it lives.
+_shells: list[Any] = []
+
+
+def _new_shell() -> Any:
+    try:
+        return _shells.pop()
+    except IndexError:
+        with torch.inference_mode(False):
+            made = [_make_empty(DisposedTensor, (0,), device=_META) for _ in range(128)]
+        shell = made.pop()
+        _shells.extend(made)
+        return shell
 
 
 def _exchange(x: Any, shell: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
 from scopes.tracking.leaks import keepers
 from scopes.tracking.paths import UNNAMED
@@ -52,6 +53,8 @@ class HeldReport(Report):
     """What disposed tensors could not give back: see ``scopes.torch.still_held``."""
 
     rows: tuple[HeldRow, ...]
+    #: The resident size of the process, in bytes; None where the system does not tell.
+    resident_bytes: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -155,4 +158,5 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
         for key, (_, row) in list(_held.items())
         if name is None or name in row.scope
     ]
-    return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)))
+    heap.trim()
+    return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)), heap.resident_bytes())

@@ -29,6 +29,15 @@ def footprint(x: Any) -> tuple[int, int]:
         return key, nbytes
 
 
+def nbytes_on_cpu(x: Any) -> int:
+    """Return the bytes of the elements of `x` if they are in the process's own memory, else 0."""
+    with _NoFunctions():
+        try:
+            return int(x.nbytes) if x.is_cpu else 0
+        except (RuntimeError, NotImplementedError):  # sparse, nested, opaque
+            return 0
+
+
 def _parts_of(x: Any) -> list[Any]:
     """Return the tensors with storages that `x` is made of: itself, or what a sparse one holds."""
     layout = x.layout

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.core.containers import find
-from scopes.core.foreign import Adopter, adopt
+from scopes.core.foreign import Adopter, adopt, leave_alone
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.keeping import KEEPERS
@@ -49,6 +49,11 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
 
 class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
     """Sees each operator that runs in C++, called from Python or from C++."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile: it runs all as it is under other modes."""
+        return True
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -219,13 +224,16 @@ def _is_tensor(x: object) -> bool:
 
 
 def _packing(construct: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what a pack hook keeps belong to the graph, not to the scope that it was made in."""
+    """Let what a pack hook returns belong to the graph, not to the scope that it was made in."""
 
     def called(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
         def pack_for_graph(x: Any) -> Any:
             with _paused():
-                # An alias: `x` may be the very result that a scope is about to own.
-                return pack(x if isinstance(x, torch.nn.Parameter) else x.detach())
+                packed = pack(x)
+            # It may be `x` itself, which a scope owns, or is about to own as the result of this operation.
+            for kept in find((packed,), _is_tensor, inside=False):
+                leave_alone(kept)
+            return packed
 
         construct(hooks, pack_for_graph, unpack)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,22 @@ def test_what_an_array_of_numpy_still_holds_is_reported_with_its_line() -> None:
     assert nbytes == BYTES
     assert "NumPy" in by
     assert line == "x = torch.ones(size)"
+
+
+ROUNDS = """
+import torch, scopes.torch
+from scopes import new_dispose_scope
+kept, resident = [], []
+with scopes.torch.owning():
+    for _ in range(40):
+        with new_dispose_scope("round"):
+            kept += [torch.ones(40_000) for _ in range(100)]
+        resident.append(scopes.torch.still_held().resident_bytes)
+print(resident[1], resident[-1])
+"""
+
+
+def test_a_process_that_keeps_dead_tensors_does_not_grow() -> None:
+    result = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=True)
+    second, last = map(int, result.stdout.split())
+    assert last <= 1.1 * second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib
 import pickle
 import threading
 import types
@@ -496,6 +497,42 @@ def test_saved_tensor_hooks_run_as_without_scopes() -> None:
         assert loss in outer
         loss.backward()
     assert weight.grad.isfinite().all()
+
+
+@both
+def test_a_pack_hook_gets_the_tensor_that_is_saved_and_may_return_it(exact: bool) -> None:
+    def run(*, owned: bool) -> tuple[list[tuple[bool, bool]], list[float]]:
+        weight = torch.ones(3, requires_grad=True)
+        seen = []
+
+        def pack(x: Any) -> Any:
+            seen.append((x is weight, x.grad_fn is None))
+            return x
+
+        if not owned:
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+                loss = (weight.exp() * weight).sum()
+        else:
+            with scopes.torch.owning(exact=exact), new_dispose_scope() as scope:
+                with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+                    loss = scope.detach((weight.exp() * weight).sum())
+        loss.backward()
+        return seen, weight.grad.tolist()
+
+    assert run(owned=True) == run(owned=False)
+
+
+@both
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_functions_are_compiled_as_without_scopes(exact: bool, backend: str) -> None:
+    counter = importlib.import_module("torch._dynamo.testing").CompileCounterWithBackend(backend)
+    weight = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(lambda x: (x * 2).sum(), backend=counter)
+    for _ in range(2):
+        with scopes.torch.owning(exact=exact), new_dispose_scope():
+            compiled(weight).backward()
+    assert counter.frame_count == 1
+    assert weight.grad.tolist() == [4.0, 4.0, 4.0]
 
 
 def test_a_loss_moved_out_can_be_used_for_backward_after_its_scope() -> None:
