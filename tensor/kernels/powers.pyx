@@ -77,7 +77,7 @@ cdef class PowerKernel:
         if result is not None:
             return result
         # The operator, unlike the ufunc, takes a product for a square.
-        if type(n) in (int, float) and n == 2 and out is not None and x.dtype == out.dtype and x.dtype.kind == "f":
+        if out is not None and type(n) in (int, float) and n == 2 and x.dtype == out.dtype:
             return np.square(x, out=out)
         return x**n if out is None else np.power(x, n, out=out)
 

@@ -1,8 +1,8 @@
 """The one road from a call to a new tensor: operands, NumPy kernel, tape, tensor.
 
-`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``apply_into`` those
-whose kernel can write to a donated operand, ``view`` those that share memory, ``overwrite`` those that write in
-place.
+`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``apply_into``
+those whose kernel can write to a donated operand, ``view`` those that share memory, ``overwrite`` those that
+write in place.
 """
 
 cimport numpy as cnp
