@@ -76,6 +76,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="disposescope_torch",
         help="see PyTorch's tensors too, with these and with markers: scopes.torch.enable()",
     )
+    group.addoption(
+        "--torch-scopes",
+        action="store_true",
+        help="run each test inside `with new_dispose_scope(), scopes.torch.owning():`",
+    )
+    group.addoption(
+        "--torch-scopes-exact",
+        action="store_true",
+        help="the same with `owning(exact=True)`",
+    )
     parser.addini("tensor_leaks", "no_tensor_leaks for all tests", type="bool", default=False)
     parser.addini("tensor_growth", "no_tensor_growth for all tests", type="bool", default=False)
     parser.addini("tensor_leak_threshold", "how much memory a test may leave", default="")
@@ -88,11 +98,12 @@ def pytest_configure(config: pytest.Config) -> None:
     options = ("--tensor-leaks", "--tensor-growth", "--tensor-memory", "disposescope_torch")
     settings = ("tensor_leaks", "tensor_growth")
     if any(map(config.getoption, options)) or any(map(config.getini, settings)):
-        try:
-            _require_ours()
-        except pytest.fail.Exception as error:
-            raise pytest.UsageError(str(error)) from None
+        _require_ours_at_start()
         _begin_to_watch(config)
+    is_exact = bool(config.getoption("--torch-scopes-exact"))
+    if is_exact or config.getoption("--torch-scopes"):
+        _require_ours_at_start()
+        import_module("scopes.testing.plugin").begin_to_own(config, exact=is_exact)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
@@ -112,6 +123,13 @@ def _begin_to_watch(config: pytest.Config) -> None:
 def _require_ours() -> None:
     for name, path in shadows(("scopes",)).items():
         pytest.fail(f"disposescope: {told(name, path)}. Rename it, or move it into a package", pytrace=False)
+
+
+def _require_ours_at_start() -> None:
+    try:
+        _require_ours()
+    except pytest.fail.Exception as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 class _Refusal:

@@ -17,15 +17,17 @@ def loaded() -> list[str]:
     return [name for name in _LIBRARIES if name in sys.modules]
 
 
-def owning(library: str) -> AbstractContextManager[Any]:
+def owning(library: str, **options: Any) -> AbstractContextManager[Any]:
     """Import the adapter for `library`, and return the block in which scopes own its new tensors.
+
+    `options` are those of the library's own ``owning()``.
 
     Raises
     ------
     ImportError
         If the library is not installed, or its version is not supported.
     """
-    return import_module(f"scopes.{library}").owning()  # type: ignore[no-any-return]
+    return import_module(f"scopes.{library}").owning(**options)  # type: ignore[no-any-return]
 
 
 def enable(library: str) -> None:

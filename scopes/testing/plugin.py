@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from scopes.core.disposable import current_dispose_scope
-from scopes.foreign.libraries import disable, enable
+from scopes.core.scope import new_dispose_scope
+from scopes.foreign.libraries import disable, enable, owning
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, others_than
 from scopes.testing.limits import Limits
@@ -49,6 +50,31 @@ def begin_to_watch(config: pytest.Config) -> None:
         except ImportError as error:
             raise pytest.UsageError(f"--torch: {error}") from None
         config.add_cleanup(partial(disable, "torch"))
+
+
+def begin_to_own(config: pytest.Config, *, exact: bool) -> None:
+    """Run each test of this run in a dispose scope that owns PyTorch's tensors."""
+    plugin = _TorchScopes(exact)
+    try:
+        with plugin.owning():
+            pass
+    except ImportError as error:
+        raise pytest.UsageError(f"--torch-scopes: {error}") from None
+    config.pluginmanager.register(plugin, "disposescope-torch-scopes")
+
+
+class _TorchScopes:
+    """Opens a scope around the code of each test: not around its fixtures, which may outlast the test."""
+
+    def __init__(self, exact: bool) -> None:
+        self.owning = partial(owning, "torch", exact=True) if exact else partial(owning, "torch")
+
+    # The innermost wrapper: the scope has ended when limits and leaks are judged.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Open the scope before the test's own code, and end it after."""
+        with new_dispose_scope(item.name), self.owning():
+            return (yield)
 
 
 class _Wishes:

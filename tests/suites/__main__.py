@@ -1,0 +1,131 @@
+"""Run other projects' own tests plain and with ``--torch-scopes``, and compare the outcome of each test.
+
+    make test-suites TORCHMETRICS=folder TIMM=folder TRANSFORMERS=folder EINOPS=folder PYTORCH=folder
+
+The folders are checkouts, at the installed versions. A suite without a folder is left out. The result is a
+table in Markdown. The status is 1 if a test passes plain, fails in a scope, and is no listed exception.
+Such a test runs again before it counts, plain and in a scope, because some tests are random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.suites.table import EXCEPTIONS, SUITES, Suite
+
+PLUGINS = Path(__file__).with_name("plugins")
+MODES = {"plain": "", "owning": "--torch-scopes", "exact": "--torch-scopes-exact"}
+
+
+class Run(NamedTuple):
+    """What one run of a suite gave: (outcome, seconds, error) by test."""
+
+    tests: dict[str, tuple[str, float, str]]
+    seconds: float
+    log: str
+
+    def passed(self) -> set[str]:
+        return {name for name, (outcome, *_) in self.tests.items() if outcome == "passed"}
+
+
+def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *only: str) -> Run:
+    """Run the suite in a process of its own; `only`: these tests of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = Path(folder, "outcomes.json")
+        plugins = [word for plugin in ("suite_outcomes", *suite.plugins) for word in ("-p", plugin)]
+        command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", "-o", "addopts="]
+        command += ["--outcomes", str(outcomes), *suite.options, *filter(None, [MODES[mode]])]
+        command += only if only else [*suite.tests, f"--each={given.each}"]
+        if given.workers and not only:
+            command += ["-n", str(given.workers)]
+        environment = {
+            **os.environ,
+            **dict(suite.environment),
+            "PYTHONPATH": str(PLUGINS),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            # torchmetrics keeps what its tests compare with.
+            "PYTEST_REFERENCE_CACHE": str(given.cache),
+        }
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, cwd=checkout / suite.folder, env=environment, capture_output=True, text=True, check=False
+        )
+        seconds = time.perf_counter() - began
+        tests = json.loads(outcomes.read_text()) if outcomes.exists() else {}
+        return Run({name: tuple(found) for name, found in tests.items()}, seconds, done.stdout + done.stderr)
+
+
+def worse(
+    suite: Suite, checkout: Path, mode: str, plain: Run, given: argparse.Namespace
+) -> tuple[Run, dict[str, str]]:
+    """Run the suite in `mode`; return the run, and the error of each test that passes plain alone."""
+    scoped = run(suite, checkout, mode, given)
+    names = sorted(plain.passed() - scoped.passed())
+    if not scoped.tests or not names:
+        return scoped, dict.fromkeys(names, scoped.log[-2000:])
+    # Once more, as some are random.
+    again, again_scoped = (run(suite, checkout, each, given, *names) for each in ("plain", mode))
+    still = again.passed() - again_scoped.passed()
+    return scoped, {name: again_scoped.tests.get(name, scoped.tests[name])[2] for name in sorted(still)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.suites")
+    for key in dict.fromkeys(suite.package for suite in SUITES.values()):
+        parser.add_argument(f"--{key}", type=Path, metavar="FOLDER", help="a checkout of its repository")
+    parser.add_argument("--only", nargs="*", help="suites that begin with one of these names")
+    parser.add_argument("--each", type=int, default=1, metavar="N", help="run one test of N")
+    parser.add_argument("--workers", type=int, default=0, help="processes, by pytest-xdist")
+    parser.add_argument("--modes", nargs="*", choices=[*MODES][1:], default=[*MODES][1:])
+    given = parser.parse_args()
+    print(f"PyTorch {version('torch')}, Python {sys.version.partition(' ')[0]}\n")
+    columns = "".join(f" passed, {mode} | exceptions | time |" for mode in given.modes)
+    print(f"| suite | tests | passed, plain | time |{columns}")
+    print("|---|---|---|---|" + "---|---|---|" * len(given.modes), flush=True)
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory() as cache:
+        given.cache = cache
+        for name, suite in SUITES.items():
+            checkout: Path | None = getattr(given, suite.package)
+            if checkout is None or (given.only and not any(name.startswith(each) for each in given.only)):
+                continue
+            plain = run(suite, checkout, "plain", given)
+            if not plain.passed():
+                faults.append(f"{name}: no test passes plain:\n{plain.log[-3000:]}")
+            counts = Counter(outcome for outcome, *_ in plain.tests.values())
+            row = f"| {name} ({suite.package} {version(suite.package)}) | {len(plain.tests):,} "
+            row += f"| {counts['passed']:,} | {plain.seconds:.0f} s |"
+            for mode in given.modes:
+                scoped, found = worse(suite, checkout, mode, plain, given)
+                known = EXCEPTIONS.get(name, {})
+                listed = sum(test in known for test in found)
+                row += f" {len(plain.passed()) - len(found):,} | {listed} | {scoped.seconds:.0f} s |"
+                faults += [
+                    f"{name}, {mode}: {test}\n    {error[:600]}"
+                    for test, error in found.items()
+                    if test not in known
+                ]
+                chosen = set(known) & plain.passed() - set(found)
+                faults += [
+                    f"{name}, {mode}: {test} passes: take it from EXCEPTIONS" for test in sorted(chosen)
+                ]
+            print(row, flush=True)
+    for fault in faults:
+        print(f"\n{fault}", file=sys.stderr)
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

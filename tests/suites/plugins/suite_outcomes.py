@@ -1,0 +1,60 @@
+"""A pytest plugin that writes the outcome of each test, for ``tests.suites``.
+
+pytest loads it by name in the process of a suite. A suite's own package ``tests`` would hide ours there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+# The worse outcome of setup, call and teardown counts.
+_ORDER = ("passed", "skipped", "failed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("suites")
+    group.addoption("--outcomes", metavar="FILE", help="write the outcome of each test there, as JSON")
+    group.addoption("--each", type=int, default=1, metavar="N", help="run one test of N, evenly spread")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose one test of N: the same ones in each run."""
+    step = config.getoption("--each")
+    if step > 1:
+        chosen = items[::step]
+        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % step])
+        items[:] = chosen
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note outcomes in the process that reports them: with xdist, not in its workers."""
+    path = config.getoption("--outcomes")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Outcomes(Path(path)), "suite-outcomes")
+
+
+class _Outcomes:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # By test: its outcome, its seconds, and the last line of its error.
+        self.outcomes: dict[str, tuple[str, float, str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Join what the three phases of a test report."""
+        outcome, seconds, error = self.outcomes.get(report.nodeid, ("passed", 0.0, ""))
+        if _ORDER.index(report.outcome) > _ORDER.index(outcome):
+            outcome = report.outcome
+        if report.outcome == "failed":
+            crash = getattr(report.longrepr, "reprcrash", None)
+            error = getattr(crash, "message", None) or str(report.longrepr)
+        self.outcomes[report.nodeid] = outcome, seconds + report.duration, error
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the file."""
+        self.path.write_text(json.dumps(self.outcomes))
