@@ -45,9 +45,9 @@ _LOOK = 100
 # older half goes.
 _MOST_LINES = 16
 _MOST_LOOKS = 512
-# Holders are searched for when twice as much is kept as at the last search, and this much at least; so many
-# references are followed.
-_LEAST_SEARCHED = 16 * 1024
+# A look searches for holders when twice as much is kept as at the last search, or twice as much was created.
+# Before that, so many bytes must be kept, or so many disposables created. It follows so many references.
+_LEAST_SEARCHED, _FEWEST_SEARCHED = 16 * 1024, 64
 _MOST_REFERENCES = 30_000
 # Of so many of the newest disposables it is asked what they were computed by.
 _MOST_LAST = 64
@@ -184,7 +184,8 @@ class History:
             half = len(self.looks) // 2
             self.looks[:half] = self.looks[:half:2]
         is_other = weight > 2 * self._searched_weight or self._births > 2 * self._searched_births
-        if with_all_holders or (is_other and weight > _LEAST_SEARCHED):
+        is_enough = weight > _LEAST_SEARCHED or (weight and self._births >= _FEWEST_SEARCHED)
+        if with_all_holders or (is_other and is_enough):
             self._searched_weight = max(weight, self._searched_weight)
             self._searched_births = self._births
             most = MOST_REFERENCES if with_all_holders else _MOST_REFERENCES

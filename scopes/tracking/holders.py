@@ -1,8 +1,9 @@
 """Who holds an object: the shortest path of references to it, from a name that the user has given.
 
-The search begins at the user's modules, the frames of all threads and the last error, and goes from object to
-object as the garbage collector does. It follows so many references at most, and calls no code of the user's
-but what ``__dict__`` may be. What C code holds without telling the collector is not found.
+The search begins at the user's modules, the frames of all threads and the last error. It goes from object to
+object as the garbage collector does, and from a tensor to what its graph has saved. It follows a limited number
+of references, and calls no code of the user's but what ``__dict__`` may be. It does not find what other C code
+holds without telling the collector.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from scopes.core.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.sites import is_passed_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 # Of the objects of one line so many are looked for, taken from the oldest to the newest.
 _SAMPLES = 5
@@ -79,6 +80,17 @@ class Effort:
 
     def __init__(self, left: int) -> None:
         self.left = left
+
+
+# By class: what yields the objects that the graph of an instance has saved. It puts the operations that it
+# passes into the set that it is given, and goes past none that is in there.
+_graphs: dict[type, Callable[[Any, set[int]], Iterable[Any]]] = {}
+_SAVED = _Step(" (its graph)")
+
+
+def follow_graphs(kind: type, saved: Callable[[Any, set[int]], Iterable[Any]]) -> None:
+    """Let searches go from instances of `kind` to what `saved` yields for each."""
+    _graphs[kind] = saved
 
 
 def holders_of(
@@ -155,10 +167,14 @@ def _found(
     entries: list[_Entry], seen: set[int], wanted: set[int], effort: Effort
 ) -> Iterator[tuple[int, _Path]]:
     place = 0
+    operations: set[int] = set()
     while place < len(entries) and wanted and effort.left > 0:
         holder, _, step_to, form = entries[place]
         try:
             references = list(islice(_references_of(holder, is_root=step_to is None), effort.left))
+            for kind, saved in _graphs.items():
+                if isinstance(holder, kind):
+                    references += [(_SAVED, x) for x in islice(saved(holder, operations), effort.left)]
         # Changed by another thread meanwhile, or a `__dict__` of a user's that raises.
         except Exception:  # noqa: BLE001
             references = []

@@ -10,6 +10,7 @@ from scopes.foreign.adapter import Adapter
 from scopes.foreign.torch import disposal, heap, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
+from scopes.tracking.holders import follow_graphs
 from scopes.tracking.sites import pass_over
 
 if TYPE_CHECKING:
@@ -83,3 +84,4 @@ add_adapter(ADAPTER)
 add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
 add_holder(torch.optim.Optimizer, _held_by_optimizer)
 pass_over("torch")
+follow_graphs(torch.Tensor, memory.saved_by_graph)

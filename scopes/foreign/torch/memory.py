@@ -110,6 +110,26 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
     return found + [part for part in map(footprint, saved) if part[0] not in seen]
 
 
+def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
+    """Return the tensors that the graph of `x` has saved, past no operation in `seen`."""
+    found: list[Any] = []
+    with _NoFunctions():
+        stack = [x.grad_fn]
+        while stack:
+            node = stack.pop()
+            # PyTorch makes a Python object for an operation when asked: the mark in its metadata stays the same.
+            metadata = getattr(node, "metadata", None)
+            if not isinstance(metadata, dict):
+                continue
+            mark = metadata.setdefault(_Mark, _Mark())
+            if id(mark) in seen:
+                continue
+            seen.add(id(mark))
+            found += _saved_by(node)
+            stack += [inner for inner, _ in node.next_functions]
+    return found
+
+
 # Older versions show what a graph has saved only after its unpack hooks, which may copy or compute. There
 # reports count tensors without their graphs.
 SHOWS_SAVED = hasattr(torch._C._autograd.SavedTensor, "data")
