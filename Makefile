@@ -21,7 +21,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs build check docs dist \
+.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs test-suites build check docs dist \
 	bench bench-cluster performance soak matrix nightly clean FORCE
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make test-interop  the tests with SciPy, scikit-learn, xarray, einops and opt_einsum on tensors"
 	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
 	@echo "make programs EXAMPLES=folder MINGPT=folder  PyTorch's examples and minGPT beside PyTorch, from checkouts of them"
+	@echo "make test-suites TORCHMETRICS=folder ...  other projects' own tests inside scopes, from checkouts of them"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, stubs against compiled modules, plain English"
@@ -99,6 +100,20 @@ ONLY ?=
 programs: $(VENV)/.has-bench $(VENV)/.built
 	@test -d "$(EXAMPLES)/mnist" -a -d "$(MINGPT)/mingpt" || { echo "make programs EXAMPLES=folder MINGPT=folder: checkouts of pytorch/examples and karpathy/minGPT"; exit 1; }
 	$(BIN)/python -m tests.programs --examples $(EXAMPLES) --mingpt $(MINGPT) $(if $(ONLY),--only $(ONLY))
+
+# Other projects' own tests, plain and with --torch-scopes: docs/pytorch.md says where they are. EACH=20 runs one of 20.
+TORCHMETRICS ?=
+TIMM ?=
+TRANSFORMERS ?=
+EINOPS ?=
+PYTORCH ?=
+EACH ?= 1
+SUITES := $(if $(TORCHMETRICS),--torchmetrics $(TORCHMETRICS)) $(if $(TIMM),--timm $(TIMM)) \
+	$(if $(TRANSFORMERS),--transformers $(TRANSFORMERS)) $(if $(EINOPS),--einops $(EINOPS)) $(if $(PYTORCH),--torch $(PYTORCH))
+test-suites: $(VENV)/.has-torch-suites $(VENV)/.built
+	@test -n "$(strip $(SUITES))" || { echo "make test-suites TORCHMETRICS=folder TIMM=folder TRANSFORMERS=folder EINOPS=folder PYTORCH=folder: checkouts of one or more"; exit 1; }
+	$(BIN)/python -m tests.suites $(SUITES) --each $(EACH) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m pytest -q tests/scopes/foreign/test_torch_frameworks.py
 
 # A cluster of its own for each file, on this machine: not on several processes at once.
 RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py

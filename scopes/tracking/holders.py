@@ -1,9 +1,9 @@
 """Who holds an object: the shortest path of references to it, from a name that the user has given.
 
-The search begins at the user's modules, the frames of all threads and the last error. It goes from object to
-object as the garbage collector does, and from a tensor to what its graph has saved. It follows a limited number
-of references, and calls no code of the user's but what ``__dict__`` may be. It does not find what other C code
-holds without telling the collector.
+The search begins at the user's modules, the frames of all threads and the last error. It goes from object
+to object as the garbage collector does, and from a tensor to what its graph has saved. It follows a limited
+number of references, and calls no code of the user's but what ``__dict__`` may be. It does not find what
+other C code holds without telling the collector.
 """
 
 from __future__ import annotations

@@ -55,5 +55,10 @@ SUITES: dict[str, Suite] = {
     "torch.distributions": Suite("github.com/pytorch/pytorch", "torch", ("test/distributions",)),
 }
 
-#: By suite and test: why it passes plain and not under scopes. An entry that passes is reported, and goes.
-EXCEPTIONS: dict[str, dict[str, str]] = {}
+_JIT = "PyTorch's own limit: torch.jit.trace of a Jacobian fails inside any TorchDispatchMode"
+
+#: By suite and mode: which tests pass plain and not in a scope, by a pattern of their names, and why. A run
+#: of all tests reports a pattern that no failing test matches.
+EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {
+    ("torch.distributions", "exact"): {"*::test_jit_*": _JIT, "*::TestJit::*": _JIT},
+}

@@ -117,7 +117,7 @@ def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
         stack = [x.grad_fn]
         while stack:
             node = stack.pop()
-            # PyTorch makes a Python object for an operation when asked: the mark in its metadata stays the same.
+            # Its Python object may be a new one each time. The mark in its metadata stays the same.
             metadata = getattr(node, "metadata", None)
             if not isinstance(metadata, dict):
                 continue

@@ -1,4 +1,4 @@
-"""Ten PyTorch programs with a leak from an issue tracker: one command names the line first, and its holder."""
+"""Ten PyTorch programs with a leak from an issue tracker: a command names its line first, and the holder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-from tests.scopes.foreign.torch_leaks import PROGRAMS  # noqa: E402
-from tests.scopes.leaky_programs import Leaky  # noqa: E402
+from tests.scopes.foreign.torch_leaks import PROGRAMS
+from tests.scopes.leaky_programs import Leaky
 
 ROOT = Path(__file__).parents[3]
 # PyTorch runs hooks of backward past `owning()`, because what they return becomes a gradient.

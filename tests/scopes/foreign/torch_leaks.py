@@ -1,8 +1,8 @@
 """Ten PyTorch programs that leak as those in issue trackers do, and the same ones cured.
 
-Each comes from an issue of PyTorch or Lightning, named above it, and is written anew. ``tests.scopes.leaky_programs``
-has the form: a line that ends in ``# leaks`` is the leaking program's, and the line below it, which begins with
-``# cured:``, is the cured program's.
+Each comes from an issue of PyTorch or Lightning, which a comment above it names, and is our own text.
+``tests.scopes.leaky_programs`` has the form: a line that ends in ``# leaks`` is the leaking one's. The line
+below it, which begins with ``# cured:``, is the cured one's.
 """
 
 from __future__ import annotations
