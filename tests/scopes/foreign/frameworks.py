@@ -1,18 +1,20 @@
-"""Training programs of frameworks, each small, that give their losses: plain, or with scopes as a user opens them.
+"""Small training programs of frameworks, which return their losses.
 
-Each takes `scoped`, which opens a scope in which the program's step runs. Models are made from configurations,
-data at random: nothing is loaded from the network. ``python -m tests.scopes.foreign.frameworks`` measures them.
+Each takes `scoped`, which opens a scope as a user would: around a step, or around a call of a trainer. Models
+are made from configurations and data at random, without a network.
+``python -m tests.scopes.foreign.frameworks`` measures them, or those whose names it is given.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ MODES = ("plain", "owning", "exact")
 
 
 @contextmanager
-def _in_a_scope(exact: bool):  # noqa: ANN202
+def _in_a_scope(exact: bool):
     with scopes.torch.owning(exact=exact), new_dispose_scope() as scope:
         yield scope
 
@@ -85,7 +87,7 @@ def hugging_face_trainer(scoped: Scoped) -> list[float]:
 
 
 def lightning_trainer(scoped: Scoped) -> list[float]:
-    """Fit with a metric and a checkpoint, then go on from it: a scope around each step, and around each fit."""
+    """Fit with metrics and a checkpoint, then go on from it: a scope around each fit."""
     import lightning
     import torchmetrics
     from lightning.pytorch.callbacks import ModelCheckpoint
@@ -348,8 +350,9 @@ def run(name: str, mode: str) -> list[float]:
 
 
 def main() -> None:
-    print("| program | plain | `owning()` | `exact=True` |\n|---|---|---|---|")
-    for name in PROGRAMS:
+    write = sys.stdout.write
+    write("| program | plain | `owning()` | `exact=True` |\n|---|---|---|---|\n")
+    for name in sys.argv[1:] or PROGRAMS:
         least = dict.fromkeys(MODES, math.inf)
         for _ in range(3):
             for mode in MODES:
@@ -359,7 +362,8 @@ def main() -> None:
                 least[mode] = min(least[mode], ended - began)
         plain = least["plain"]
         cells = [f"{least[mode]:.2f} s ({least[mode] / plain - 1:+.0%})" for mode in MODES[1:]]
-        print(f"| {name} | {plain:.2f} s | {' | '.join(cells)} |", flush=True)
+        write(f"| {name} | {plain:.2f} s | {' | '.join(cells)} |\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
