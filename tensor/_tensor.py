@@ -18,8 +18,14 @@ from tensor.io.numpy import Interop
 from tensor.io.pickling import Pickling
 from tensor.io.printing import Printing
 from tensor.io.standard import Standard
+from tensor.ops.arithmetic import Arithmetic
 from tensor.ops.casts import Casts
+from tensor.ops.counting import Counting
+from tensor.ops.decomposing import Decomposing
+from tensor.ops.dividing import Dividing
 from tensor.ops.expanding import Expanding
+from tensor.ops.gamma import Gamma
+from tensor.ops.in_place import InPlace
 from tensor.ops.indexing import Indexing
 from tensor.ops.joining import Joining
 from tensor.ops.linalg import LinearAlgebra
@@ -30,6 +36,7 @@ from tensor.ops.operators import Operators
 from tensor.ops.order_statistics import OrderStatistics
 from tensor.ops.placement import Placement
 from tensor.ops.reducing import Reductions
+from tensor.ops.scattering import Scattering
 from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
 from tensor.ops.sharing import Sharing
@@ -42,13 +49,19 @@ advise_calls_of("tensor", call_advice)
 
 
 class Tensor(
+    Arithmetic,
     Casts,
     Conversion,
+    Counting,
     Creating,
+    Decomposing,
+    Dividing,
     ElementwiseMethods,
     Exchange,
     Expanding,
+    Gamma,
     Gradients,
+    InPlace,
     Indexing,
     Interop,
     Joining,
@@ -62,6 +75,7 @@ class Tensor(
     Placement,
     Printing,
     Reductions,
+    Scattering,
     Selecting,
     Shapes,
     Sharing,

@@ -37,8 +37,8 @@ ORDER = {
     "tensor": "_errors _devices _dtypes _limits memory core tape kernels ops creation autograd io "
     "_advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling linalg fft randomness accelerator cuda backends typed creation joining "
-    "functions serialization autograd nn onnx optim utils distributions amp futures profiler settings "
-    "testing version",
+    "composing functions special signal serialization autograd nn onnx optim utils distributions amp "
+    "futures profiler settings testing version",
     "nn": "init module functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

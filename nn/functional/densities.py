@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import tensor as tn
 from nn.functional.checks import (
     array_of,
@@ -129,7 +131,7 @@ def gaussian_nll_loss(
     input
         Expected numbers, any shape.
     target
-        Numbers in the same shape.
+        Numbers in the same shape, or in one that broadcasts to it.
     var
         Variances: a number; or a tensor of the input's shape, of that without its last dimension, or with one
         dimension of size 1.
@@ -155,7 +157,13 @@ def gaussian_nll_loss(
     name = "gaussian_nll_loss"
     check_reduction(name, reduction)
     x = floating_array_of(name, "input", input)
-    check_same_shape(name, x, array_of(name, "target", target))
+    given = array_of(name, "target", target)
+    try:
+        is_broadcast = np.broadcast_shapes(given.shape, x.shape) == x.shape
+    except ValueError:
+        is_broadcast = False
+    if not is_broadcast:
+        check_same_shape(name, x, given)
     target = floating_target(input, target)
     if not isinstance(var, TensorCore):
         if not isinstance(var, (int, float)):

@@ -270,7 +270,7 @@ def feature_alpha_dropout(
     """
     check_probability("feature_alpha_dropout", p)
     whole = floating_array_of("feature_alpha_dropout", "input", input).shape
-    if len(whole) < 2:
+    if len(whole) < 2 and training:
         raise InvalidArgumentError(
             f"feature_alpha_dropout: input has shape (batch, channels, *), not {whole}"
         )

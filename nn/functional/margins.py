@@ -424,7 +424,7 @@ def _scores(name: str, input: Tensor) -> Array:
 
 def _check_weight(name: str, weight: Tensor, x: Array) -> None:
     shape = array_of(name, "weight", weight).shape
-    if shape != x.shape[-1:]:
+    if shape != x.shape[-1:] and not (name == "multilabel_soft_margin_loss" and shape == x.shape):
         raise ValueError(f"{name}: weight has one value for each class, shape {x.shape[-1:]}, not {shape}")
 
 

@@ -12,6 +12,7 @@ from tensor.lowlevel import InvalidArgumentError, composite, last_use, shown
 
 if TYPE_CHECKING:
     from tensor import Generator, Tensor
+    from tensor.lowlevel import DtypeLike
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -130,8 +131,8 @@ def tanhshrink(input: Tensor) -> Tensor:
     return last_use(input) - bounded
 
 
-def softmin(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return ``softmax(-x, dim)``.
+def softmin(input: Tensor, dim: int | None = None, *, dtype: DtypeLike | None = None) -> Tensor:
+    """Return ``softmax(-x, dim)``, computed in `dtype`.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
     [0.5, 0.5]
     """
     floating_array_of("softmin", "input", input)
-    return softmax(-input, dim)
+    return softmax(-(input if dtype is None else input.to(dtype)), dim)
 
 
 @composite

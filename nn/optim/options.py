@@ -43,6 +43,10 @@ def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:
 
 def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]) -> None:
     """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
+    rate = group.get("lr")
+    if isinstance(rate, Tensor) and rate.numel() == 1:
+        # A learning rate may be a tensor of one element: its value counts.
+        group["lr"] = rate.item()
     for option, bound in bounds.items():
         values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
         for value in values:

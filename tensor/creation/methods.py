@@ -170,6 +170,47 @@ class Creating(TensorCore):
             "exponential_", self, lambda x: numbers_of(generator).standard_exponential(x.shape) / lambd
         )
 
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of the Cauchy distribution of this median and half width.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).cauchy_().shape
+        (3,)
+        """
+        if not sigma > 0:
+            raise InvalidArgumentError(f"cauchy_: sigma is above 0, not {sigma}")
+        return _filled(
+            "cauchy_", self, lambda x: numbers_of(generator).standard_cauchy(x.shape) * sigma + median
+        )
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Fill with how many trials it takes until one succeeds, each with probability `p`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).geometric_(1.0).tolist()
+        [1.0, 1.0, 1.0]
+        """
+        if not 0 < p <= 1:
+            raise InvalidArgumentError(f"geometric_: p lies above 0 and is at most 1, not {p}")
+        return _filled("geometric_", self, lambda x: numbers_of(generator).geometric(p, x.shape))
+
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers whose logarithms are normal, of this mean and standard deviation.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.zeros((3,)).log_normal_() > 0).tolist()
+        [True, True, True]
+        """
+        if not std > 0:
+            raise InvalidArgumentError(f"log_normal_: std is above 0, not {std}")
+        return _filled("log_normal_", self, lambda x: numbers_of(generator).lognormal(mean, std, x.shape))
+
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
         """Fill with integers drawn evenly: below `from_`, or from `from_` to `to`, not included.
 

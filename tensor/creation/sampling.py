@@ -156,7 +156,10 @@ def multinomial(
     >>> tensor.multinomial(tensor.tensor([0.0, 3.0, 0.0]), 2, replacement=True).tolist()
     [1, 1]
     """
-    weights = _array_of(as_tensor(input)).astype(np.float64)
+    given = _array_of(as_tensor(input))
+    if given.dtype.kind != "f":
+        raise TypeError(f"multinomial takes floating weights, not {given.dtype}: convert them with x.float()")
+    weights = given.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
         raise ValueError(
             f"multinomial takes weights of shape (places,) or (rows, places), not {weights.shape}"

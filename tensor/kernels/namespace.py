@@ -8,6 +8,7 @@ import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
 from tensor.kernels.affine import matrix_product
+from tensor.kernels.gamma import polygamma
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
@@ -53,6 +54,7 @@ class Namespace:
     matmul: Final = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
     negative: Final = arithmetic.negative
+    polygamma: Final = staticmethod(polygamma)
     sigmoid: Final = staticmethod(special.sigmoid)
     sqrt: Final = arithmetic.sqrt
     square: Final = arithmetic.square

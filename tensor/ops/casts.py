@@ -92,12 +92,13 @@ class Casts(TensorCore):
     def to(
         self,
         target: DtypeLike | Tensor | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        device: str | None = None,
+        dtype: DtypeLike | Flag | None = None,
         non_blocking: Flag = False,
         copy: Flag = False,
+        *,
+        device: str | None = None,
         dispose_after: Flag = False,
+        memory_format: object = None,
     ) -> Tensor:
         """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
 
@@ -109,8 +110,10 @@ class Casts(TensorCore):
             The dtype, when `target` is a device or left out.
         device
             ``"cpu"``.
-        non_blocking
-            Changes nothing: there is no other device to wait for.
+        non_blocking, memory_format
+            Change nothing: there is no other device to wait for, and elements lie in rows.
+        copy
+            Whether to return a copy also where nothing changes.
         dispose_after
             Dispose this tensor afterwards, unless it is the result.
 
@@ -128,7 +131,9 @@ class Casts(TensorCore):
         >>> x.to(tensor.float64, dispose_after=True).dtype, x.is_invalid
         (dtype('float64'), True)
         """
-        del non_blocking
+        del memory_format
+        if isinstance(dtype, Flag):  # x.to(dtype, non_blocking, copy)
+            dtype, copy = None, non_blocking
         self._raise_if_disposed()
         wanted = dtype_asked(target, dtype, device)
         x = as_tensor(self)
@@ -183,7 +188,7 @@ class Casts(TensorCore):
         self._raise_if_disposed()
         return self
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: object = None) -> Tensor:
         """Return the tensor as float16; itself where it is.
 
         Examples
@@ -192,9 +197,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).half().dtype
         dtype('float16')
         """
+        del memory_format  # elements lie in rows
         return self.to(float16)
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: object = None) -> Tensor:
         """Return the tensor as float32; itself where it is.
 
         Examples
@@ -203,9 +209,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).float().dtype
         dtype('float32')
         """
+        del memory_format  # elements lie in rows
         return self.to(float32)
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: object = None) -> Tensor:
         """Return the tensor as float64; itself where it is.
 
         Examples
@@ -214,9 +221,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).double().dtype
         dtype('float64')
         """
+        del memory_format  # elements lie in rows
         return self.to(float64)
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: object = None) -> Tensor:
         """Return the tensor as int8; itself where it is.
 
         Examples
@@ -225,9 +233,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).char().dtype
         dtype('int8')
         """
+        del memory_format  # elements lie in rows
         return self.to(int8)
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: object = None) -> Tensor:
         """Return the tensor as int16; itself where it is.
 
         Examples
@@ -236,9 +245,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).short().dtype
         dtype('int16')
         """
+        del memory_format  # elements lie in rows
         return self.to(int16)
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: object = None) -> Tensor:
         """Return the tensor as int32; itself where it is.
 
         Examples
@@ -247,9 +257,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).int().dtype
         dtype('int32')
         """
+        del memory_format  # elements lie in rows
         return self.to(int32)
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: object = None) -> Tensor:
         """Return the tensor as int64; itself where it is.
 
         Examples
@@ -258,9 +269,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).long().dtype
         dtype('int64')
         """
+        del memory_format  # elements lie in rows
         return self.to(int64)
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: object = None) -> Tensor:
         """Return the tensor as uint8; itself where it is.
 
         Examples
@@ -269,9 +281,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).byte().dtype
         dtype('uint8')
         """
+        del memory_format  # elements lie in rows
         return self.to(uint8)
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: object = None) -> Tensor:
         """Return the tensor as bool; itself where it is.
 
         Examples
@@ -280,9 +293,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).bool().dtype
         dtype('bool')
         """
+        del memory_format  # elements lie in rows
         return self.to(bool_)
 
-    def cfloat(self) -> Tensor:
+    def cfloat(self, memory_format: object = None) -> Tensor:
         """Return the tensor as complex64; itself where it is.
 
         Examples
@@ -291,9 +305,10 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).cfloat().dtype
         dtype('complex64')
         """
+        del memory_format  # elements lie in rows
         return self.to(complex64)
 
-    def cdouble(self) -> Tensor:
+    def cdouble(self, memory_format: object = None) -> Tensor:
         """Return the tensor as complex128; itself where it is.
 
         Examples
@@ -302,4 +317,5 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).cdouble().dtype
         dtype('complex128')
         """
+        del memory_format  # elements lie in rows
         return self.to(complex128)

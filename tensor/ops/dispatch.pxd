@@ -13,6 +13,8 @@ cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
     cdef Promotion promotion
+    # Whether bools are counted as integers: NumPy's square of them is int8.
+    cdef bint counts_bools
     # Asked first; None if there is none.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)

@@ -134,6 +134,7 @@ cdef class UnaryOp:
         self.kernel = kernel
         self.compiled = compiled
         self.promotion = promotion_of(kernel, 1)
+        self.counts_bools = kernel is np.square
 
     cdef TensorCore run(self, object x):
         cdef cnp.ndarray out = None
@@ -150,6 +151,8 @@ cdef class UnaryOp:
             a = as_data(a, None)
         if needs_floats(self.promotion, <cnp.ndarray>a):
             a = as_floats(<cnp.ndarray>a)
+        elif self.counts_bools and cnp.PyArray_ISBOOL(<cnp.ndarray>a):
+            a = (<cnp.ndarray>a).astype(np.int64)
         if _is_donated(x):
             return _run_on_donated(self.rule, self.kernel, (x,), [a])
         failure = None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.sorting import array_of
@@ -102,3 +104,24 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     found = run_kernel(np.unique, array, True, True, True, equal_nan=False)
     values, indices, inverse, counts = found
     return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(array.shape)), wrap(counts))
+
+
+def unique_parts(x: Tensor, dim: int) -> UniqueAll:
+    """Return what ``unique_all`` does, of the parts of `x` along `dim`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor.ops.distinct import unique_parts
+    >>> unique_parts(tensor.tensor([[1, 2], [0, 3], [1, 2]]), 0).values.tolist()
+    [[0, 3], [1, 2]]
+    """
+    array = array_of(x)
+    place = dim_of("unique", dim, array.ndim)
+    if array.size == 0 and array.shape[place] > 0:
+        raise InvalidArgumentError(
+            f"unique: the parts along dimension {dim} of shape {array.shape} are empty"
+        )
+    found = run_kernel(np.unique, array, True, True, True, place, equal_nan=False)
+    values, indices, inverse, counts = [np.array(part) for part in found]
+    return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(-1)), wrap(counts))

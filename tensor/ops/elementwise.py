@@ -203,7 +203,7 @@ class Elementwise(TensorCore):
     _round: Final = unary(
         "round", np.round, "`x` rounded to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]"
     )
-    round_: Final = unary_in_place("round")
+    _round_: Final = unary_in_place("round")
 
     # Powers, exponentials, logarithms
 
@@ -558,8 +558,12 @@ def _lerp(start: Any, end: Any, weight: Any, out: Array | None) -> Any:
     return np.add(a, step, out=out if is_place_of(np.add, a, step, out) else None)
 
 
-def isclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
-    """Return where abs(x1 - x2) <= atol + rtol * abs(x2); not a number is close to nothing.
+def isclose(
+    x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Return where abs(x1 - x2) <= atol + rtol * abs(x2).
+
+    What is not a number is close to nothing, or to its like with `equal_nan`.
 
     Examples
     --------
@@ -567,10 +571,14 @@ def isclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e
     >>> tensor.isclose(tensor.tensor([1.0, 1.1]), 1.000001).tolist()
     [True, False]
     """
-    return apply(RULES["isclose"], lambda a, b: np.isclose(a, b, rtol=rtol, atol=atol), (x1, x2))
+    if not (rtol >= 0 and atol >= 0):
+        raise InvalidArgumentError(f"isclose: rtol and atol are at least 0, not {rtol} and {atol}")
+    return apply(RULES["isclose"], lambda a, b: np.isclose(a, b, rtol, atol, equal_nan), (x1, x2))
 
 
-def allclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+def allclose(
+    x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
     """Tell whether ``isclose`` holds everywhere.
 
     Examples
@@ -579,4 +587,4 @@ def allclose(x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1
     >>> tensor.allclose(tensor.ones((2,)), 1.0)
     True
     """
-    return bool(isclose(x1, x2, rtol=rtol, atol=atol).all())
+    return bool(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan).all())

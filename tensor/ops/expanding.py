@@ -226,8 +226,10 @@ class Expanding(TensorCore):
             )
         return tile(x, times)
 
-    def repeat_interleave(self, repeats: int | Tensor, dim: int | None = None) -> Tensor:
-        """Return each element, or each part along `dim`, `repeats` times in a row.
+    def repeat_interleave(
+        self, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
+    ) -> Tensor:
+        """Return each element, or each part along `dim`, `repeats` times in a row; `output_size` in all.
 
         Examples
         --------
@@ -235,4 +237,10 @@ class Expanding(TensorCore):
         >>> tensor.tensor([1, 2]).repeat_interleave(2).tolist()
         [1, 1, 2, 2]
         """
-        return repeat(as_tensor(self), repeats, axis=dim)
+        found = repeat(as_tensor(self), repeats, axis=dim)
+        size = found.shape[0 if dim is None else dim]
+        if output_size not in (None, size):
+            raise InvalidArgumentError(
+                f"repeat_interleave: the result has {size} parts, and output_size is {output_size}"
+            )
+        return found

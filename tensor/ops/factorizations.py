@@ -52,7 +52,7 @@ class SVDResult(NamedTuple):
 
 
 _cholesky = of_any_dtype(np.linalg.cholesky)
-_eigh = of_any_dtype(lambda a: tuple(np.linalg.eigh(a)))
+_eigh = of_any_dtype(lambda a, uplo: tuple(np.linalg.eigh(a, uplo)))
 _eigvalsh = of_any_dtype(np.linalg.eigvalsh)
 _qr = of_any_dtype(lambda a, mode: tuple(np.linalg.qr(a, mode)))
 _svd = of_any_dtype(lambda a, full_matrices: tuple(np.linalg.svd(a, full_matrices)))
@@ -93,13 +93,13 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     return conj(matrix_transpose(lower)) if upper else lower
 
 
-def eigh(x: Tensor, /) -> EighResult:
+def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices, shape (..., n, n).
 
-    Only the lower triangle is read. The gradient is V (diag(g) + F * V^H h) V^H, for those of values g and
-    vectors h, with F_ij = 1 / (l_j - l_i) and F_ii = 0 (Giles 2008), of every order. By vectors of equal
-    eigenvalues there is none: it is infinite or nan. Vectors are known up to their sign, complex ones up to a
-    factor of size 1: what depends on it has no gradient.
+    Only the lower triangle is read, or the upper one. The gradient is V (diag(g) + F * V^H h) V^H, for
+    those of values g and vectors h, with F_ij = 1 / (l_j - l_i) and F_ii = 0 (Giles 2008), of every
+    order. By vectors of equal eigenvalues there is none: it is infinite or nan. Vectors are known up to
+    their sign, complex ones up to a factor of size 1: what depends on it has no gradient.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def eigh(x: Tensor, /) -> EighResult:
     [1.0, 3.0]
     """
     y = matrices_of("eigh", x, square=True)
-    values, vectors = run_lapack("eigh", _eigh, y._live_array())
+    values, vectors = run_lapack("eigh", _eigh, y._live_array(), uplo="U" if upper else "L")
     return EighResult(*record_outputs("eigh", y, {"values": values, "vectors": vectors}))
 
 

@@ -150,7 +150,7 @@ class Indexing(Operators):
         """
         return self[(*[slice(None)] * dim_of("select", dim, self._dimensions()), index)]
 
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+    def narrow(self, dim: int, start: int | Tensor, length: int) -> Tensor:
         """Return `length` parts along `dim` from `start` on; a view.
 
         Examples
@@ -159,9 +159,14 @@ class Indexing(Operators):
         >>> tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()
         [2, 3]
         """
+        if isinstance(start, TensorCore):
+            array = start._live_array()
+            if array.dtype.kind not in "iu" or array.ndim:
+                raise TypeError("narrow: start is an integer, or an integer tensor without dimensions")
         place = dim_of("narrow", dim, self._dimensions())
         size = self._array.shape[place]  # type: ignore[union-attr]  # _dimensions() has seen it
-        first = start + size if start < 0 else start
+        begin = int(start)
+        first = begin + size if begin < 0 else begin
         if length < 0 or not 0 <= first <= size - length:
             raise IndexError(
                 f"narrow: {length} parts from {start} on do not lie within dimension {dim} of size {size}"

@@ -109,6 +109,12 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     else:
         first = dims_of("tensordot", tuple(axes[0]), a.ndim)
         second = dims_of("tensordot", tuple(axes[1]), b.ndim)
+    # As in PyTorch, a dimension of size 1 is summed with one of any size.
+    for i, j in zip(first, second, strict=len(first) == len(second)):
+        if a.shape[i] == 1 != b.shape[j]:
+            b = sum(b, axis=j, keepdims=True, dtype=b.dtype)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = sum(a, axis=i, keepdims=True, dtype=a.dtype)
     summed = tuple(a.shape[i] for i in first)
     if summed != tuple(b.shape[i] for i in second):
         raise InvalidArgumentError(
@@ -170,7 +176,14 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.cross(tensor.tensor([1, 0, 0]), tensor.tensor([0, 1, 0])).tolist()
     [0, 0, 1]
     """
-    a, b = broadcast_tensors(as_tensor(x1), as_tensor(x2))
+    a, b = as_tensor(x1), as_tensor(x2)
+    sizes = [x.shape[dim_of("cross", axis, x.ndim)] for x in (a, b)]
+    if sizes != [3, 3]:
+        raise InvalidArgumentError(
+            f"cross takes vectors of 3, not {sizes[0]} and {sizes[1]} along axis {axis} of shapes {a.shape} "
+            f"and {b.shape}"
+        )
+    a, b = broadcast_tensors(a, b)
     place = dim_of("cross", axis, a.ndim)
     if a.shape[place] != 3:
         raise InvalidArgumentError(
@@ -192,9 +205,19 @@ class LinearAlgebra(TensorCore):
 
     __slots__ = ()
 
-    matmul = _matmul
     outer = outer
     vecdot = vecdot
+
+    def matmul(self, other: Operand) -> Tensor:
+        """Return the product of matrices, of vectors, or of batches: ``x @ other``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).matmul(tensor.ones((3,))).tolist()
+        [3.0, 3.0]
+        """
+        return _matmul(self, other)
 
     def mm(self, other: Tensor) -> Tensor:
         """Return the product of two matrices.

@@ -31,7 +31,7 @@ class Matrices(TensorCore):
         >>> tensor.ones((1,)).addmm(tensor.ones((2, 3)), tensor.ones((3, 1))).tolist()
         [[4.0], [4.0]]
         """
-        return _plus(self, as_tensor(mat1).mm(mat2), beta, alpha)
+        return plus_product(self, as_tensor(mat1).mm(mat2), beta, alpha)
 
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the product of a matrix and a vector.
@@ -42,7 +42,7 @@ class Matrices(TensorCore):
         >>> tensor.ones((2,)).addmv(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
         [4.0, 4.0]
         """
-        return _plus(self, as_tensor(mat).mv(vec), beta, alpha)
+        return plus_product(self, as_tensor(mat).mv(vec), beta, alpha)
 
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the products of each pair of two vectors.
@@ -53,7 +53,7 @@ class Matrices(TensorCore):
         >>> tensor.ones((1, 2)).addr(tensor.ones((1,)), tensor.ones((2,))).tolist()
         [[2.0, 2.0]]
         """
-        return _plus(self, outer(vec1, vec2), beta, alpha)
+        return plus_product(self, outer(vec1, vec2), beta, alpha)
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the products of matrices, one by one.
@@ -64,7 +64,7 @@ class Matrices(TensorCore):
         >>> tensor.ones((1,)).baddbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()
         [[[4.0]], [[4.0]]]
         """
-        return _plus(self, as_tensor(batch1).bmm(batch2), beta, alpha)
+        return plus_product(self, as_tensor(batch1).bmm(batch2), beta, alpha)
 
     def ger(self, vec2: Tensor) -> Tensor:
         """Return the products of each element of this vector with each of `vec2`: ``outer``.
@@ -172,6 +172,10 @@ class Matrices(TensorCore):
         >>> tensor.tensor([[1, 2]]).fliplr().tolist()
         [[2, 1]]
         """
+        if as_tensor(self).ndim < 2:
+            raise InvalidArgumentError(
+                f"fliplr takes at least two dimensions, not shape {as_tensor(self).shape}"
+            )
         return flip(as_tensor(self), axis=1)
 
     def flipud(self) -> Tensor:
@@ -183,6 +187,10 @@ class Matrices(TensorCore):
         >>> tensor.tensor([1, 2]).flipud().tolist()
         [2, 1]
         """
+        if as_tensor(self).ndim < 1:
+            raise InvalidArgumentError(
+                "flipud takes at least one dimension: reshape the tensor to (1,) first"
+            )
         return flip(as_tensor(self), axis=0)
 
     @property
@@ -202,7 +210,11 @@ class Matrices(TensorCore):
         return matrix_transpose(f.conj(x) if x.is_complex() else x)
 
 
-def _plus(x: TensorCore, product: Tensor, beta: float, alpha: float) -> Tensor:
+def plus_product(x: TensorCore, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """Return `beta` times `x` plus `alpha` times `product`; beside integers factors are cut."""
+    if as_tensor(x).dtype.kind in "biu" and product.dtype.kind in "biu":
+        cut = bool if product.dtype.kind == "b" else int
+        beta, alpha = cut(beta), cut(alpha)
     if alpha != 1:
         product = f.multiply(product, alpha)
     if beta == 0:  # what the tensor holds is not looked at, not even nan

@@ -227,7 +227,9 @@ class ElementwiseMethods(Elementwise):
         safe = f.where(is_zero, 1.0, other)
         return f.multiply(last_use(self), f.log(safe))
 
-    def isclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> Tensor:
+    def isclose(
+        self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> Tensor:
         """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
 
         Examples
@@ -236,9 +238,11 @@ class ElementwiseMethods(Elementwise):
         >>> tensor.tensor([1.0, 1.1]).isclose(1.000001).tolist()
         [True, False]
         """
-        return f.isclose(self, other, rtol=rtol, atol=atol)
+        return f.isclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
-    def allclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    def allclose(
+        self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> bool:
         """Return whether ``isclose`` holds for all elements.
 
         Examples
@@ -247,7 +251,7 @@ class ElementwiseMethods(Elementwise):
         >>> tensor.tensor([1.0, 1.1]).allclose(tensor.tensor([1.0, 1.1]))
         True
         """
-        return f.allclose(self, other, rtol=rtol, atol=atol)
+        return f.allclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
     @composite
     def equal(self, other: Tensor) -> bool:
@@ -275,6 +279,21 @@ class ElementwiseMethods(Elementwise):
             return f.round(self)
         scale = 10.0**decimals
         return f.divide(f.round(f.multiply(self, scale)), scale)
+
+    def round_(self, *, decimals: int = 0) -> Self:
+        """Round to `decimals` places in place, halves to even.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.5, 2.5]).round_().tolist()
+        [2.0, 2.0]
+        """
+        if decimals == 0:
+            return self._round_()
+        x = as_tensor(self)
+        become("round", x, x.round(decimals=decimals))
+        return self
 
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return the tensor where `condition` is true and `other` elsewhere.

@@ -128,7 +128,7 @@ class Moving(TensorCore):
 
     __slots__ = ()
 
-    def flip(self, *dims: int | Sequence[int]) -> Tensor:
+    def flip(self, dims: int | Sequence[int], *more: int) -> Tensor:
         """Return a copy with the elements in reverse order along `dims`.
 
         Examples
@@ -137,7 +137,7 @@ class Moving(TensorCore):
         >>> tensor.tensor([1, 2, 3]).flip(0).tolist()
         [3, 2, 1]
         """
-        return flip(as_tensor(self), axis=sizes_of("flip", dims))
+        return flip(as_tensor(self), axis=sizes_of("flip", (dims, *more)))
 
     def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
         """Return a copy with the elements `shifts` places onward along `dims`, round the end.

@@ -79,14 +79,22 @@ def matrix_norm(
     if ord == "nuc" or ord in (2, -2):
         values = svdvals(y)
         reduction = sum if ord == "nuc" else largest if ord == 2 else smallest
-        found = reduction(values, axis=-1)
+        found = _none(values) if values.shape[-1] == 0 else reduction(values, axis=-1)
     elif ord in (1, -1, inf, -inf):
         size = absolute(y)
         size = size if size.dtype.kind == "f" else astype(size, float32)
         sums = sum(size, axis=-2 if ord in (1, -1) else -1, dtype=size.dtype)
-        found = (largest if ord in (1, inf) else smallest)(sums, axis=-1)
+        if sums.shape[-1] == 0:
+            found = _none(sums)
+        else:
+            found = (largest if ord in (1, inf) else smallest)(sums, axis=-1)
     else:
         raise InvalidArgumentError(
             f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {shown(ord)}"
         )
     return expand_dims(found, axis=(-2, -1)) if keepdims else found
+
+
+def _none(values: Tensor) -> Tensor:
+    """Return 0, the norm of matrices without elements, as PyTorch does."""
+    return sum(values, axis=-1, dtype=values.dtype)

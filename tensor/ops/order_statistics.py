@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.elementwise import isnan, lerp, where
-from tensor.ops.joining import stack
+from tensor.ops.elementwise import ceil, floor, isnan, lerp, multiply, subtract, where
+from tensor.ops.elementwise import round as round_even
+from tensor.ops.selecting import take_along_axis
 from tensor.ops.sorting import Sorted
 
 if TYPE_CHECKING:
@@ -102,25 +102,7 @@ class OrderStatistics(TensorCore):
         >>> tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()
         [2.5, 4.0]
         """
-        x = as_tensor(self)
-        if x.dtype.kind != "f":
-            raise TypeError(f"quantile takes floating tensors, not {x.dtype}: convert it with x.float()")
-        wanted = np.atleast_1d(as_data(q, x.dtype))
-        if wanted.ndim > 1 or wanted.size == 0 or not ((wanted >= 0) & (wanted <= 1)).all():
-            raise InvalidArgumentError("quantile: q is a number between 0 and 1, or several in one dimension")
-        rank = x.ndim
-        place = 0 if dim is None else dim_of("quantile", dim, max(rank, 1))
-        is_flat = dim is None or rank == 0
-        ordered = (x.reshape(-1) if is_flat else x.movedim(place, 0)).sort(0).values
-        count = ordered.shape[0]
-        if count == 0:
-            raise InvalidArgumentError("quantile: an empty tensor has no quantiles")
-        # In the tensor's own precision, as PyTorch: 0.1 of 5 is a half in float32, too.
-        ranks = wanted * x.dtype.type(count - 1)
-        found = [_between(ordered, float(rank), interpolation) for rank in ranks]
-        if keepdim:
-            found = [y.reshape((1,) * rank) if is_flat else y.unsqueeze(place) for y in found]
-        return found[0] if as_data(q, x.dtype).ndim == 0 else stack(found)
+        return quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
 
     def msort(self) -> Tensor:
         """Return the elements in order along the first dimension.
@@ -145,26 +127,64 @@ def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
     return Sorted(values.squeeze(dim).clone(), indices.squeeze(dim).clone())
 
 
-def _between(ordered: Tensor, place: float, interpolation: str) -> Tensor:
-    """Return what lies at `place`, whole or not, of the first dimension."""
-    low, high = math.floor(place), math.ceil(place)
-    weight = 0.0
-    # One element alone is read where one alone counts: the other may be infinite.
-    match interpolation:
-        case "linear":
-            weight = place - low
-        case "lower":
-            high = low
-        case "higher":
-            low = high
-        case "nearest":
-            low = high = round(place)
-        case "midpoint":
-            weight = 0.5
-        case _:
-            raise InvalidArgumentError(
-                "quantile: interpolation is 'linear', 'lower', 'higher', 'nearest' or 'midpoint', not "
-                f"{interpolation!r}"
-            )
-    some = isnan(ordered).any(0)
-    return where(some, float("nan"), lerp(ordered[low], ordered[high], weight))
+def quantiles(
+    name: str,
+    x: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+) -> Tensor:
+    """Return the quantiles for the methods ``quantile`` and ``nanquantile``, which skips what is nan."""
+    if x.dtype.kind != "f":
+        raise TypeError(f"{name} takes floating tensors, not {x.dtype}: convert it with x.float()")
+    if interpolation not in _INTERPOLATIONS:
+        raise InvalidArgumentError(
+            f"{name}: interpolation is 'linear', 'lower', 'higher', 'nearest' or 'midpoint', not "
+            f"{interpolation!r}"
+        )
+    wanted = q if isinstance(q, TensorCore) else wrap(as_data(q, x.dtype).copy())
+    values = wanted._live_array()
+    if values.dtype != x.dtype:
+        raise TypeError(
+            f"{name}: q has the tensor's dtype {x.dtype}, not {values.dtype}: write q.to(x.dtype)"
+        )
+    if values.ndim > 1 or values.size == 0 or not ((values >= 0) & (values <= 1)).all():
+        raise InvalidArgumentError(f"{name}: q is a number between 0 and 1, or several in one dimension")
+    rank = x.ndim
+    is_flat = dim is None or rank == 0
+    place = 0 if dim is None else dim_of(name, dim, max(rank, 1))
+    ordered = (x.reshape(-1) if is_flat else x.movedim(place, -1)).sort(-1).values
+    count = ordered.shape[-1]
+    if count == 0:
+        raise InvalidArgumentError(f"{name}: an empty tensor has no quantiles")
+    ranks = _ranks(ordered, as_tensor(wanted).reshape(-1), skips_nan=name == "nanquantile")
+    if interpolation in ("lower", "higher", "nearest"):
+        rounded = {"lower": floor, "higher": ceil, "nearest": round_even}[interpolation]
+        ranks = rounded(ranks)
+    below = floor(ranks)
+    found = take_along_axis(ordered, below.to(np.int64), axis=-1)
+    if interpolation in ("linear", "midpoint"):
+        weights = subtract(ranks, below.detach()) if interpolation == "linear" else 0.5
+        found = lerp(found, take_along_axis(ordered, ceil(ranks).to(np.int64), axis=-1), weights)
+    found = found.movedim(-1, 0)
+    if keepdim:
+        found = found.reshape((-1, *[1] * rank)) if is_flat else found.unsqueeze(place + 1)
+    return found.squeeze(0) if values.ndim == 0 else found
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+def _ranks(ordered: Tensor, wanted: Tensor, *, skips_nan: bool) -> Tensor:
+    """Return where in each row the quantiles lie; where a row's last element is, if it holds a nan."""
+    unknown = isnan(ordered)
+    last = ordered.shape[-1] - 1
+    # In the tensor's own precision, as PyTorch: 0.1 of 5 is a half in float32, too.
+    if skips_nan:
+        known = unknown.logical_not().sum(-1, True) - 1
+        return multiply(known.clamp(min=0).to(ordered.dtype), wanted)
+    ranks = multiply(wanted, float(last)).broadcast_to((*ordered.shape[:-1], wanted.shape[0]))
+    some = unknown.any(-1, True)
+    # nan is behind all numbers in order, and the quantile of a row that holds one.
+    return where(some, float(last), ranks)

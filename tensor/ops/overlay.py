@@ -13,14 +13,17 @@ from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:
     from tensor.core.tensor import TensorCore
+    from tensor.memory.buffer import Buffer
 
 
 def overlay(whole: TensorCore, part: TensorCore) -> None:
     """Give `whole` the history of its elements in `part` having been written."""
+    # The buffer first, each once: another thread may dispose both tensors meanwhile.
+    buffer: Buffer | None = whole._buffer
     array, written = whole._array, part._array
-    if array is None or written is None or not np.may_share_memory(array, written):
+    if buffer is None or array is None or written is None or not np.may_share_memory(array, written):
         return
-    start = whole._buffer.root.__array_interface__["data"][0]
+    start = buffer.root.__array_interface__["data"][0]
     places = {"whole_places": Places(array, start), "part_places": Places(written, start)}
     node = record(RULES["overlay"], (whole, part), array, places)
     if node is not None:

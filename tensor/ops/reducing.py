@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from tensor._dtypes import as_dtype, float32
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.dims import dims_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops import reductions as f
@@ -12,6 +14,8 @@ from tensor.ops import scans
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
+from tensor.ops.factorizations import svdvals
+from tensor.ops.shapes import expand_dims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +36,11 @@ class ValuesAndIndices(NamedTuple):
 Flag = bool
 
 
+def over(dim: Axis) -> Axis:
+    """Return the dimensions to reduce: none of them are all of them, as in PyTorch."""
+    return None if isinstance(dim, (tuple, list)) and not dim else dim
+
+
 class Reductions(TensorCore):
     """Reductions; `dim` is an int, several, or None for all."""
 
@@ -46,7 +55,7 @@ class Reductions(TensorCore):
         >>> tensor.ones((2, 3)).sum(dim=0, keepdim=True).tolist()
         [[2.0, 2.0, 2.0]]
         """
-        return f.sum(self, axis=dim, keepdims=keepdim, dtype=dtype)
+        return f.sum(self, axis=over(dim), keepdims=keepdim, dtype=dtype)
 
     def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the mean over `dim`, computed in `dtype`; integers give float32.
@@ -57,7 +66,11 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).mean().item()
         2.0
         """
-        return f.mean(self if dtype is None else astype(as_tensor(self), dtype), axis=dim, keepdims=keepdim)
+        if dtype is not None and as_dtype(dtype).kind not in "fc":
+            raise TypeError(f"mean: dtype is floating or complex, not {as_dtype(dtype)}")
+        return f.mean(
+            self if dtype is None else astype(as_tensor(self), dtype), axis=over(dim), keepdims=keepdim
+        )
 
     @composite
     def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
@@ -70,7 +83,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, nan]).nansum().item()
         1.0
         """
-        return f.sum(where(isnan(self), 0, self), axis=dim, keepdims=keepdim, dtype=dtype)
+        return f.sum(where(isnan(self), 0, self), axis=over(dim), keepdims=keepdim, dtype=dtype)
 
     @composite
     def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
@@ -150,7 +163,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).amax().item()
         3.0
         """
-        return f.max(self, axis=dim, keepdims=keepdim)
+        return f.max(self, axis=over(dim), keepdims=keepdim)
 
     def amin(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
         """Return the smallest element over `dim`; equal ones share the gradient.
@@ -161,7 +174,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).amin().item()
         1.0
         """
-        return f.min(self, axis=dim, keepdims=keepdim)
+        return f.min(self, axis=over(dim), keepdims=keepdim)
 
     @overload
     def max(self, dim: None = None) -> Tensor: ...
@@ -254,7 +267,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1, 0, 2]).count_nonzero().item()
         2
         """
-        return f.count_nonzero(self, axis=dim)
+        return f.count_nonzero(self, axis=over(dim))
 
     def cumsum(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the running sums along `dim`.
@@ -287,7 +300,8 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1000.0]).logsumexp(0).item()
         1000.0
         """
-        return scans.logsumexp(self, axis=dim, keepdims=keepdim)
+        x = as_tensor(self)
+        return scans.logsumexp(x if x.dtype.kind in "fc" else astype(x, float32), axis=dim, keepdims=keepdim)
 
     def softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return exp(x) over its sum along `dim`, computed in `dtype`.
@@ -322,7 +336,9 @@ class Reductions(TensorCore):
         >>> tensor.tensor([3.0, 4.0]).norm().item()
         5.0
         """
-        return scans.vector_norm(self, axis=dim, keepdims=keepdim, ord=_order(p))
+        if p == "nuc":
+            return _nuclear_norm(as_tensor(self), dim, keepdim)
+        return scans.vector_norm(self, axis=over(dim), keepdims=keepdim, ord=_order(p))
 
 
 def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
@@ -331,8 +347,19 @@ def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) ->
     if isinstance(dim, bool):
         axis, unbiased = None, dim
     else:
-        axis = dim
+        axis = over(dim)
     return axis, float(unbiased) if correction is None else correction
+
+
+def _nuclear_norm(x: Tensor, dim: Axis, keepdim: bool) -> Tensor:
+    places = (-2, -1) if dim is None else dim
+    if isinstance(places, int) or len(places) != 2 or (dim is None and x.ndim != 2):
+        raise InvalidArgumentError(
+            f"norm: 'nuc' is a norm of matrices: name two dimensions of shape {x.shape}"
+        )
+    first, second = dims_of("norm", tuple(places), x.ndim)
+    found = svdvals(x.movedim((first, second), (-2, -1))).sum(-1)
+    return expand_dims(found, axis=tuple(sorted((first, second)))) if keepdim else found
 
 
 def _order(p: float | str) -> float:

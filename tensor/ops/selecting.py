@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor._errors import InvalidArgumentError
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite, own
 from tensor.core.tensor import TensorCore, wrap
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
+# Where PyTorch takes negative indices, which count from the end.
+_LEAST = {"index_fill": None}
 _ADD_AT = RULES["add_at"]
 _TAKE = RULES["take"]
 
@@ -54,8 +56,11 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
             f"take: name the axis; it can be left out for one dimension only, not for shape {shape}"
         )
     place = dim_of("take", 0 if axis is None else axis, len(shape))
-    where = _indices("take", indices, shape[place], place)
-    return apply(_TAKE, lambda a: a.take(where, place), (x,), indices=where, axis=place, shape=shape)
+    return _taken(x, _indices("take", indices, shape[place], place), place)
+
+
+def _taken(x: Tensor, where: Array, place: int) -> Tensor:
+    return apply(_TAKE, lambda a: a.take(where, place), (x,), indices=where, axis=place, shape=x.shape)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -93,7 +98,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     >>> [i.tolist() for i in tensor.nonzero(tensor.tensor([[0, 5], [6, 0]]))]
     [[0, 1], [1, 0]]
     """
-    array = _array("nonzero", x)
+    array = array_for("nonzero", x)
     if array.ndim == 0:
         raise InvalidArgumentError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
     return tuple([wrap(places.copy()) for places in np.nonzero(array)])
@@ -108,7 +113,7 @@ def argwhere(x: Tensor, /) -> Tensor:
     >>> tensor.argwhere(tensor.tensor([[0, 5], [6, 0]])).tolist()
     [[0, 1], [1, 0]]
     """
-    return wrap(run_kernel(np.argwhere, _array("argwhere", x)).copy())
+    return wrap(run_kernel(np.argwhere, array_for("argwhere", x)).copy())
 
 
 class Selecting(TensorCore):
@@ -142,11 +147,18 @@ class Selecting(TensorCore):
             raise InvalidArgumentError(
                 f"index_select: of a tensor without dimensions one index is taken, not {index.numel()}"
             )
-        found = take(_line(x), index.reshape(1) if index.ndim == 0 else index, axis=dim)
+        line = line_of(x)
+        place = dim_of("index_select", dim, line.ndim)
+        where = np.atleast_1d(_indices("index_select", index, line.shape[place], place, least=0))
+        if where.ndim > 1:
+            raise InvalidArgumentError(
+                f"index_select takes an index of one dimension, not shape {where.shape}"
+            )
+        found = _taken(line, where, place)
         return found.reshape(()) if x.ndim == 0 else found
 
-    def take_along_dim(self, indices: Tensor, dim: int = -1) -> Tensor:
-        """Return for each place of `indices` the element that it names along `dim`.
+    def take_along_dim(self, indices: Tensor, dim: int | None = None) -> Tensor:
+        """Return the elements that `indices` names along `dim`, or in all of the tensor without `dim`.
 
         Examples
         --------
@@ -154,6 +166,8 @@ class Selecting(TensorCore):
         >>> tensor.tensor([[3, 1], [2, 4]]).take_along_dim(tensor.tensor([[0], [1]]), dim=1).tolist()
         [[3], [4]]
         """
+        if dim is None:
+            return take(as_tensor(self).reshape(-1), indices.reshape(-1))
         return take_along_axis(as_tensor(self), indices, axis=dim)
 
     def gather(self, dim: int, index: Tensor) -> Tensor:
@@ -170,7 +184,9 @@ class Selecting(TensorCore):
         >>> tensor.tensor([[3, 1], [2, 4]]).gather(1, tensor.tensor([[0], [1]])).tolist()
         [[3], [4]]
         """
-        x, where = _places("gather", self, dim, index)
+        if as_tensor(index).numel() == 0:
+            return line_of(as_tensor(self)).reshape(-1)[:0].reshape(index.shape)
+        x, where = places_of("gather", self, dim, index)
         return x[where].reshape(index.shape) if index.ndim == 0 else x[where]
 
     def masked_select(self, mask: Tensor) -> Tensor:
@@ -182,7 +198,7 @@ class Selecting(TensorCore):
         >>> tensor.tensor([1, 2, 3]).masked_select(tensor.tensor([True, False, True])).tolist()
         [1, 3]
         """
-        x, where = broadcast_arrays(as_tensor(self), as_tensor(_mask("masked_select", mask)))
+        x, where = broadcast_arrays(as_tensor(self), as_tensor(mask_of("masked_select", mask)))
         return x[where]
 
     def masked_fill_(self, mask: Tensor, value: complex | Tensor) -> Self:
@@ -194,7 +210,12 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).masked_fill_(tensor.tensor([True, False, True]), 5).tolist()
         [5.0, 0.0, 5.0]
         """
-        shape, where = as_tensor(self).shape, _mask("masked_fill", mask)
+        if isinstance(value, TensorCore) and as_tensor(value).ndim:
+            raise InvalidArgumentError(
+                f"masked_fill takes one value, not shape {as_tensor(value).shape}: write "
+                "x.where(~mask, values)"
+            )
+        shape, where = as_tensor(self).shape, mask_of("masked_fill", mask)
         try:
             where = np.broadcast_to(where, shape)
         except ValueError:
@@ -216,9 +237,26 @@ class Selecting(TensorCore):
         x = as_tensor(self)
         if type(value) in (int, float) and x.dtype.kind == "f" and _is_mask_of(mask, x):
             return choose(mask, value, x)
+        flags = mask_of("masked_fill", mask)
+        try:
+            shape = np.broadcast_shapes(x.shape, flags.shape)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"masked_fill: a mask of shape {flags.shape} does not broadcast to shape {x.shape}"
+            ) from None
+        if shape != x.shape:
+            x = x.broadcast_to(shape)
         return own(x, mask, value).masked_fill_(mask, value)
 
-    def scatter_(self, dim: int, index: Tensor, src: complex | Tensor) -> Self:
+    def scatter_(
+        self,
+        dim: int,
+        index: Tensor,
+        src: complex | Tensor | None = None,
+        *,
+        value: complex | None = None,
+        reduce: str | None = None,
+    ) -> Self:
         """Write each element of `src` to the place along `dim` that `index` names for it.
 
         Parameters
@@ -226,8 +264,10 @@ class Selecting(TensorCore):
         index
             As many dimensions as the tensor; no larger than it, other than along `dim`.
         src
-            At least as large as `index`, or one number. Which of several elements for one place stays is
-            not defined.
+            At least as large as `index`, or one number, which may be called `value`. Which of several
+            elements for one place stays is not defined.
+        reduce
+            ``"add"`` or ``"multiply"``: what is there is added to, or multiplied, instead.
 
         Examples
         --------
@@ -235,11 +275,37 @@ class Selecting(TensorCore):
         >>> tensor.zeros((2, 3)).scatter_(1, tensor.tensor([[2], [0]]), 1.0).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
-        x, where = _places("scatter", self, dim, index)
-        x[where] = _sources("scatter", src, where)
+        given = value if src is None else src
+        if given is None:
+            raise TypeError("scatter takes what is written: x.scatter(dim, index, src)")
+        if isinstance(given, TensorCore) and given.dtype != as_tensor(self).dtype:
+            raise TypeError(
+                f"scatter: src is {given.dtype}, and the tensor {as_tensor(self).dtype}: write "
+                "src.to(x.dtype)"
+            )
+        if as_tensor(index).numel() == 0:
+            return self
+        x, where = places_of("scatter", self, dim, index)
+        source = sources_for("scatter", given, where)
+        if reduce is None:
+            x[where] = source
+            return self
+        if reduce not in ("add", "multiply"):
+            raise InvalidArgumentError(f"scatter: reduce is 'add' or 'multiply', not {shown(reduce)}")
+        if not isinstance(source, TensorCore):
+            source = x.new_full(index.shape, source)
+        x.copy_(x.scatter_reduce(dim, index, source, "sum" if reduce == "add" else "prod"))
         return self
 
-    def scatter(self, dim: int, index: Tensor, src: complex | Tensor) -> Tensor:
+    def scatter(
+        self,
+        dim: int,
+        index: Tensor,
+        src: complex | Tensor | None = None,
+        *,
+        value: complex | None = None,
+        reduce: str | None = None,
+    ) -> Tensor:
         """Return a copy with each element of `src` at the place along `dim` that `index` names for it.
 
         Examples
@@ -248,7 +314,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((1, 3)).scatter(1, tensor.tensor([[2]]), 7.0).tolist()
         [[0.0, 0.0, 7.0]]
         """
-        return own(as_tensor(self), index, src).scatter_(dim, index, src)
+        return own(as_tensor(self), index, src).scatter_(dim, index, src, value=value, reduce=reduce)
 
     def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Self:
         """Add each element of `src` at the place along `dim` that `index` names for it.
@@ -259,8 +325,15 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).scatter_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
         [0.0, 0.0, 2.0]
         """
-        x, where = _places("scatter_add", self, dim, index)
-        _add_at("scatter_add", x, where, as_tensor(_sources("scatter_add", src, where)))
+        if as_tensor(src).dtype != as_tensor(self).dtype:
+            raise TypeError(
+                f"scatter_add: src is {src.dtype}, and the tensor {as_tensor(self).dtype}: write "
+                "src.to(x.dtype)"
+            )
+        if as_tensor(index).numel() == 0:
+            return self
+        x, where = places_of("scatter_add", self, dim, index)
+        add_at("scatter_add", x, where, as_tensor(sources_for("scatter_add", src, where)))
         return self
 
     def scatter_add(self, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -283,9 +356,9 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
         [0.0, 0.0, 2.0]
         """
-        x, where = _parts_along("index_add", self, dim, index)
-        parts = _line(as_tensor(source))
-        _add_at("index_add", x, where, parts if alpha == 1 else parts * alpha)
+        x, where = parts_along("index_add", self, dim, index)
+        parts = line_of(as_tensor(source))
+        add_at("index_add", x, where, parts if alpha == 1 else parts * alpha)
         return self
 
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -308,8 +381,11 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()
         [0.0, 0.0, 5.0]
         """
-        x, where = _parts_along("index_fill", self, dim, index)
-        x[where] = value
+        x, where = parts_along("index_fill", self, dim, index)
+        if isinstance(value, TensorCore) and as_tensor(value).ndim:
+            raise InvalidArgumentError(f"index_fill takes one value, not shape {as_tensor(value).shape}")
+        # Each part once: one named twice is not two parts that the value gets a gradient from.
+        x[Key.of((*where[:-1], np.unique(where[-1])))] = value
         return self
 
     def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
@@ -332,7 +408,7 @@ class Selecting(TensorCore):
         >>> tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()
         [1.0, 0.0, 1.0]
         """
-        x, where = _parts_along("index_copy", self, dim, index)
+        x, where = parts_along("index_copy", self, dim, index)
         x[where] = source
         return self
 
@@ -361,7 +437,7 @@ class Selecting(TensorCore):
         if accumulate:
             where = numpy_key(tuple(indices))[0]
             source = as_tensor(values).broadcast_to(x[tuple(indices)].shape)
-            _add_at("index_put", x, where, source)
+            add_at("index_put", x, where, source)
         else:
             x[tuple(indices)] = values
         return self
@@ -390,12 +466,12 @@ class Selecting(TensorCore):
         >>> tensor.tensor([0, 5, 6]).nonzero().tolist()
         [[1], [2]]
         """
-        return nonzero(as_tensor(self)) if as_tuple else argwhere(as_tensor(self))
+        return nonzero(line_of(as_tensor(self))) if as_tuple else argwhere(as_tensor(self))
 
     argwhere = argwhere
 
 
-def _array(op: str, x: object) -> Array:
+def array_for(op: str, x: object) -> Array:
     if isinstance(x, TensorCore):
         array = x._array
         if array is None:
@@ -407,8 +483,8 @@ def _array(op: str, x: object) -> Array:
         raise TypeError(f"{op}: {error}") from None
 
 
-def _mask(op: str, mask: object) -> Array:
-    array = _array(op, mask)
+def mask_of(op: str, mask: object) -> Array:
+    array = array_for(op, mask)
     if array.dtype.kind != "b":
         raise TypeError(
             f"{op} takes a mask of bool, not {array.dtype}: compare to get one (x > 0), or x.bool()"
@@ -418,36 +494,42 @@ def _mask(op: str, mask: object) -> Array:
 
 def _is_mask_of(mask: object, x: Tensor) -> bool:
     """Tell whether `mask` broadcasts to the shape of `x`; raise TypeError unless it is of bool."""
-    shape = _mask("masked_fill", mask).shape
+    shape = mask_of("masked_fill", mask).shape
     trailing = x.shape[len(x.shape) - len(shape) :]
     return len(shape) <= len(x.shape) and all(n in (1, m) for n, m in zip(shape, trailing, strict=True))
 
 
-def _indices(op: str, index: object, size: int, place: int) -> Array:
-    """Return index values as an array of its own, or raise for one that is out of range."""
-    array = _array(op, index)
+def _indices(op: str, index: object, size: int, place: int, *, least: int | None = None) -> Array:
+    """Return index values as an array of its own, or raise for one that is out of range.
+
+    `least` is the smallest that is allowed: -`size`, where it is left out.
+    """
+    array = array_for(op, index)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{op} takes integer indices, not {array.dtype}: convert them with x.long()")
     if array.size:
         low, high = int(array.min()), int(array.max())
-        if low < -size or high >= size:
+        if low < (-size if least is None else least) or high >= size:
+            negative = least == 0 and low < 0 <= low + size
             raise IndexError(
                 f"{op}: index {high if high >= size else low} is out of range for dimension {place} of size "
-                f"{size}"
+                f"{size}" + (f": it takes no negative indices, write {low + size}" if negative else "")
             )
     return array.astype(np.intp)
 
 
-def _line(x: Tensor) -> Tensor:
+def line_of(x: Tensor) -> Tensor:
     """Return `x`, and one without dimensions as a view of one: along dimension 0 it has one element."""
     return x.reshape(1) if x.ndim == 0 else x
 
 
-def _parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor, Key]:
+def parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor, Key]:
     """Return `x`, in at least one dimension, and the key of its parts along `dim` that `index` names."""
-    line = _line(as_tensor(x))
+    line = line_of(as_tensor(x))
     place = dim_of(op, dim, line.ndim)
-    where = np.atleast_1d(_indices(op, index, line.shape[place], place))
+    where = np.atleast_1d(_indices(op, index, line.shape[place], place, least=_LEAST.get(op, 0)))
+    if where.ndim > 1:
+        raise InvalidArgumentError(f"{op} takes an index of one dimension, not shape {where.shape}")
     return line, Key.of((*[slice(None)] * place, where))
 
 
@@ -460,12 +542,12 @@ def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
     )
 
 
-def _places(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
+def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
     """Return `x`, in at least one dimension, and the key of its elements that `index` names along `dim`."""
-    line = _line(as_tensor(x))
+    line = line_of(as_tensor(x))
     shape = line.shape
     place = dim_of(op, dim, len(shape))
-    where = np.atleast_1d(_indices(op, index, shape[place], place))
+    where = np.atleast_1d(_indices(op, index, shape[place], place, least=0))
     fits = where.ndim == len(shape) and all(
         n <= size or i == place for i, (n, size) in enumerate(zip(where.shape, shape, strict=True))
     )
@@ -477,18 +559,18 @@ def _places(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tu
     return line, _along(where, where.shape, place)
 
 
-def _sources(op: str, src: object, where: tuple[Any, ...]) -> Any:
+def sources_for(op: str, src: object, where: tuple[Any, ...]) -> Any:
     """Return the part of `src` that the index of `where` has places for."""
     if not isinstance(src, (TensorCore, np.ndarray)):
         return src
     sizes = np.broadcast_shapes(*[part.shape for part in where])
-    x = _line(as_tensor(src))
+    x = line_of(as_tensor(src))
     if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
         raise InvalidArgumentError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
     return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]
 
 
-def _add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
+def add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
         raise InvalidArgumentError(
@@ -496,4 +578,6 @@ def _add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
         )
     if not np.can_cast(source.dtype, x.dtype, "same_kind"):
         raise TypeError(f"{op}: can't add {source.dtype} to a tensor of {x.dtype}: convert one of them")
-    overwrite(_ADD_AT, x, lambda array: np.add.at(array, where, _array(op, source)), (x, source), key=where)
+    overwrite(
+        _ADD_AT, x, lambda array: np.add.at(array, where, array_for(op, source)), (x, source), key=where
+    )

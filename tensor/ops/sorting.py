@@ -154,29 +154,57 @@ class Sorting(TensorCore):
         sorted: bool = True,
         return_inverse: Literal[False] = False,
         return_counts: Literal[False] = False,
+        dim: int | None = None,
     ) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: bool, return_inverse: Literal[True], return_counts: Literal[False] = False
+        self,
+        sorted: bool,
+        return_inverse: Literal[True],
+        return_counts: Literal[False] = False,
+        dim: int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False
+        self,
+        sorted: bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[False] = False,
+        dim: int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True]
+        self,
+        sorted: bool = True,
+        return_inverse: Literal[False] = False,
+        *,
+        return_counts: Literal[True],
+        dim: int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[True]
+        self,
+        sorted: bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[True],
+        dim: int | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
     ) -> Tensor | tuple[Tensor, ...]: ...
     def unique(
-        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         """Return the distinct elements, in order, in one dimension.
 
@@ -186,6 +214,8 @@ class Sorting(TensorCore):
             They are, always.
         return_inverse, return_counts
             Whether to return also each element's place among them, and how often each occurs.
+        dim
+            The dimension whose parts are compared, instead of elements.
 
         Examples
         --------
@@ -194,7 +224,8 @@ class Sorting(TensorCore):
         [1, 3]
         """
         del sorted
-        found = distinct.unique_all(as_tensor(self))
+        x = as_tensor(self)
+        found = distinct.unique_all(x) if dim is None else distinct.unique_parts(x, dim)
         asked = {"inverse_indices": return_inverse, "counts": return_counts}
         more = [getattr(found, name) for name, is_asked in asked.items() if is_asked]
         return (found.values, *more) if more else found.values

@@ -69,17 +69,21 @@ from tensor.torch import (
     optim,
     profiler,
     serialization,
+    signal,
+    special,
     testing,
     utils,
     version,
 )
+from tensor.torch import composing as _composing
 from tensor.torch import creation as _creation
 from tensor.torch import functions as _functions
 from tensor.torch import joining as _joining
 from tensor.torch import settings as _settings
 from tensor.torch import typed as _typed
 from tensor.torch.amp import autocast
-from tensor.torch.creation import *  # noqa: F403 -- what its `__all__` lists
+from tensor.torch.composing import *  # noqa: F403 -- what its `__all__` lists
+from tensor.torch.creation import *  # noqa: F403
 from tensor.torch.functions import *  # noqa: F403
 from tensor.torch.joining import *  # noqa: F403
 from tensor.torch.randomness import default_generator, get_rng_state, initial_seed, seed, set_rng_state
@@ -155,6 +159,8 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "short",
+    "signal",
+    "special",
     "testing",
     "uint8",
     "uint16",
@@ -163,6 +169,7 @@ __all__ = [
     "utils",
     "version",
 ]
+__all__ += _composing.__all__
 __all__ += _creation.__all__
 __all__ += _functions.__all__
 __all__ += _joining.__all__

@@ -22,7 +22,10 @@ _WORDS = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split
 # What functions call that methods take one by one: torch.permute(x, dims=(1, 0)), x.permute(1, 0).
 _SEVERAL = ("dims", "shape")
 # Whose first operand may be a number: torch.pow(2, x).
-_NUMBER_FIRST = frozenset({"pow", "remainder", "xlogy"})
+_NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
+# Whose result is not cast on its way to ``out=``.
+_SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
+_KINDS = "buifc"
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:
@@ -68,6 +71,15 @@ def _written(name: str, result: Any, out: Any) -> Any:
     if isinstance(result, TensorCore) and isinstance(out, TensorCore):
         values: Any = result
         target: Any = out
+        if name in _SAME_DTYPE and values.dtype != target.dtype:
+            raise TypeError(
+                f"{name}: the result is {values.dtype}, and out= has {target.dtype}: pass one of that dtype"
+            )
+        if _KINDS.index(values.dtype.kind) > _KINDS.index(target.dtype.kind):
+            raise TypeError(
+                f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass one "
+                "of that dtype, or leave out= away and write result.to(dtype)"
+            )
         if target.shape != values.shape:
             target.data = values.to(target.dtype)
         else:
@@ -76,14 +88,33 @@ def _written(name: str, result: Any, out: Any) -> Any:
         return out
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
         raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
-    return type(result)(*[_written(name, y, target) for y, target in zip(result, out, strict=True)])
+    written = [_written(name, y, target) for y, target in zip(result, out, strict=True)]
+    return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
+
+
+def with_out(make: Callable[P, R]) -> Callable[P, R]:
+    """Return a function with PyTorch's ``out=``: the result is written there, without recording gradients."""
+
+    @wraps(make)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        out = kwargs.pop("out", None)
+        if out is None:
+            return make(*args, **kwargs)
+        with no_grad():
+            written: R = _written(make.__name__, make(*args, **kwargs), out)
+        return written
+
+    return call
 
 
 def here(given: Any) -> dict[str, Any]:
     """Return the options that say more than where and how: all memory is the processor's, in rows."""
     options = dict(given)
     require_cpu(options.pop("device", None))
-    for name in ("pin_memory", "layout", "memory_format"):
+    layout = options.pop("layout", None)
+    if layout is not None and not str(layout).endswith("strided"):
+        raise TypeError(f"all tensors are dense: layout is torch.strided, not {layout}")
+    for name in ("pin_memory", "memory_format"):
         options.pop(name, None)
     return options
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 import tensor as tn
-from tensor import Tensor
+from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import require_cpu, sizes_of
-from tensor.torch.calling import here, placed, sized
+from tensor.torch.calling import here, placed, sized, with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +58,9 @@ rand_like: Final = placed(tn.rand_like)
 randn_like: Final = placed(tn.randn_like)
 tensor: Final = placed(tn.tensor)
 scalar_tensor: Final = tensor
-eye: Final = placed(tn.eye)
+eye: Final = with_out(placed(tn.eye))
 randperm: Final = placed(tn.randperm)
-normal: Final = placed(tn.normal)
+normal: Final = with_out(placed(tn.normal))
 
 
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
@@ -94,6 +96,7 @@ def asarray(
     return tn.asarray(obj, dtype=dtype, copy=copy, requires_grad=requires_grad)
 
 
+@with_out
 def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
     """Return a new tensor of `size` with `fill_value` everywhere.
 
@@ -107,6 +110,7 @@ def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
     return tn.full(sizes_of("full", (size,)), value, **here(options))
 
 
+@with_out
 def arange(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
     """Return the numbers from `start` (0 when only one is given) up to `end`, not included, by `step`.
 
@@ -117,9 +121,16 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
     ([0, 1, 2], [0, 2, 4])
     """
     first, last, by = _number(start), _number(end), _number(step)
-    return tn.arange(first, last, by, **here(options))
+    if last is not None and by != 0 and (last - first) * by < 0:
+        raise InvalidArgumentError(f"arange: {last} is not reached from {first} by steps of {by}")
+    given = here(options)
+    if given.get("dtype") is not None and tn.asarray(0, dtype=given["dtype"]).dtype.kind in "iu":
+        # Of integers the numbers are cut first, and not the results.
+        first, last, by = int(first), None if last is None else int(last), int(by)
+    return tn.arange(first, last, by, **given)
 
 
+@with_out
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     """Return `steps` numbers at equal distances from `start` to `end`; float32, or `dtype`.
 
@@ -129,9 +140,25 @@ def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     >>> torch.linspace(0, 1, steps=3).tolist()
     [0.0, 0.5, 1.0]
     """
-    return tn.linspace(_number(start), _number(end), steps, **here(options))
+    given = here(options)
+    first, last = _number(start), _number(end)
+    wanted = given.get("dtype")
+    if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
+        return tn.from_numpy(_integers(int(first), int(last), steps)).to(wanted)
+    return tn.linspace(first, last, steps, **given)
 
 
+def _integers(first: int, last: int, steps: int) -> Any:
+    """Return integers, cut, at equal distances: the first half from `first`, the other from `last`."""
+    step = (last - first) / (steps - 1) if steps > 1 else 0.0
+    places = np.arange(steps)
+    from_first, from_last = first + step * places, last - step * (steps - places - 1)
+    return np.trunc(np.where(places < steps // 2, from_first, from_last) if steps > 1 else from_first).astype(
+        np.int64
+    )
+
+
+@with_out
 def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Any) -> Tensor:
     """Return `base` to the powers of ``linspace(start, end, steps)``.
 
@@ -143,7 +170,10 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
     """
     options = here(options)
     wanted = options.pop("dtype", None)
-    powers = tn.pow(base, tn.linspace(start, end, steps, dtype="float64")).to(wanted or "float32")
+    first, last = _number(start), _number(end)
+    if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
+        first, last = int(first), int(last)
+    powers = tn.pow(base, tn.linspace(first, last, steps, dtype="float64")).to(wanted or "float32")
     return powers.requires_grad_() if options.pop("requires_grad", False) else powers
 
 
@@ -185,6 +215,7 @@ def randint_like(input: Tensor, low: int, high: int | None = None, **options: An
     return randint(low, high, input.shape, **options)
 
 
+@with_out
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Return the complex numbers of these parts.
 
@@ -194,8 +225,15 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     >>> torch.complex(torch.ones(1), torch.ones(1)).tolist()
     [(1+1j)]
     """
+    for x in (real, imag):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"complex takes tensors, not {type(x).__name__}: write torch.tensor(x)")
+    if real.dtype != imag.dtype or real.dtype.kind != "f":
+        raise TypeError(f"complex takes floating tensors of one dtype, not {real.dtype} and {imag.dtype}")
     return real + imag * 1j
 
 
 def _number(x: Any) -> Any:
+    if isinstance(x, Tensor) and x.ndim:
+        raise InvalidArgumentError(f"a start, an end and a step are numbers, not a tensor of shape {x.shape}")
     return x.item() if isinstance(x, Tensor) else x

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from tensor import fft as _ours
-from tensor.torch.calling import placed
+from tensor.torch.calling import placed, with_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ def _along_one(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(input, n=n, axis=dim, norm=norm or "backward")
 
     del call.__wrapped__  # its signature is PyTorch's
-    return call
+    return with_out(call)
 
 
 def _over_several(
@@ -58,7 +58,7 @@ def _over_several(
         return function(input, s=s, axes=axes, norm=norm or "backward")
 
     del call.__wrapped__  # its signature is PyTorch's
-    return call
+    return with_out(call)
 
 
 def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -67,7 +67,7 @@ def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(input, axes=dim)
 
     del call.__wrapped__  # its signature is PyTorch's
-    return call
+    return with_out(call)
 
 
 fft = _along_one(_ours.fft)

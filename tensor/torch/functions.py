@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import tensor as tn
 from tensor import Tensor
 from tensor.torch.calling import function
 
@@ -15,6 +14,7 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
@@ -25,6 +25,8 @@ __all__ = [
     "allclose",
     "amax",
     "amin",
+    "aminmax",
+    "angle",
     "any",
     "arccos",
     "arccosh",
@@ -44,6 +46,7 @@ __all__ = [
     "atanh",
     "baddbmm",
     "bernoulli",
+    "bincount",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -53,6 +56,7 @@ __all__ = [
     "bmm",
     "ceil",
     "ceil_",
+    "cholesky",
     "chunk",
     "clamp",
     "clamp_",
@@ -64,21 +68,31 @@ __all__ = [
     "clone",
     "conj",
     "copysign",
+    "corrcoef",
     "cos",
     "cos_",
     "cosh",
     "count_nonzero",
+    "cov",
     "cross",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
+    "deg2rad",
     "detach",
     "diag",
     "diag_embed",
+    "diagflat",
     "diagonal",
+    "diagonal_scatter",
+    "diff",
+    "digamma",
     "dist",
     "div",
     "divide",
     "dot",
+    "dsplit",
     "eq",
     "equal",
     "erf",
@@ -94,34 +108,53 @@ __all__ = [
     "flip",
     "fliplr",
     "flipud",
+    "float_power",
     "floor",
     "floor_",
     "floor_divide",
+    "fmax",
+    "fmin",
     "fmod",
+    "frac",
+    "frexp",
     "gather",
+    "gcd",
     "ge",
     "ger",
     "greater",
     "greater_equal",
     "gt",
+    "heaviside",
+    "histc",
+    "histogram",
+    "hsplit",
     "hypot",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
+    "index_reduce",
     "index_select",
     "inner",
+    "inverse",
     "is_complex",
     "is_floating_point",
     "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "kron",
     "kthvalue",
+    "lcm",
+    "ldexp",
     "le",
     "lerp",
     "less",
     "less_equal",
+    "lgamma",
     "log",
     "log1p",
     "log2",
@@ -129,6 +162,9 @@ __all__ = [
     "log_",
     "log_softmax",
     "logaddexp",
+    "logaddexp2",
+    "logcumsumexp",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -137,8 +173,10 @@ __all__ = [
     "logsumexp",
     "lt",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
+    "matrix_exp",
     "max",
     "maximum",
     "mean",
@@ -146,6 +184,7 @@ __all__ = [
     "min",
     "minimum",
     "mm",
+    "mode",
     "moveaxis",
     "movedim",
     "msort",
@@ -153,8 +192,11 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "mvlgamma",
     "nan_to_num",
     "nanmean",
+    "nanmedian",
+    "nanquantile",
     "nansum",
     "narrow",
     "ne",
@@ -168,16 +210,21 @@ __all__ = [
     "numel",
     "outer",
     "permute",
+    "pinverse",
     "positive",
     "pow",
     "prod",
+    "put",
+    "qr",
     "quantile",
+    "rad2deg",
     "ravel",
     "reciprocal",
     "reciprocal_",
     "relu",
     "relu_",
     "remainder",
+    "renorm",
     "repeat_interleave",
     "reshape",
     "roll",
@@ -186,9 +233,12 @@ __all__ = [
     "round_",
     "rsqrt",
     "rsqrt_",
+    "rsub",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "select",
+    "select_scatter",
     "sgn",
     "sigmoid",
     "sigmoid_",
@@ -196,10 +246,13 @@ __all__ = [
     "signbit",
     "sin",
     "sin_",
+    "sinc",
     "sinh",
+    "slice_scatter",
     "softmax",
     "sort",
     "split",
+    "split_with_sizes",
     "spmm",
     "sqrt",
     "sqrt_",
@@ -210,6 +263,7 @@ __all__ = [
     "sub",
     "subtract",
     "sum",
+    "svd",
     "swapaxes",
     "swapdims",
     "t",
@@ -218,6 +272,7 @@ __all__ = [
     "tan",
     "tanh",
     "tanh_",
+    "tensor_split",
     "tile",
     "topk",
     "trace",
@@ -230,9 +285,11 @@ __all__ = [
     "unbind",
     "unflatten",
     "unique",
+    "unique_consecutive",
     "unsqueeze",
     "var",
     "vdot",
+    "vsplit",
     "xlogy",
     "zero_",
 ]
@@ -283,6 +340,19 @@ addcdiv: Final = function(Tensor.addcdiv)
 nan_to_num: Final = function(Tensor.nan_to_num)
 xlogy: Final = function(Tensor.xlogy)
 logit: Final = function(Tensor.logit)
+angle: Final = function(Tensor.angle)
+deg2rad: Final = function(Tensor.deg2rad)
+fmax: Final = function(Tensor.fmax)
+fmin: Final = function(Tensor.fmin)
+frac: Final = function(Tensor.frac)
+frexp: Final = function(Tensor.frexp)
+gcd: Final = function(Tensor.gcd)
+heaviside: Final = function(Tensor.heaviside)
+lcm: Final = function(Tensor.lcm)
+ldexp: Final = function(Tensor.ldexp)
+logaddexp2: Final = function(Tensor.logaddexp2)
+rad2deg: Final = function(Tensor.rad2deg)
+rsub: Final = function(Tensor.rsub)
 
 # Powers, exponentials, trigonometry
 
@@ -319,6 +389,11 @@ erf: Final = function(Tensor.erf)
 erfc: Final = function(Tensor.erfc)
 erfinv: Final = function(Tensor.erfinv)
 conj: Final = function(Tensor.conj)
+digamma: Final = function(Tensor.digamma)
+float_power: Final = function(Tensor.float_power)
+lgamma: Final = function(Tensor.lgamma)
+mvlgamma: Final = function(Tensor.mvlgamma)
+sinc: Final = function(Tensor.sinc)
 
 # Comparisons, tests, bits
 
@@ -352,6 +427,9 @@ bitwise_left_shift: Final = function(Tensor.bitwise_left_shift)
 bitwise_right_shift: Final = function(Tensor.bitwise_right_shift)
 is_floating_point: Final = function(Tensor.is_floating_point)
 is_complex: Final = function(Tensor.is_complex)
+isneginf: Final = function(Tensor.isneginf)
+isposinf: Final = function(Tensor.isposinf)
+isreal: Final = function(Tensor.isreal)
 
 # Reductions, scans, norms
 
@@ -380,6 +458,20 @@ logsumexp: Final = function(Tensor.logsumexp)
 softmax: Final = function(Tensor.softmax)
 log_softmax: Final = function(Tensor.log_softmax)
 norm: Final = function(Tensor.norm)
+aminmax: Final = function(Tensor.aminmax)
+bincount: Final = function(Tensor.bincount)
+corrcoef: Final = function(Tensor.corrcoef)
+cov: Final = function(Tensor.cov)
+cummax: Final = function(Tensor.cummax)
+cummin: Final = function(Tensor.cummin)
+diff: Final = function(Tensor.diff)
+histc: Final = function(Tensor.histc)
+histogram: Final = function(Tensor.histogram)
+logcumsumexp: Final = function(Tensor.logcumsumexp)
+mode: Final = function(Tensor.mode)
+nanmedian: Final = function(Tensor.nanmedian)
+nanquantile: Final = function(Tensor.nanquantile)
+renorm: Final = function(Tensor.renorm)
 
 # In place
 
@@ -442,6 +534,11 @@ numel: Final = function(Tensor.numel)
 clone: Final = function(Tensor.clone)
 detach: Final = function(Tensor.detach)
 adjoint: Final = function(Tensor.adjoint)
+dsplit: Final = function(Tensor.dsplit)
+hsplit: Final = function(Tensor.hsplit)
+split_with_sizes: Final = function(Tensor.split_with_sizes)
+tensor_split: Final = function(Tensor.tensor_split)
+vsplit: Final = function(Tensor.vsplit)
 
 # Products
 
@@ -451,7 +548,7 @@ spmm: Final = function(Tensor.mm)
 bmm: Final = function(Tensor.bmm)
 mv: Final = function(Tensor.mv)
 dot: Final = function(Tensor.dot)
-matmul: Final = function(tn.matmul)
+matmul: Final = function(Tensor.matmul)
 outer: Final = function(Tensor.outer)
 ger: Final = function(Tensor.ger)
 inner: Final = function(Tensor.inner)
@@ -463,6 +560,16 @@ baddbmm: Final = function(Tensor.baddbmm)
 trace: Final = function(Tensor.trace)
 cross: Final = function(Tensor.cross)
 dist: Final = function(Tensor.dist)
+addbmm: Final = function(Tensor.addbmm)
+cholesky: Final = function(Tensor.cholesky)
+diagflat: Final = function(Tensor.diagflat)
+inverse: Final = function(Tensor.inverse)
+kron: Final = function(Tensor.kron)
+logdet: Final = function(Tensor.logdet)
+matrix_exp: Final = function(Tensor.matrix_exp)
+pinverse: Final = function(Tensor.pinverse)
+qr: Final = function(Tensor.qr)
+svd: Final = function(Tensor.svd)
 
 # Selection and order
 
@@ -487,3 +594,11 @@ unique: Final = function(Tensor.unique)
 msort: Final = function(Tensor.msort)
 bernoulli: Final = function(Tensor.bernoulli)
 multinomial: Final = function(Tensor.multinomial)
+diagonal_scatter: Final = function(Tensor.diagonal_scatter)
+index_reduce: Final = function(Tensor.index_reduce)
+masked_scatter: Final = function(Tensor.masked_scatter)
+put: Final = function(Tensor.put)
+scatter_reduce: Final = function(Tensor.scatter_reduce)
+select_scatter: Final = function(Tensor.select_scatter)
+slice_scatter: Final = function(Tensor.slice_scatter)
+unique_consecutive: Final = function(Tensor.unique_consecutive)

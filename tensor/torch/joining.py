@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
+from tensor.torch.calling import with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 __all__ = [
     "atleast_1d",
     "atleast_2d",
+    "atleast_3d",
+    "block_diag",
     "broadcast_to",
     "cat",
+    "column_stack",
     "concat",
     "concatenate",
     "dstack",
@@ -68,8 +73,24 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     return tn.stack(list(tensors), axis=dim, out=out)
 
 
-def atleast_1d(x: Tensor) -> Tensor:
-    """Return the tensor, with one dimension if it has none.
+def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
+    given = tensors[0] if len(tensors) == 1 else tensors
+    if isinstance(given, (list, tuple)):
+        return tuple([_at_least(rank, (x,)) for x in given])
+    if not isinstance(given, Tensor):
+        raise TypeError(
+            f"atleast_{rank}d() takes tensors, not {type(given).__name__}: write torch.tensor(data) first"
+        )
+    if given.ndim >= rank:
+        return given
+    if given.ndim == 0:
+        return given.reshape((1,) * rank)
+    row = given.unsqueeze(0) if given.ndim == 1 else given
+    return row if rank == 2 else row.unsqueeze(-1)
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Return a tensor, or each of several, with one dimension if it has none.
 
     Examples
     --------
@@ -77,11 +98,11 @@ def atleast_1d(x: Tensor) -> Tensor:
     >>> torch.atleast_1d(torch.tensor(1)).shape
     (1,)
     """
-    return x.reshape(1) if x.ndim == 0 else x
+    return _at_least(1, tensors)
 
 
-def atleast_2d(x: Tensor) -> Tensor:
-    """Return the tensor, as one row if it has fewer than two dimensions.
+def atleast_2d(*tensors: Any) -> Any:
+    """Return a tensor, or each of several, as one row if it has fewer than two dimensions.
 
     Examples
     --------
@@ -89,9 +110,62 @@ def atleast_2d(x: Tensor) -> Tensor:
     >>> torch.atleast_2d(torch.ones(3)).shape
     (1, 3)
     """
-    return x if x.ndim > 1 else atleast_1d(x).unsqueeze(0)
+    return _at_least(2, tensors)
 
 
+def atleast_3d(*tensors: Any) -> Any:
+    """Return a tensor, or each of several, with three dimensions if it has fewer.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_3d(torch.ones(2)).shape
+    (1, 2, 1)
+    """
+    return _at_least(3, tensors)
+
+
+@with_out
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return `tensors` side by side, vectors as columns.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.column_stack((torch.ones(2), torch.ones(2, 3))).shape
+    (2, 4)
+    """
+    return hstack([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors])
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Return a matrix with `tensors` as blocks on its diagonal, vectors as rows.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+    """
+    blocks = [atleast_2d(x) for x in tensors]
+    for x in blocks:
+        if x.ndim > 2:
+            raise InvalidArgumentError(f"block_diag takes at most two dimensions, not shape {x.shape}")
+    dtype = tn.result_type(*blocks)
+    columns = [x.shape[1] for x in blocks]
+    rows = []
+    for i, x in enumerate(blocks):
+        left, right = builtins.sum(columns[:i]), builtins.sum(columns[i + 1 :])
+        parts = [
+            tn.zeros((x.shape[0], left), dtype=dtype),
+            x.to(dtype),
+            tn.zeros((x.shape[0], right), dtype=dtype),
+        ]
+        rows.append(tn.concat(parts, axis=1))
+    return tn.concat(rows, axis=0)
+
+
+@with_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return `tensors` one behind the other along the second dimension, vectors along their only one.
 
@@ -105,6 +179,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
 
+@with_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return `tensors` one below the other, vectors as rows.
 
@@ -117,6 +192,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([atleast_2d(x) for x in tensors], 0)
 
 
+@with_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return `tensors` one behind the other along the third dimension.
 
@@ -142,6 +218,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     return tuple(tn.meshgrid(*given, indexing=indexing))
 
 
+@with_out
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
     """Return `input` where `condition` is true and `other` elsewhere; alone, the places where it is true.
 
@@ -172,6 +249,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return tn.einsum(equation, *given)
 
 
+@with_out
 def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """Return the sum of products over pairs of dimensions: the last of `a` with the first of `b`.
 
@@ -196,6 +274,7 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return tn.broadcast_to(input, tuple(size))
 
 
+@with_out
 def searchsorted(
     sorted_sequence: Tensor,
     input: Operand,
@@ -232,7 +311,7 @@ def searchsorted(
     return found.to(np.int32) if out_int32 else found
 
 
-def std_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
     """Return the standard deviation over `dim`, and the mean.
 
     Examples
@@ -241,10 +320,10 @@ def std_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Te
     >>> [x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]
     [1.0, 2.0]
     """
-    return input.std(dim, **options), input.mean(dim, options.get("keepdim", False))
+    return input.std(dim, *flags, **options), _mean_over(input, dim, flags, options)
 
 
-def var_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
     """Return the variance over `dim`, and the mean.
 
     Examples
@@ -253,7 +332,13 @@ def var_mean(input: Tensor, dim: Any = None, **options: Any) -> tuple[Tensor, Te
     >>> [x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]
     [2.0, 2.0]
     """
-    return input.var(dim, **options), input.mean(dim, options.get("keepdim", False))
+    return input.var(dim, *flags, **options), _mean_over(input, dim, flags, options)
+
+
+def _mean_over(input: Tensor, dim: Any, flags: tuple[bool, ...], options: dict[str, Any]) -> Tensor:
+    # A bool instead of `dim` is the word `unbiased`, as of `std` and `var`.
+    over = None if isinstance(dim, bool) else dim
+    return input.mean(over, flags[1] if len(flags) > 1 else options.get("keepdim", False))
 
 
 def is_tensor(obj: object) -> bool:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+import numpy as np
+
+import tensor as tn
+from tensor import InvalidArgumentError
 from tensor import linalg as _ours
-from tensor.linalg import LinAlgError, det, eig, eigvals, inv, matrix_power, slogdet, solve, svdvals
+from tensor.linalg import LinAlgError
+from tensor.torch.calling import with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
@@ -23,6 +30,7 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "inv",
+    "lstsq",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -32,17 +40,336 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
     "vecdot",
     "vector_norm",
 ]
 
-cholesky = _ours.cholesky
-matrix_rank = _ours.matrix_rank
-pinv = _ours.pinv
+det: Final = with_out(_ours.det)
+eig: Final = with_out(_ours.eig)
+eigvals: Final = with_out(_ours.eigvals)
+inv: Final = with_out(_ours.inv)
+slogdet: Final = with_out(_ours.slogdet)
 
 
+class LstsqResult(NamedTuple):
+    """What ``lstsq`` gives: solutions, sums of squares of what is left, ranks and singular values."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@with_out
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803 - PyTorch's names, as below
+    """Return the lower triangular L with ``A = L @ L.mH``, or the upper one.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()
+    [[2.0]]
+    """
+    return _ours.cholesky(A, upper=upper)
+
+
+@with_out
+def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
+    """Return the `n`-th power of square matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()
+    [[8.0]]
+    """
+    return _ours.matrix_power(A, n)
+
+
+@with_out
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
+    """Return the singular values of matrices, the largest first; LAPACK has one `driver` here.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()
+    [2.0]
+    """
+    del driver
+    return _ours.svdvals(A)
+
+
+@with_out
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+    """Return X with ``A @ X = B``, or with ``X @ A = B`` where `left` is False.
+
+    `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()
+    [[0.5], [0.25]]
+    """
+    is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    if is_vector:
+        if not left:
+            raise InvalidArgumentError("solve: left=False takes matrices, not vectors: write B.unsqueeze(-2)")
+        return _ours.solve(A, B.unsqueeze(-1)).squeeze(-1)
+    if left:
+        return _ours.solve(A, B)
+    return _ours.solve(A.mT, B.mT).mT
+
+
+@with_out
+def solve_triangular(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Tensor:
+    """Return X with ``A @ X = B`` for triangular `A`, or with ``X @ A = B`` where `left` is False.
+
+    Parameters
+    ----------
+    upper
+        Which triangle of `A` is read.
+    unitriangular
+        Whether the diagonal counts as 1, and is not read.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()
+    [[0.5]]
+    """
+    kept = 1 if unitriangular else 0
+    read = A.triu(kept) if upper else A.tril(-kept)
+    if unitriangular:
+        read = read + tn.eye(A.shape[-1], dtype=A.dtype)
+    return _ours.solve(read, B) if left else _ours.solve(read.mT, B.mT).mT
+
+
+def _singular(A: Tensor, hermitian: bool) -> Tensor:  # noqa: N803
+    return _ours.eigvalsh(A).abs() if hermitian else _ours.svdvals(A)
+
+
+def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+    """Return up to which size singular values count as 0."""
+    if rtol is None:
+        some = (atol > 0) if isinstance(atol, tn.Tensor) else bool(atol)
+        default = tn.finfo(values.dtype).eps * max(A.shape[-2:])
+        rtol = tn.where(some, 0.0, default) if isinstance(some, tn.Tensor) else 0.0 if some else default
+    largest = values.amax(-1) if values.shape[-1] else values.sum(-1)
+    return tn.maximum(largest * rtol, largest * 0 + (0.0 if atol is None else atol))
+
+
+@with_out
+def matrix_rank(
+    A: Tensor,  # noqa: N803
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+) -> Tensor:
+    """Return how many singular values of matrices are above ``max(atol, rtol * the largest)``.
+
+    Parameters
+    ----------
+    tol
+        PyTorch's old name of `atol`.
+    hermitian
+        Whether eigenvalues may be taken instead of singular values.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()
+    1
+    """
+    if A.ndim < 2:
+        raise InvalidArgumentError(f"matrix_rank takes matrices, shape (..., m, n), not shape {A.shape}")
+    values = _singular(A, hermitian)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    return (values > _cut(A, values, atol, rtol).unsqueeze(-1)).sum(-1)
+
+
+@with_out
+def pinv(
+    A: Tensor,  # noqa: N803
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+) -> Tensor:
+    """Return the pseudo-inverses of matrices.
+
+    Singular values up to ``max(atol, rtol * the largest)`` count as 0.
+
+    Parameters
+    ----------
+    rcond
+        PyTorch's old name of `rtol`.
+    hermitian
+        Whether eigenvalues may be taken instead of singular values.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()
+    [[0.5, 0.0]]
+    """
+    share = rcond if rtol is None else rtol
+    if hermitian and A.numel():
+        values, vectors = _ours.eigh(A)
+        kept = values.abs() > _cut(A, values.abs(), atol, share).unsqueeze(-1)
+        inverse = tn.where(kept, 1 / tn.where(kept, values, 1.0), 0.0)
+        return (vectors * inverse.unsqueeze(-2)) @ vectors.mH
+    if atol is None or A.numel() == 0:
+        return _ours.pinv(A, rtol=share)
+    with tn.no_grad():
+        values = _singular(A, hermitian)
+        largest = values.amax(-1)
+        relative = _cut(A, values, atol, share) / tn.where(largest > 0, largest, 1.0)
+    return _ours.pinv(A, rtol=relative)
+
+
+@with_out
+def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:  # noqa: N803
+    """Return the condition numbers of matrices in the norm `p`: how much a solution magnifies errors.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()
+    2.0
+    """
+    if p in (None, 2, -2):
+        values = _ours.svdvals(A)
+        if values.shape[-1] == 0:
+            return values.sum(-1)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    if A.numel() == 0:
+        return A.sum((-2, -1))
+    try:
+        inverse = _ours.inv(A)
+    except LinAlgError:
+        return tn.full(A.shape[:-2], inf, dtype=A.dtype)
+    return matrix_norm(A, p) * matrix_norm(inverse, p)
+
+
+@with_out
+def lstsq(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+) -> LstsqResult:
+    """Return X with the least sum of squares of ``A @ X - B``, by the pseudo-inverse.
+
+    Parameters
+    ----------
+    rcond
+        Singular values up to this share of the largest count as 0.
+    driver
+        ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``, by which ranks and singular values are given.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.lstsq(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0], [3.0]])).solution.round(
+    ...     decimals=4
+    ... ).tolist()
+    [[2.0]]
+    """
+    if A.ndim < 2:
+        raise InvalidArgumentError(f"lstsq takes matrices, shape (..., m, n), not shape {A.shape}")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise InvalidArgumentError(f"lstsq: driver is 'gels', 'gelsy', 'gelsd' or 'gelss', not {driver!r}")
+    is_vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
+    columns = B.unsqueeze(-1) if is_vector else B
+    solution = _ours.pinv(A, rtol=rcond) @ columns
+    kind = driver or "gelsy"
+    with tn.no_grad():
+        rank = tn.zeros((0,), dtype="int64") if kind == "gels" else _ours.matrix_rank(A, rtol=rcond)
+        shown = _ours.svdvals(A) if kind in ("gelsd", "gelss") else solution.new_empty((0,))
+        rows, size = A.shape[-2:]
+        has_rest = rows > size and kind != "gelsy" and bool((_ours.matrix_rank(A, rtol=rcond) == size).all())
+    rest = (A @ solution - columns).abs().square().sum(-2) if has_rest else solution.new_empty((0,))
+    return LstsqResult(solution.squeeze(-1) if is_vector else solution, rest, rank, shown)
+
+
+def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
+    """Return the powers 0, 1, ..., `N` - 1 of each element, in a new last dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()
+    [[1, 2, 4], [1, 3, 9]]
+    """
+    size = x.shape[-1] if N is None and x.ndim else N
+    if size is None or size < 1 or (N is not None and N < 2):
+        raise InvalidArgumentError(f"vander: N is at least 2, not {N}")
+    y = x.to("int64") if x.dtype.kind in "b" else x
+    y = y.reshape(1) if y.ndim == 0 else y
+    repeated = y.unsqueeze(-1).expand((*y.shape, size - 1))
+    return tn.concat([tn.ones((*y.shape, 1), dtype=y.dtype), repeated.cumprod(-1)], axis=-1)
+
+
+@with_out
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
+    """Return the inverse of what ``tensordot(A, x, ind)`` does.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape
+    (4, 2, 2)
+    """
+    if ind < 1:
+        raise InvalidArgumentError(f"tensorinv: ind is at least 1, not {ind}")
+    first, second = A.shape[:ind], A.shape[ind:]
+    if np.prod(first) != np.prod(second):
+        raise InvalidArgumentError(
+            f"tensorinv: the first {ind} dimensions of shape {A.shape} and the rest need as many elements"
+        )
+    size = int(np.prod(first))
+    return _ours.inv(A.reshape((size, size))).reshape((*second, *first))
+
+
+@with_out
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
+    """Return X with ``tensordot(A, X, X.ndim) = B``; `dims` of `A` are moved to its end before.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape
+    (4,)
+    """
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
+    rest = A.shape[B.ndim :]
+    if int(np.prod(rest)) != B.numel():
+        raise InvalidArgumentError(f"tensorsolve: shapes {A.shape} and {B.shape} do not fit together")
+    return _ours.solve(A.reshape((B.numel(), -1)), B.reshape(-1)).reshape(rest)
+
+
+@with_out
 def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa: N803 - PyTorch's names
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices; `UPLO`: the triangle read.
 
@@ -52,9 +379,10 @@ def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa:
     >>> torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    return _ours.eigh(A if UPLO == "L" else A.mH)
+    return _ours.eigh(A, upper=_is_upper(UPLO))
 
 
+@with_out
 def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:  # noqa: N803
     """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO`: the triangle that is read.
 
@@ -64,9 +392,16 @@ def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:  # noqa: N803
     >>> torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()
     [1.0, 2.0]
     """
-    return _ours.eigvalsh(A if UPLO == "L" else A.mH)
+    return _ours.eigvalsh(A.mH if _is_upper(UPLO) else A)
 
 
+def _is_upper(UPLO: str) -> bool:  # noqa: N803
+    if UPLO.upper() not in ("L", "U"):
+        raise InvalidArgumentError(f"UPLO is 'L' or 'U', not {UPLO!r}")
+    return UPLO.upper() == "U"
+
+
+@with_out
 def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:  # noqa: N803
     """Return Q with orthonormal columns and upper triangular R, whose product is `A`.
 
@@ -79,6 +414,7 @@ def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRR
     return _ours.qr(A, mode=mode)
 
 
+@with_out
 def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
     """Return U, S and Vh with ``A = U @ diag(S) @ Vh``.
 
@@ -91,6 +427,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
     return _ours.svd(A, full_matrices=full_matrices)
 
 
+@with_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of 3 along `dim`.
 
@@ -100,9 +437,14 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])).tolist()
     [0, 0, 1]
     """
+    if input.ndim != other.ndim:
+        raise InvalidArgumentError(
+            f"cross takes tensors of as many dimensions, not shapes {input.shape} and {other.shape}"
+        )
     return _ours.cross(input, other, axis=dim)
 
 
+@with_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return the sum of conj(x) * y along `dim`.
 
@@ -127,6 +469,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return A.diagonal(offset, dim1, dim2)
 
 
+@with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Return the product of matrices, from the first to the last; a vector may stand at either end.
 
@@ -136,12 +479,15 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     >>> torch.linalg.multi_dot([torch.ones(1, 2), torch.ones(2, 3), torch.ones(3)]).tolist()
     [6.0]
     """
+    if len(tensors) < 2:
+        raise InvalidArgumentError(f"multi_dot takes at least two tensors, not {len(tensors)}")
     found, *others = tensors
     for x in others:
         found = found @ x
     return found
 
 
+@with_out
 def vector_norm(
     x: Tensor, ord: float = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Tensor:
@@ -156,6 +502,7 @@ def vector_norm(
     return _ours.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)
 
 
+@with_out
 def matrix_norm(
     A: Tensor,  # noqa: N803
     ord: float | Literal["fro", "nuc"] = "fro",
@@ -174,6 +521,7 @@ def matrix_norm(
     return found.movedim((-2, -1), dim) if keepdim else found
 
 
+@with_out
 def norm(
     A: Tensor,  # noqa: N803
     ord: float | Literal["fro", "nuc"] | None = None,

@@ -39,13 +39,16 @@ def _binary(*names: str, domain: str = "any") -> list[Sample]:
 
 ELEMENTWISE: list[Sample] = [
     *_binary("add", "subtract", "multiply", "divide", "remainder", "atan2", "hypot", "logaddexp"),
-    *_binary("maximum", "minimum", "copysign", "floor_divide"),
+    *_binary("maximum", "minimum", "copysign", "floor_divide", "nextafter"),
     *_binary("pow", domain="positive"),
     *_unary("negative", "positive", "abs", "square", "reciprocal", "conj", "exp", "exp2", "expm1"),
     *_unary("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh"),
     *_unary("asin", "acos", "atanh", "erfinv", domain="unit"),
     *_unary("acosh", domain="above one"),
     *_unary("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
+    Sample("lgamma", lambda x: x.lgamma(), (M,), "positive"),
+    Sample("polygamma", lambda x: x.digamma(), (M,), "positive"),
+    Sample("polygamma", lambda x: x.polygamma(2), (M,), "positive"),
     *_unary("ceil", "floor", "round", "sign", "trunc"),
     *_unary("relu", "leaky_relu", "elu", "sigmoid", "logsigmoid", "silu", "gelu", "erf", "erfc"),
     *[Sample("softplus_with_bend", tensor.softplus, (shape,)) for shape in SHAPES],
@@ -77,6 +80,8 @@ ELEMENTWISE: list[Sample] = [
 ]
 
 REDUCTIONS: list[Sample] = [
+    Sample("logcumsumexp", lambda x: x.logcumsumexp(1), (M,)),
+    Sample("logcumsumexp", lambda x: x.logcumsumexp(0), (M,)),
     *[
         Sample(
             name,

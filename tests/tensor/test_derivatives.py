@@ -48,7 +48,7 @@ NOT_DIFFERENTIABLE = {
     "all", "any", "argmax", "argmin", "argsort", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "count_nonzero", "equal", "greater",
     "greater_equal", "isclose", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "matrix_rank", "nextafter", "nonzero", "not_equal",
+    "logical_not", "logical_or", "logical_xor", "matrix_rank", "nonzero", "not_equal",
     "searchsorted", "signbit", "unique_all",
 }  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_a_function_of_one_argument_gives_numpys_values_of_every_dtype(name):
     for dtype in ALL:
         if name in ("acos", "asin", "atanh") and dtype not in FLOATING:
             continue  # of integers just 0 and 1 are in their domain
-        if (name, dtype) == ("conj", "bool"):
+        if dtype == "bool" and name in ("conj", "square"):
             continue  # NumPy makes int8 of them
         for shape in ((3,), (), (2, 0), (2, 1, 3)):
             assert_like_numpy(name, filled(dtype, shape, 0, *domain(name)))

@@ -192,7 +192,12 @@ define(
     a=lambda xp, g, a, out: g * (xp.sign(a) * xp.sign(out)),
     b=lambda xp, g: xp.zeros_like(g),
 )
-define("nextafter", a=None, b=None)
+# The number next to `a`, toward `b`; `b` itself where they are equal.
+define(
+    "nextafter",
+    a=lambda xp, g, a, b: xp.keep_where(g, a != b),
+    b=lambda xp, g, a, b: xp.keep_where(g, a == b),
+)
 define(
     "lerp",
     a=lambda xp, g, w: g * conj(xp, 1 - w),
@@ -260,6 +265,9 @@ define("gelu_by_tanh", x=lambda xp, g, x: xp.slope("gelu_by_tanh", g, x, _gelu_b
 define("erf", x=lambda xp, g, x: xp.slope("erf", g, x, _erf))
 define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+
+define("lgamma", x=lambda xp, g, x: g * xp.polygamma(0, x))
+define("polygamma", x=lambda xp, g, x, n: g * xp.polygamma(n + 1, x))
 
 # Constant almost everywhere: a gradient of zero, as in PyTorch
 

@@ -140,6 +140,22 @@ def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> 
     return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
 
 
+def _logcumsumexp(xp: Any, g: Any, x: Any, out: Any, axis: int) -> Any:
+    """Return the running sums from the end of g * exp(-out), times exp(x).
+
+    As logarithms, of the positive and the negative parts: exp(-out) alone may be infinite.
+    """
+    if xp.is_recorded:
+        highest = xp.max(x, axis=axis, keepdims=True)
+        return xp.exp(x - highest) * _running_back(xp, g * xp.exp(highest - out), axis)
+    parts = []
+    for part in (g, -g):
+        terms = xp.log(xp.maximum(part, 0)) - out
+        back = xp.flip(xp.logaddexp.accumulate(xp.flip(terms, axis), axis), axis)
+        parts.append(xp.exp(x + back))
+    return parts[0] - parts[1]
+
+
 def _softmax(xp: Any, g: Any, out: Any, axis: int | None) -> Any:
     if xp.is_recorded or axis is None:
         return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
@@ -180,6 +196,7 @@ define("min", x=_extreme)
 define("cumulative_sum", x=_cumulative_sum)
 define("cumulative_prod", x=_cumulative_prod)
 define("logsumexp", x=_logsumexp)
+define("logcumsumexp", x=_logcumsumexp)
 define("vector_norm", x=_vector_norm)
 define("max_along", x=_along)
 define("min_along", x=_along)

@@ -1,0 +1,472 @@
+"""Counts, histograms, modes, running extremes and the like, as methods."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import dim_of
+from tensor.core.donation import composite
+from tensor.core.tensor import TensorCore, wrap
+from tensor.kernels.context import run_kernel
+from tensor.ops import elementwise as f
+from tensor.ops.data import as_data, as_tensor
+from tensor.ops.joining import concat
+from tensor.ops.order_statistics import quantiles
+from tensor.ops.selecting import take_along_axis
+from tensor.ops.sorting import Sorted
+from tensor.tape.recording import record, wrap_recorded
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+
+
+class Histogram(NamedTuple):
+    """What ``histogram`` gives: how many elements lie in each bin, and where the bins begin and end."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class Extremes(NamedTuple):
+    """What ``aminmax`` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Counting(TensorCore):
+    """Methods that count, and those that find elements by their order."""
+
+    __slots__ = ()
+
+    @composite
+    def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+        """Return how often 0, 1, 2, ... occur, or the sums of their `weights`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0, 2, 2]).bincount().tolist()
+        [1, 0, 2]
+        """
+        array = self._live_array()
+        if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
+            raise InvalidArgumentError(
+                "bincount takes one dimension of integers of at least 0, not "
+                f"{array.dtype}{list(array.shape)}"
+            )
+        if minlength < 0:
+            raise InvalidArgumentError(f"bincount: minlength is at least 0, not {minlength}")
+        factors = None if weights is None else as_data(weights, None)
+        if factors is not None and factors.shape != array.shape:
+            raise InvalidArgumentError(
+                f"bincount: weights has the shape of the tensor {array.shape}, not {factors.shape}"
+            )
+        out = run_kernel(np.bincount, array, factors, minlength)
+        is_single = factors is not None and factors.dtype == np.float32
+        return wrap(out.astype(np.float32) if is_single else out)
+
+    @composite
+    def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+        """Return how many elements lie in each of `bins` equal parts from `min` to `max`.
+
+        Both 0 means from the smallest element to the largest.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
+        [0.0, 2.0, 1.0, 0.0]
+        """
+        array = self._live_array()
+        edges = _edges("histc", array, bins, (float(min), float(max)))
+        return wrap(run_kernel(np.histogram, array, bins, edges)[0].astype(array.dtype))
+
+    @composite
+    def histogram(
+        self,
+        bins: int | Tensor,
+        *,
+        range: tuple[float, float] | None = None,
+        weight: Tensor | None = None,
+        density: bool = False,
+    ) -> Histogram:
+        """Return how many elements lie in each bin, and the edges of the bins.
+
+        Parameters
+        ----------
+        bins
+            How many of equal width, or their edges in ascending order.
+        range
+            From where to where, if `bins` is a number: by default the smallest and the largest element.
+        weight
+            What each element counts.
+        density
+            Whether the counts are divided so that the integral over all bins is 1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 1.0]).histogram(2, range=(0.0, 3.0)).hist.tolist()
+        [2.0, 1.0]
+        """
+        array = self._live_array()
+        if array.dtype.kind != "f":
+            raise TypeError(f"histogram takes floating tensors, not {array.dtype}: convert it with x.float()")
+        factors = None if weight is None else as_data(weight, None).reshape(-1)
+        if isinstance(bins, TensorCore):
+            edges: Any = as_data(bins, None)
+            counts, limits = run_kernel(np.histogram, array.reshape(-1), edges, None, density, factors)
+        else:
+            limits_of = _edges("histogram", array, bins, range or (0.0, 0.0))
+            counts, limits = run_kernel(np.histogram, array.reshape(-1), bins, limits_of, density, factors)
+        return Histogram(wrap(counts.astype(array.dtype)), wrap(limits.astype(array.dtype)))
+
+    @composite
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+        """Return the smallest and the largest element, of all or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.item() for x in tensor.tensor([3, 1, 2]).aminmax()]
+        [1, 3]
+        """
+        x = as_tensor(self)
+        return Extremes(x.amin(dim, keepdim), x.amax(dim, keepdim))
+
+    @composite
+    def cummax(self, dim: int) -> Sorted:
+        """Return the largest element so far along `dim`, and where it is; the last one of equal elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 3, 2]).cummax(0).values.tolist()
+        [1, 3, 3]
+        """
+        return _running("cummax", as_tensor(self), dim, np.greater_equal)
+
+    @composite
+    def cummin(self, dim: int) -> Sorted:
+        """Return the smallest element so far along `dim`, and where it is; the last one of equal elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 1, 3]).cummin(0).indices.tolist()
+        [0, 1, 1]
+        """
+        return _running("cummin", as_tensor(self), dim, np.less_equal)
+
+    @composite
+    def logcumsumexp(self, dim: int) -> Tensor:
+        """Return the logarithms of the running sums of the exponentials along `dim`, without overflow.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).logcumsumexp(0).exp().tolist()
+        [1.0, 2.0]
+        """
+        x = as_tensor(self)
+        array = x._live_array()
+        if array.dtype.kind not in "fc":
+            raise TypeError(
+                f"logcumsumexp takes floating tensors, not {array.dtype}: convert it with x.float()"
+            )
+        if x.ndim == 0:
+            dim_of("logcumsumexp", dim, 1)
+            return x.clone()
+        place = dim_of("logcumsumexp", dim, x.ndim)
+        out = run_kernel(np.logaddexp.accumulate, array, place)
+        return wrap_recorded(out, record(RULES["logcumsumexp"], (x,), out, {"axis": place}))
+
+    @composite
+    def mode(self, dim: int = -1, keepdim: bool = False) -> Sorted:
+        """Return the most frequent element along `dim`, the smallest of several, and its last place.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 1, 2, 1, 3]).mode().values.item()
+        1
+        """
+        x = as_tensor(self)
+        if x.ndim == 0:
+            dim_of("mode", dim, 1)
+            return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+        place = dim_of("mode", dim, x.ndim)
+        if x.shape[place] == 0:
+            raise IndexError(f"mode: dimension {dim} of shape {x.shape} is empty")
+        array = np.moveaxis(x._live_array(), place, -1)
+        places = np.empty(array.shape[:-1], np.int64)
+        for at in np.ndindex(places.shape):
+            values, counts = np.unique(array[at], return_counts=True)
+            places[at] = np.flatnonzero(array[at] == values[counts.argmax()])[-1]
+        indices = wrap(np.expand_dims(places, place))
+        found = Sorted(take_along_axis(x, indices, axis=place), indices)
+        return found if keepdim else Sorted(found.values.squeeze(place), indices.squeeze(place))
+
+    @composite
+    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
+        """Return the median of what is not nan: of all, or with its place along `dim`.
+
+        Examples
+        --------
+        >>> from math import nan
+        >>> import tensor
+        >>> tensor.tensor([1.0, nan, 3.0]).nanmedian().item()
+        1.0
+        """
+        x = as_tensor(self)
+        if dim is None:
+            flat = x.reshape(-1)
+            if flat.shape == (0,):
+                return flat.new_full((), math.nan)
+            return _nanmedian_along(flat, 0, False).values
+        return _nanmedian_along(x, dim, keepdim)
+
+    @composite
+    def nanquantile(
+        self,
+        q: float | Sequence[float] | Tensor,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+    ) -> Tensor:
+        """Return what ``quantile`` does, of the elements that are not nan.
+
+        Examples
+        --------
+        >>> from math import nan
+        >>> import tensor
+        >>> tensor.tensor([1.0, nan, 3.0]).nanquantile(0.5).item()
+        2.0
+        """
+        return quantiles("nanquantile", as_tensor(self), q, dim, keepdim, interpolation)
+
+    @composite
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:
+        """Return the tensor with each part along `dim` scaled so that its `p`-norm is at most `maxnorm`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3.0, 4.0]]).renorm(2, 0, 10.0).tolist()
+        [[3.0, 4.0]]
+        """
+        x = as_tensor(self)
+        if p <= 0 or maxnorm < 0:
+            raise InvalidArgumentError(
+                f"renorm: p is greater than 0 and maxnorm at least 0, not {p} and {maxnorm}"
+            )
+        if x.ndim < 2:
+            raise InvalidArgumentError(f"renorm takes at least two dimensions, not shape {x.shape}")
+        place = dim_of("renorm", dim, x.ndim)
+        others = tuple(i for i in range(x.ndim) if i != place)
+        norms = x.norm(p, others, True)
+        factor = f.where(f.greater(norms, maxnorm), f.divide(maxnorm, f.add(norms, 1e-7)), 1.0)
+        return f.multiply(x, factor)
+
+    @composite
+    def diff(
+        self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    ) -> Tensor:
+        """Return the differences of neighbours along `dim`, `n` times over.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 4, 9]).diff().tolist()
+        [3, 5]
+        """
+        x = as_tensor(self)
+        if x.ndim == 0:
+            raise InvalidArgumentError("diff takes at least one dimension: reshape the tensor to (1,) first")
+        place = dim_of("diff", dim, x.ndim)
+        if n < 0:
+            raise InvalidArgumentError(f"diff: n is at least 0, not {n}")
+        ends = [y for y in (prepend, x, append) if y is not None]
+        for y in ends:
+            if as_tensor(y).ndim != x.ndim:
+                raise InvalidArgumentError(
+                    f"diff: prepend and append have {x.ndim} dimensions, not shape {as_tensor(y).shape}"
+                )
+        for _ in range(n):
+            if len(ends) > 1:
+                x, ends = concat([as_tensor(y) for y in ends], axis=place), []
+            before = (slice(None),) * place
+            later, earlier = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
+            x = f.not_equal(later, earlier) if x.dtype.kind == "b" else f.subtract(later, earlier)
+        return x
+
+    @composite
+    def cov(
+        self, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+    ) -> Tensor:
+        """Return the covariances of variables, one a row, of which each column is an observation.
+
+        Parameters
+        ----------
+        correction
+            What the number of observations is lessened by.
+        fweights
+            How often each observation occurs.
+        aweights
+            How much each observation counts.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[0.0, 2.0], [1.0, 3.0]]).cov().tolist()
+        [[2.0, 2.0], [2.0, 2.0]]
+        """
+        given = as_tensor(self)
+        if given.ndim > 2:
+            raise InvalidArgumentError(f"cov takes at most two dimensions, not shape {given.shape}")
+        x = given if given.dtype.kind in "fc" else given.to(np.float32)
+        x = x.reshape(1, -1) if x.ndim < 2 else x
+        for name, each, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+            if each is not None and as_tensor(each).dtype.kind not in kinds:
+                raise TypeError(
+                    f"cov: {name} has {as_tensor(each).dtype}: frequencies are integers, other weights floats"
+                )
+            if each is not None and (as_tensor(each)._live_array() < 0).any():
+                raise InvalidArgumentError(f"cov: {name} are at least 0")
+        weights: Tensor | None = None
+        for each in (fweights, aweights):
+            if each is not None:
+                if as_tensor(each).shape != (x.shape[1],):
+                    raise InvalidArgumentError(f"cov takes a weight for each of {x.shape[1]} observations")
+                more = as_tensor(each).to(x.dtype)
+                weights = more if weights is None else weights * more
+        if weights is None:
+            total: Any = x.shape[1]
+            mean = x.mean(1, True)
+            norm: Any = total - correction
+        else:
+            total = weights.sum()
+            mean = (x * weights).sum(1, True) / total
+            if aweights is None or correction == 0:
+                norm = total - correction
+            else:
+                norm = total - correction * (weights * as_tensor(aweights).to(x.dtype)).sum() / total
+        centred = x - mean
+        weighted = centred if weights is None else centred * weights
+        norm = norm.clamp(min=0) if isinstance(norm, TensorCore) else max(norm, 0)  # type: ignore[attr-defined]
+        out = weighted @ centred.mH / (norm if isinstance(norm, TensorCore) else float(norm))
+        return out.squeeze()
+
+    @composite
+    def corrcoef(self) -> Tensor:
+        """Return the correlation coefficients of variables, one a row.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[0.0, 2.0], [3.0, 1.0]]).corrcoef().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        found = as_tensor(self).cov()
+        if found.ndim == 0:
+            return found / found
+        deviations = found.diagonal().sqrt()
+        return (found / deviations.unsqueeze(0) / deviations.unsqueeze(1)).clamp(-1, 1)
+
+    @composite
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Return the tensor without the elements, or the parts along `dim`, that equal the one before.
+
+        Parameters
+        ----------
+        return_inverse, return_counts
+            Whether to return also each element's place in the result, and how many there were.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 1, 2, 1]).unique_consecutive().tolist()
+        [1, 2, 1]
+        """
+        x = as_tensor(self)
+        array = x._live_array()
+        parts = (
+            array.reshape(-1)
+            if dim is None
+            else np.moveaxis(array, dim_of("unique_consecutive", dim, x.ndim), 0)
+        )
+        count = parts.shape[0]
+        changes = (parts[1:] != parts[:-1]).any(tuple(range(1, parts.ndim)))
+        starts = np.flatnonzero(np.r_[True, changes][:count])
+        kept = parts[starts]
+        values = wrap(kept.copy() if dim is None else np.moveaxis(kept, 0, dim).copy())
+        more = []
+        if return_inverse:
+            inverse = np.cumsum(np.r_[False, changes][:count], dtype=np.int64)
+            more.append(wrap(inverse.reshape(array.shape) if dim is None else inverse))
+        if return_counts:
+            more.append(wrap(np.diff(np.r_[starts, count]).astype(np.int64)))
+        return (values, *more) if more else values
+
+
+def _edges(name: str, array: Array, bins: int, limits: tuple[float, float]) -> tuple[float, float]:
+    if bins < 1:
+        raise InvalidArgumentError(f"{name}: bins is at least 1, not {bins}")
+    low, high = limits
+    if low > high:
+        raise InvalidArgumentError(f"{name}: the upper limit {high} is less than the lower one {low}")
+    if low == high == 0 and not array.size:
+        return 0.0, 1.0
+    if low == high:
+        if low == 0:
+            low, high = float(array.min()), float(array.max())
+        if low == high:
+            half = 1.0 if name == "histc" else 0.5
+            low, high = low - half, high + half
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidArgumentError(f"{name}: the range from {low} to {high} is not finite")
+    return low, high
+
+
+def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
+    place = dim_of(name, dim, x.ndim or 1)
+    if x.ndim == 0:
+        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+    array = np.moveaxis(x._live_array(), place, 0)
+    indices = np.zeros(array.shape, np.int64)
+    if array.size:
+        best = array[0].copy()
+        unknown = np.isnan(array) if array.dtype.kind == "f" else None
+        for i in range(1, array.shape[0]):
+            is_new = wins(array[i], best)
+            if unknown is not None:
+                is_new |= unknown[i]
+            best = np.where(is_new, array[i], best)
+            indices[i] = np.where(is_new, i, indices[i - 1])
+    found = wrap(np.moveaxis(indices, 0, place).copy())
+    return Sorted(take_along_axis(x, found, axis=place), found)
+
+
+def _nanmedian_along(x: Tensor, dim: int, keepdim: bool) -> Sorted:
+    place = dim_of("nanmedian", dim, x.ndim or 1)
+    if x.ndim == 0:
+        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+    if x.shape[place] == 0:
+        raise IndexError(f"nanmedian: dimension {dim} of shape {x.shape} is empty")
+    order = x.argsort(place)
+    known = np.count_nonzero(~np.isnan(x._live_array()), place, keepdims=True)
+    indices = take_along_axis(order, wrap(np.maximum(known - 1, 0) // 2), axis=place)
+    found = Sorted(take_along_axis(x, indices, axis=place), indices)
+    return found if keepdim else Sorted(found.values.squeeze(place), indices.squeeze(place))

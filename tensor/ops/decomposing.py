@@ -1,0 +1,211 @@
+"""Methods of matrices that `tensor.linalg` has as functions, and others of PyTorch's names."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import sizes_of
+from tensor.core.donation import composite
+from tensor.core.tensor import TensorCore
+from tensor.ops import elementwise as f
+from tensor.ops import factorizations, solving
+from tensor.ops.data import as_tensor
+from tensor.ops.linalg import matmul
+from tensor.ops.matrices import plus_product
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._tensor import Tensor
+
+# Terms of the exponential's series: good to 1e-16 for matrices of norm 1/2.
+_TERMS = 16
+
+
+class Decomposing(TensorCore):
+    """Factorizations, and functions of matrices, with PyTorch's names."""
+
+    __slots__ = ()
+
+    @composite
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """Return `beta` times the tensor plus `alpha` times the sum of the products of matrices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).addbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()
+        [[7.0]]
+        """
+        product = as_tensor(batch1).bmm(batch2).sum(0)
+        return plus_product(self, product, beta, alpha)
+
+    @composite
+    def cholesky(self, upper: bool = False) -> Tensor:
+        """Return the triangular factor of positive definite matrices: `tensor.linalg.cholesky`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[4.0]]).cholesky().tolist()
+        [[2.0]]
+        """
+        return factorizations.cholesky(as_tensor(self), upper=upper)
+
+    @composite
+    def qr(self, some: bool = True) -> factorizations.QRResult:
+        """Return Q and R: `tensor.linalg.qr`; with ``some=False`` Q is square.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3, 2)).qr().Q.shape
+        (3, 2)
+        """
+        return factorizations.qr(as_tensor(self), mode="reduced" if some else "complete")
+
+    @composite
+    def svd(self, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+        """Return U, S and V with ``x = U @ diag(S) @ V.mH``: V itself, as PyTorch's old name does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((3, 2)).svd()]
+        [(3, 2), (2,), (2, 2)]
+        """
+        x = as_tensor(self)
+        if not compute_uv:
+            rows, columns = x.shape[-2:]
+            batch = x.shape[:-2]
+            none = x.new_zeros((*batch, rows, rows)), x.new_zeros((*batch, columns, columns))
+            return none[0], factorizations.svdvals(x), none[1]
+        u, s, vh = factorizations.svd(x, full_matrices=not some)
+        return u, s, vh.mH
+
+    @composite
+    def logdet(self) -> Tensor:
+        """Return the logarithm of the determinants; not a number where one is negative.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1.0]]).logdet().item()
+        0.0
+        """
+        sign, logarithm = solving.slogdet(as_tensor(self))
+        return f.where(f.less(sign, 0), math.nan, logarithm)
+
+    @composite
+    def pinverse(self, rcond: float = 1e-15) -> Tensor:
+        """Return the pseudo-inverse: `tensor.linalg.pinv`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).pinverse().tolist()
+        [[0.5]]
+        """
+        return solving.pinv(as_tensor(self), rtol=rcond)
+
+    @composite
+    def inverse(self) -> Tensor:
+        """Return the inverse: `tensor.linalg.inv`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).inverse().tolist()
+        [[0.5]]
+        """
+        return solving.inv(as_tensor(self))
+
+    @composite
+    def kron(self, other: Tensor) -> Tensor:
+        """Return Kronecker's product: each element of the tensor times `other`, block by block.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2]]).kron(tensor.tensor([[1, 1]])).tolist()
+        [[1, 1, 2, 2]]
+        """
+        a, b = as_tensor(self), as_tensor(other)
+        rank = max(a.ndim, b.ndim)
+        first = (1,) * (rank - a.ndim) + a.shape
+        second = (1,) * (rank - b.ndim) + b.shape
+        spread = a.reshape([n for size in first for n in (size, 1)])
+        inner = b.reshape([n for size in second for n in (1, size)])
+        return (spread * inner).reshape([n * m for n, m in zip(first, second, strict=True)])
+
+    @composite
+    def matrix_exp(self) -> Tensor:
+        """Return the exponentials of square matrices, by the series of their 2**n-th part, squared n times.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).matrix_exp().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        x = as_tensor(self)
+        if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+            raise InvalidArgumentError(f"matrix_exp takes square matrices, not shape {x.shape}")
+        if x.dtype.kind not in "fc":
+            raise TypeError(f"matrix_exp takes floating tensors, not {x.dtype}: convert it with x.float()")
+        given = x.dtype
+        x = x.to(np.float64 if given.kind == "f" else np.complex128)  # squares add to the error
+        norms = np.abs(x._live_array()).sum(-2)
+        norm = float(norms.max()) if norms.size else 0.0
+        times = max(0, math.ceil(math.log2(norm)) + 1) if 0 < norm < math.inf else 0
+        part = f.multiply(x, 0.5**times)
+        one = x.new_ones((x.shape[-1],)).diag()
+        out = one + part / _TERMS
+        for i in range(_TERMS - 1, 0, -1):
+            out = one + matmul(part, out) / i
+        for _ in range(times):
+            out = matmul(out, out)
+        return out.to(given)
+
+    @composite
+    def diagflat(self, offset: int = 0) -> Tensor:
+        """Return a matrix with the elements, as if in one dimension, on a diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1], [2]]).diagflat().tolist()
+        [[1, 0], [0, 2]]
+        """
+        return as_tensor(self).reshape(-1).diag_embed(offset)
+
+    @composite
+    def sum_to_size(self, *size: int | Sequence[int]) -> Tensor:
+        """Return the sums over the dimensions that `size` lacks, or has as 1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).sum_to_size(1, 3).tolist()
+        [[2.0, 2.0, 2.0]]
+        """
+        x = as_tensor(self)
+        wanted = sizes_of("sum_to_size", size)
+        ahead = x.ndim - len(wanted)
+        fits = ahead >= 0 and all(n in (1, m) for n, m in zip(wanted, x.shape[max(ahead, 0) :], strict=True))
+        if not fits:
+            raise InvalidArgumentError(f"sum_to_size: size {wanted} does not broadcast to shape {x.shape}")
+        over = [
+            *range(ahead),
+            *[i + ahead for i, n in enumerate(wanted) if n == 1 and x.shape[i + ahead] != 1],
+        ]
+        if x.shape == wanted and wanted:
+            return x
+        # Bools are counted.
+        dtype = np.int64 if x.dtype.kind == "b" else x.dtype
+        out = x.sum(tuple(over), True, dtype=dtype) if over else x.to(dtype)
+        return out.reshape(wanted) if ahead else out

@@ -1,0 +1,141 @@
+"""Methods that cut a tensor into parts, beside ``split`` and ``chunk``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.dims import dim_of
+from tensor.core.donation import composite
+from tensor.core.tensor import TensorCore
+from tensor.ops.data import as_data, as_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._tensor import Tensor
+
+
+class Dividing(TensorCore):
+    """Parts along a dimension, by their number or by where they begin."""
+
+    __slots__ = ()
+
+    def tensor_split(
+        self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+    ) -> tuple[Tensor, ...]:
+        """Return views of so many parts along `dim`, as equal as can be, or of those between indices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.tolist() for x in tensor.tensor([1, 2, 3]).tensor_split(2)]
+        [[1, 2], [3]]
+        >>> [x.tolist() for x in tensor.tensor([1, 2, 3]).tensor_split((1,))]
+        [[1], [2, 3]]
+        """
+        x = as_tensor(self)
+        place = dim_of("tensor_split", dim, x.ndim)
+        given = indices_or_sections
+        if isinstance(given, TensorCore):
+            if given.dtype != np.int64 or as_tensor(given).ndim > 1:
+                raise InvalidArgumentError("tensor_split takes int64 indices in one dimension, or one number")
+            given = as_data(given, None).tolist()
+        size = x.shape[place]
+        if isinstance(given, int):
+            if given < 1:
+                raise InvalidArgumentError(f"tensor_split: the number of parts is at least 1, not {given}")
+            least, more = divmod(size, given)
+            ends = np.cumsum([least + (i < more) for i in range(given - 1)]).tolist()
+        else:
+            ends = [int(i) for i in given]
+        before = (slice(None),) * place
+        starts = [None, *ends]
+        return tuple(x[(*before, slice(a, b))] for a, b in zip(starts, [*ends, None], strict=True))
+
+    def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+        """Return views of parts along the second dimension; of a vector along its only one.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((2, 4)).hsplit(2)]
+        [(2, 2), (2, 2)]
+        """
+        return _even("hsplit", as_tensor(self), indices_or_sections, 1, 1)
+
+    def vsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+        """Return views of parts along the first dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((4, 2)).vsplit(2)]
+        [(2, 2), (2, 2)]
+        """
+        return _even("vsplit", as_tensor(self), indices_or_sections, 0, 2)
+
+    def dsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+        """Return views of parts along the third dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]
+        [(2, 2, 2), (2, 2, 2)]
+        """
+        return _even("dsplit", as_tensor(self), indices_or_sections, 2, 3)
+
+    def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Return views of parts of these sizes along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.tolist() for x in tensor.tensor([1, 2, 3]).split_with_sizes([1, 2])]
+        [[1], [2, 3]]
+        """
+        return as_tensor(self).split(list(split_sizes), dim)
+
+    @composite
+    def unfold(self, dimension: int, size: int, step: int) -> Tensor:
+        """Return the windows of `size` elements, each `step` behind the one before; a copy.
+
+        They are the parts along `dimension`; their elements lie in a new last dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
+        [[1, 2], [2, 3], [3, 4]]
+        """
+        x = as_tensor(self)
+        line = x.reshape(1) if x.ndim == 0 else x
+        place = dim_of("unfold", dimension, line.ndim)
+        if not 0 <= size <= line.shape[place]:
+            raise InvalidArgumentError(
+                f"unfold: a window of {size} does not fit dimension {dimension} of size {line.shape[place]}"
+            )
+        if step < 1:
+            raise InvalidArgumentError(f"unfold: step is at least 1, not {step}")
+        if x.ndim == 0:
+            return line[:size]
+        starts = np.arange(0, line.shape[place] - size + 1, step)
+        windows = line[(*[slice(None)] * place, starts[:, None] + np.arange(size))]
+        return windows.movedim(place + 1, -1)
+
+
+def _even(name: str, x: Tensor, parts: int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:
+    if x.ndim < least:
+        raise InvalidArgumentError(
+            f"{name} takes a tensor of at least {least} dimensions, not shape {x.shape}"
+        )
+    place = 0 if x.ndim == 1 else dim
+    if isinstance(parts, int) and (parts < 1 or x.shape[place] % parts):
+        raise InvalidArgumentError(
+            f"{name}: {x.shape[place]} along dimension {place} do not make {parts} equal parts: use "
+            "tensor_split"
+        )
+    return x.tensor_split(parts, place)

@@ -1,0 +1,214 @@
+"""``torch.signal.windows``: weights that fade out to both sides.
+
+A window of ``sym=False`` is that of one element more, without its last one: its copies, one behind the
+other, are periodic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensor as tn
+from tensor import InvalidArgumentError
+from tensor.torch.calling import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tensor import Tensor
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
+
+
+def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[[Any, int], Any]) -> Tensor:
+    """Return what `of` makes of the places 0, 1, ..., and of the last one."""
+    if m < 0:
+        raise InvalidArgumentError(f"{name}: the window has at least 0 elements, not {m}")
+    given = here(options)
+    dtype = given.pop("dtype", None) or "float32"
+    if tn.asarray(0, dtype=dtype).dtype not in (tn.float32, tn.float64):
+        raise TypeError(f"{name}: a window is float32 or float64, not {dtype}")
+    last = max(m - 1 if sym else m, 1)
+    values = np.ones(m) if m < 2 else np.asarray(of(np.arange(m, dtype=np.float64), last))
+    made = tn.from_numpy(values.astype(np.float64)).to(dtype)
+    return made.requires_grad_() if given.get("requires_grad") else made
+
+
+def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return the sum of cosines with the weights `a`, of alternating sign.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    weights = [float(weight) for weight in a]
+    if not weights:
+        raise InvalidArgumentError("general_cosine takes at least one weight: a=[0.5, 0.5]")
+
+    def of(n: Any, last: int) -> Any:
+        terms = [(-1) ** i * w * np.cos(2 * math.pi * i * n / last) for i, w in enumerate(weights)]
+        return np.sum(terms, 0)
+
+    return _window("general_cosine", M, sym, options, of)
+
+
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return ``alpha - (1 - alpha) * cos``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.general_hamming(3, alpha=0.5).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return general_cosine(M, a=[alpha, 1 - alpha], sym=sym, **options)
+
+
+def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Hamming's window.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.hamming(3).shape
+    (3,)
+    """
+    return general_hamming(M, sym=sym, **options)
+
+
+def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Hann's window: half of 1 less a cosine.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.hann(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return general_hamming(M, alpha=0.5, sym=sym, **options)
+
+
+def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Blackman's window.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.blackman(3)[1].item()
+    1.0
+    """
+    return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
+
+
+def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Nuttall's window, as Heinzel defines it.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.nuttall(3)[1].item()
+    1.0
+    """
+    return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)
+
+
+def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Bartlett's window: a triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.bartlett(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return _window("bartlett", M, sym, options, lambda n, last: 1 - np.abs(2 * n / last - 1))
+
+
+def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return half a period of a sine.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.cosine(3)[1].item()
+    1.0
+    """
+    return _window("cosine", M, sym, options, lambda n, last: np.sin(math.pi * (n + 0.5) / (last + 1)))
+
+
+def exponential(
+    M: int,  # noqa: N803
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    **options: Any,
+) -> Tensor:
+    """Return exp(-distance / tau) from the middle, or from `center`, which takes ``sym=False``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.exponential(3)[1].item()
+    1.0
+    """
+    if tau <= 0:
+        raise InvalidArgumentError(f"exponential: tau is above 0, not {tau}")
+    if sym and center is not None:
+        raise InvalidArgumentError(
+            "exponential: a symmetric window has its center in the middle: leave it out"
+        )
+
+    def of(n: Any, last: int) -> Any:
+        return np.exp(-np.abs(n - (last / 2 if center is None else center)) / tau)
+
+    return _window("exponential", M, sym, options, of)
+
+
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return the normal density's shape with the standard deviation `std`, in elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.gaussian(3)[1].item()
+    1.0
+    """
+    if std <= 0:
+        raise InvalidArgumentError(f"gaussian: std is above 0, not {std}")
+    return _window("gaussian", M, sym, options, lambda n, last: np.exp(-0.5 * ((n - last / 2) / std) ** 2))
+
+
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+    """Return Kaiser's window of shape `beta`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.kaiser(3)[1].item()
+    1.0
+    """
+    if beta < 0:
+        raise InvalidArgumentError(f"kaiser: beta is at least 0, not {beta}")
+
+    def of(n: Any, last: int) -> Any:
+        return np.i0(beta * np.sqrt(np.maximum(1 - (2 * n / last - 1) ** 2, 0))) / np.i0(beta)
+
+    return _window("kaiser", M, sym, options, of)

@@ -1,0 +1,203 @@
+"""Call forms and values that PyTorch's own test data found wrong: each as a test of its own."""
+
+from __future__ import annotations
+
+import threading
+from math import inf, nan
+
+import pytest
+
+import tensor
+import tensor.torch as torch
+from tensor import InvalidArgumentError
+
+
+def test_matmul_is_a_method_that_binds() -> None:
+    assert torch.ones(2, 2).matmul(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert tensor.ones((2, 2)).matmul(tensor.eye(2)).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_index_fill_gives_the_value_one_gradient_for_a_repeated_index() -> None:
+    value = torch.tensor(3.0, requires_grad=True)
+    torch.zeros(3).index_fill(0, torch.tensor([1, 1, 2]), value).sum().backward()
+    assert value.grad is not None
+    assert value.grad.item() == 2.0
+
+
+@pytest.mark.parametrize("name", ["std_mean", "var_mean"])
+def test_a_bool_behind_the_tensor_is_unbiased_and_no_dimension(name: str) -> None:
+    x = torch.tensor([[1.0, 3.0], [5.0, 7.0]])
+    spread, mean = getattr(torch, name)(x, False)
+    assert (spread.shape, mean.item()) == ((), 4.0)
+    assert [y.shape for y in getattr(torch, name)(x, 0, True, True)] == [(1, 2), (1, 2)]
+
+
+def test_take_along_dim_without_a_dimension_counts_all_elements() -> None:
+    x = torch.tensor([[1, 2], [3, 4]])
+    assert torch.take_along_dim(x, torch.tensor([[3], [0]])).tolist() == [4, 1]
+
+
+def test_the_gradient_of_eigenvectors_from_the_upper_triangle_is_that_from_the_lower() -> None:
+    grads = []
+    for uplo in ("L", "U"):
+        x = torch.tensor([[2.0, 1.0], [1.0, 5.0]], dtype=torch.float64, requires_grad=True)
+        torch.linalg.eigh(x, UPLO=uplo).eigenvectors.abs()[0, 1].sum().backward()
+        assert x.grad is not None
+        grads.append(x.grad)
+    assert torch.allclose(grads[0], grads[1])
+
+
+def test_quantile_has_a_gradient_by_q() -> None:
+    q = torch.tensor([0.25, 0.75], requires_grad=True)
+    torch.tensor([0.0, 1.0, 10.0]).quantile(q).sum().backward()
+    assert q.grad is not None
+    assert q.grad.tolist() == [2.0, 18.0]
+
+
+def test_unique_compares_the_parts_along_a_dimension() -> None:
+    x = torch.tensor([[1, 2], [0, 3], [1, 2]])
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=0)
+    assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([[0, 3], [1, 2]], [1, 0, 1], [1, 2])
+
+
+def test_isclose_and_allclose_take_equal_nan() -> None:
+    x = torch.tensor([nan, 1.0])
+    assert torch.isclose(x, x).tolist() == [False, True]
+    assert torch.isclose(x, x, equal_nan=True).tolist() == [True, True]
+    assert torch.allclose(x, x, equal_nan=True)
+    with pytest.raises(InvalidArgumentError, match="at least 0, not -1"):
+        torch.isclose(x, x, rtol=-1)
+
+
+def test_solve_takes_a_batch_of_vectors() -> None:
+    a = torch.stack([torch.eye(2), 2 * torch.eye(2)])
+    assert torch.linalg.solve(a, torch.ones(2, 2)).tolist() == [[1.0, 1.0], [0.5, 0.5]]
+
+
+def test_scatter_adds_or_multiplies() -> None:
+    x, at = torch.full((2,), 3.0), torch.tensor([0, 0])
+    assert x.scatter(0, at, torch.tensor([1.0, 2.0]), reduce="add").tolist() == [6.0, 3.0]
+    assert x.scatter(0, at, torch.tensor([2.0, 2.0]), reduce="multiply").tolist() == [12.0, 3.0]
+    with pytest.raises(InvalidArgumentError, match="'add' or 'multiply', not 'mean'"):
+        x.scatter(0, at, torch.ones(2), reduce="mean")
+
+
+def test_matrix_rank_takes_absolute_and_relative_tolerances() -> None:
+    x = torch.diag(torch.tensor([1.0, 1e-2]))
+    assert [torch.linalg.matrix_rank(x, **by).item() for by in ({}, {"atol": 0.1}, {"rtol": 0.1})] == [
+        2,
+        1,
+        1,
+    ]
+
+
+def test_gaussian_nll_loss_broadcasts_a_target_of_size_one() -> None:
+    x, one = torch.zeros(2, 3), torch.ones(2, 1)
+    found = torch.nn.functional.gaussian_nll_loss(x, one, torch.ones(2, 1))
+    assert found.item() == pytest.approx(0.5)
+
+
+def test_a_mean_over_no_dimensions_is_over_all() -> None:
+    assert torch.tensor([1.0, 3.0]).mean(dim=()).item() == 2.0
+
+
+def test_a_learning_rate_may_be_a_tensor_of_one_element() -> None:
+    x = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([x], lr=torch.tensor(0.5))
+    x.sum().backward()
+    optimizer.step()
+    assert x.tolist() == [0.5]
+
+
+def test_atleast_1d_takes_several_tensors() -> None:
+    assert [x.shape for x in torch.atleast_1d((torch.tensor(1), torch.ones(2)))] == [(1,), (2,)]
+    with pytest.raises(TypeError, match=r"takes tensors, not float: write torch.tensor\(data\)"):
+        torch.atleast_1d(1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, at: x.index_select(0, at),
+        lambda x, at: x.index_add(0, at, torch.ones(1)),
+        lambda x, at: x.index_copy(0, at, torch.ones(1)),
+        lambda x, at: x.gather(0, at),
+        lambda x, at: x.scatter(0, at, 1.0),
+    ],
+)
+def test_a_negative_index_raises_where_pytorch_has_none(call) -> None:
+    with pytest.raises(IndexError, match="takes no negative indices, write 2"):
+        call(torch.ones(3), torch.tensor([-1]))
+
+
+def test_a_view_that_is_disposed_while_it_is_filled_raises_that_it_is_disposed() -> None:
+    stop = threading.Event()
+    wrong: list[BaseException] = []
+    current: list[tensor.Tensor] = []
+
+    def fill() -> None:
+        while not stop.is_set():
+            for x in tuple(current):
+                try:
+                    x.fill_(1.0)
+                except tensor.TensorDisposedError:
+                    pass
+                except RuntimeError as error:
+                    if "requires grad" not in str(error):
+                        wrong.append(error)
+                except AttributeError as error:
+                    wrong.append(error)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    for _ in range(3000):
+        base = tensor.ones((4,), requires_grad=True) * 1
+        view = base[:2]
+        current[:] = [view]
+        view.dispose()
+        base.dispose()
+    stop.set()
+    thread.join()
+    assert wrong == []
+
+
+def test_out_takes_no_dtype_that_the_result_does_not_fit() -> None:
+    with pytest.raises(TypeError, match="the result is float32, which does not fit out= of int64"):
+        torch.add(torch.ones(1), 1.5, out=torch.zeros(1, dtype=torch.int64))
+
+
+def test_the_square_of_bools_counts_them() -> None:
+    assert torch.square(torch.tensor([True])).dtype == torch.int64
+
+
+def test_a_masked_fill_broadcasts_the_tensor_to_the_mask() -> None:
+    assert torch.zeros(1).masked_fill(torch.tensor([True, False]), 2.0).tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("lgamma", (), [0.0]),
+        ("frac", (), [0.0]),
+        ("eq", (1.0,), [1.0]),
+        ("addmm", (torch.ones(1, 1), torch.ones(1, 1)), [[2.0]]),
+        ("cumsum", (0,), [1.0]),
+        ("logical_not", (), [0.0]),
+    ],
+)
+def test_a_form_in_place_writes_what_the_function_returns(name: str, arguments, expected) -> None:
+    x = torch.ones(1, 1) if name == "addmm" else torch.ones(1)
+    assert getattr(x, f"{name}_")(*arguments) is x
+    assert x.tolist() == expected
+
+
+def test_lgamma_is_infinite_at_its_poles_and_exact_at_its_zeros() -> None:
+    assert torch.tensor([0.0, -1.0, 1.0, 2.0, inf]).lgamma().tolist() == [inf, inf, 0.0, 0.0, inf]
+
+
+def test_a_product_scattered_onto_a_zero_has_the_gradient_of_the_others() -> None:
+    source = torch.tensor([0.0, 3.0], requires_grad=True)
+    out = torch.ones(1).scatter_reduce(0, torch.tensor([0, 0]), source, "prod")
+    out.sum().backward()
+    assert source.grad is not None
+    assert source.grad.tolist() == [3.0, 0.0]
