@@ -12,7 +12,7 @@ import tensor.torch as ours
 from tests.opinfo.comparison import difference
 from tests.opinfo.refusals import ANY_INDEX, ANY_VALUE, NON_UNIQUE, TOLERANCE, is_refused
 from tests.opinfo.results import Counts
-from tests.opinfo.samples import NotConvertible, converted, copied, function_of, named, tensors_of
+from tests.opinfo.samples import NotConvertible, converted, copied, function_of, named, tensors_of, with_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,12 +167,12 @@ def _run_out(op: Any, function: Callable[..., Any], sample: Any, expected: Any, 
         made = [ours.empty(tuple(x.shape), dtype=dtype) for x, dtype in zip(targets, dtypes, strict=True)]
         result = function(*args, **options, out=tuple(made) if several else made[0])
         if several:
-            return made
+            return tuple(made)
         if result is not made[0]:
             raise AssertionError("the result is not out")
         return result
 
-    _check(op, "out=", call, sample, list(targets) if several else expected, counts)
+    _check(op, "out=", call, sample, tuple(targets) if several else expected, counts)
 
 
 # --- Gradients ----------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _run_gradient(op: Any, function: Callable[..., Any] | None, sample: Any, cou
     inputs = [x for x in tensors_of((given, kwargs)) if x.requires_grad]
     try:
         with _seeded():
-            outputs = _derived(process(op.op(*given, **kwargs)))
+            outputs = _derived(process(op.gradcheck_wrapper(op.op, *given, **kwargs)))
         if not outputs or any(y.is_complex() for y in outputs) or not inputs:
             return
         generator = torch.Generator().manual_seed(7)
@@ -199,7 +199,8 @@ def _run_gradient(op: Any, function: Callable[..., Any] | None, sample: Any, cou
             raise TypeError("is absent")
         args, options = converted((given, kwargs))
         with _seeded():
-            result = process(function(*args, **options))
+            # The wrapper makes Hermitian or triangular matrices of any, where the op takes only these.
+            result = process(with_ours(op.gradcheck_wrapper)(function, *args, **options))
         ours_out = _derived(result)
         ours_in = [x for x in tensors_of((args, options)) if x.requires_grad]
         if not ours_out and not any(y is not None and y.any() for y in expected):

@@ -63,7 +63,9 @@ def _eigh_values(xp: Any, g: Any, vectors: Any) -> Any:
 
 def _eigh_vectors(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     turned = _without_diagonal(xp, xp.matmul(adjoint(xp, vectors), g)) / _differences(xp, values)
-    return xp.matmul(xp.matmul(vectors, turned), adjoint(xp, vectors))
+    found = xp.matmul(xp.matmul(vectors, turned), adjoint(xp, vectors))
+    # The matrices are Hermitian, and their gradient is: it does not tell which triangle was read.
+    return 0.5 * (found + adjoint(xp, found))
 
 
 # Any square matrices
