@@ -21,7 +21,7 @@ import nn
 import tensor
 from nn import functional as F
 from nn.data import DataLoader, TensorDataset
-from scopes import DisposeStatistics, new_dispose_scope, statistics
+from scopes import DisposeStatistics, dispose, new_dispose_scope, statistics
 from tensor import memory
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Network(nn.Module):
 
 
 def load_digits(seed: int) -> tuple[TensorDataset, TensorDataset]:
-    """Return the digits to learn from, and a fifth that is held out; tensors belong to the current scope."""
+    """Return the digits to learn from, and a fifth that is held out; the data sets own the tensors."""
     try:
         from sklearn.datasets import load_digits as load
         from sklearn.model_selection import train_test_split
@@ -162,8 +162,9 @@ def main(argv: Sequence[str] | None = None) -> Result:
                 result.epochs.append(Epoch(number, loss, accuracy(model, test), live, epoch.peak_bytes))
                 print(result.epochs[-1])
             optimizer.dispose()
+        dispose(train, test)
     result.left = statistics.snapshot() - before
-    print(f"after {time.perf_counter() - started:.1f} s model, optimizer and scope are disposed:")
+    print(f"after {time.perf_counter() - started:.1f} s model, optimizer, data and scope are disposed:")
     print(result.left)
     return result
 

@@ -19,7 +19,7 @@ import numpy as np
 import nn
 import tensor
 from nn.data import DataLoader, TensorDataset
-from scopes import DisposeScope, DisposeStatistics, new_dispose_scope, statistics
+from scopes import DisposeScope, DisposeStatistics, dispose, new_dispose_scope, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Result:
 
 
 def load_digits(seed: int) -> Digits:
-    """Return the digits, a fifth of each digit's images held out; the tensors belong to the current scope."""
+    """Return the digits, a fifth of each digit's images held out; the data sets own the tensors."""
     try:
         from sklearn.datasets import load_digits as load
         from sklearn.model_selection import train_test_split
@@ -135,7 +135,7 @@ def train_epoch(
 
 
 def bytes_held(scope: DisposeScope, model: nn.Module, optimizer: nn.optim.Optimizer) -> int:
-    """Return the memory of data, parameters and optimizer state, in bytes."""
+    """Return the memory of the scope's members, parameters and optimizer state, in bytes."""
     return scope.nbytes + sum(x.nbytes for x in model.parameters()) + optimizer.nbytes
 
 
@@ -175,10 +175,11 @@ def main(argv: Sequence[str] | None = None) -> Result:
                 print(epoch)
         optimizer.dispose()
         model.dispose()
+        dispose(digits.train, digits.test)
     result.left = statistics.snapshot() - before
     if result.epochs:
         print(f"held-out accuracy: {result.accuracy:.2%} after {time.perf_counter() - started:.1f} s")
-    print("after model, optimizer and scope are disposed:")
+    print("after model, optimizer, data and scope are disposed:")
     print(result.left)
     return result
 

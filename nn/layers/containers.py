@@ -31,7 +31,7 @@ class OtherModule(Module):
 
 
 def as_module(x: Any) -> Any:
-    """Return `x`; a module of another library without parameters as one of ours."""
+    """Return `x`; wrap a module of another library that has no parameters."""
     if isinstance(x, (Module, type)) or not callable(x) or not callable(getattr(x, "parameters", None)):
         return x
     return OtherModule(x) if next(iter(x.parameters()), None) is None else x

@@ -75,7 +75,7 @@ cdef class Limits:
         self.members_granted += count
 
     cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1:
-        """Count again; raise an error when `newcomers` are too much. This leaves room for `nbytes` and `count`."""
+        """Count again, and raise an error if the limit has no room for `nbytes` and `count` more."""
         cdef int64_t bytes_before, members_before, total, members
         cdef dict sizes
         cdef list all_of_them

@@ -77,7 +77,7 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint 
     elif cnp.PyArray_ISCOMPLEX(a):
         raise TypeError("complex numbers have no order; take .real or .abs() first")
     elif kind_of(a.T) >= 0:
-        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the order of memory of `a`
+        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the memory order of `a`
     else:
         x = out = _copied(a)
         kind = kind_of(x)

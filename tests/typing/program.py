@@ -14,7 +14,7 @@ import nn
 import nn.functional as F
 import tensor
 from nn.data import DataLoader, Dataset, TensorDataset, random_split
-from scopes import DisposeScope, disposing, new_dispose_scope, statistics
+from scopes import DisposeScope, dispose, disposing, new_dispose_scope, statistics
 from tensor import Tensor, memory
 
 
@@ -195,7 +195,9 @@ def main() -> History:
         with Classifier(settings) as model:
             history = train(model, settings, data)
             with round_trip(model, settings) as same:
-                table = confusion(same, TensorDataset(data.points, data.labels), settings.classes)
+                pairs = TensorDataset(data.points, data.labels)
+                table = confusion(same, pairs, settings.classes)
+        dispose(pairs)
     assert sum(map(sum, table)) == settings.samples
     assert measured.peak_bytes > 0
     assert (statistics.snapshot() - before).live_count == 0

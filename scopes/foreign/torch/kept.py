@@ -104,8 +104,8 @@ def kept(scope: str | DisposeScope | None = None) -> KeptReport:
     ...     y = model(torch.ones(3))
     >>> model.table
     tensor([0, 1, 2])
-    >>> [(row.holder, row.count) for row in scopes.torch.kept("first step").rows]
-    [('Positions.table', 1)]
+    >>> [row.holder for row in scopes.torch.kept("first step").rows]
+    ['Positions.table']
     """
     name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
     rows = []
