@@ -62,7 +62,7 @@ MISTAKES = {
     # Names of other libraries
     "tensor.array([1])": "write tensor.tensor(data)",
     "tensor.mm(x, x)": "write x.mm(...), for it is a method",
-    "tensor.unsqueeze(x, 0)": "torch.unsqueeze(x, ...)",
+    "tensor.unsqueeze(x, 0)": "write x.unsqueeze(...)",
     "tensor.is_tensor(x)": "write isinstance(x, tensor.Tensor)",
     "tensor.nn": "write import nn",
     "nn.DataLoader": "write nn.data.DataLoader",

@@ -57,8 +57,8 @@ class Gamma(TensorCore):
         Examples
         --------
         >>> import tensor
-        >>> round(tensor.tensor([1.0]).digamma().item(), 4)
-        -0.5772
+        >>> f"{tensor.tensor([1.0]).digamma().item():.4f}"
+        '-0.5772'
         """
         return polygamma(0, as_tensor(self))
 

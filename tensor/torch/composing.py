@@ -282,8 +282,8 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     Examples
     --------
     >>> import tensor.torch as torch
-    >>> round(torch.polygamma(1, torch.ones(1)).item(), 4)
-    1.6449
+    >>> f"{torch.polygamma(1, torch.ones(1)).item():.4f}"
+    '1.6449'
     """
     return input.polygamma(n)
 

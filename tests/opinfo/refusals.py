@@ -133,7 +133,7 @@ RULES = (
     ),
     Rule(
         "functions of PyTorch as arguments",
-        "a sample passes a module or a function of PyTorch's own, which takes no tensor of ours",
+        "a sample passes a module or a function of PyTorch's own, which does not take our tensors",
         ("nn.functional.triplet_margin_with_distance_loss", "nn.Transformer*"),
         _names_modules,
     ),

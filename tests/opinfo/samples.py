@@ -18,7 +18,7 @@ class NotConvertible(Exception):  # noqa: N818 -- a sample, not a mistake
 
 
 def converted(x: Any, memo: dict[int, Any] | None = None) -> Any:
-    """Return a sample with tensors of ours; one tensor used twice stays one tensor."""
+    """Return a sample with our tensors; one tensor used twice stays one tensor."""
     memo = {} if memo is None else memo
     if isinstance(x, torch.Tensor):
         if id(x) not in memo:

@@ -51,15 +51,25 @@ OPERANDS = {
     ("outer", "x2"): tensor.ones((2,)),
     ("meshgrid", "arrays"): tensor.ones((2,)),
     ("fill_", "value"): tensor.ones(()),
-    ("index_add", "index"): tensor.tensor([1, 0]),
-    **dict.fromkeys([("addmv", "vec"), ("addr", "vec1"), ("addr", "vec2")], tensor.ones((2,))),
+    **{
+        (f"{name}{ending}", "index"): tensor.tensor([1, 0])
+        for name in ("index_add", "index_copy", "index_fill", "index_reduce")
+        for ending in ("", "_")
+    },
+    **dict.fromkeys([("index_fill", "value"), ("index_fill_", "value")], tensor.ones(())),
+    ("masked_fill_", "value"): tensor.ones(()),
+    ("narrow", "start"): tensor.tensor(0),
+    **{
+        (f"{name}{ending}", vector): tensor.ones((2,))
+        for name, vector in (("addmv", "vec"), ("addr", "vec1"), ("addr", "vec2"))
+        for ending in ("", "_")
+    },
     **dict.fromkeys(["batch1", "batch2"], tensor.ones((2, 2, 2))),
     ("bmm", "self"): tensor.ones((2, 2, 2)),
     ("bmm", "other"): tensor.ones((2, 2, 2)),
     ("cross", "self"): tensor.ones((3,)),
     ("cross", "other"): tensor.ones((3,)),
     ("einsum", "operands"): tensor.ones((2, 2)),
-    ("index_add_", "index"): tensor.tensor([1, 0]),
     ("index_select", "index"): tensor.tensor([1, 0]),
     ("mv", "other"): tensor.ones((2,)),
     ("multinomial", "input"): tensor.ones((2,)),
@@ -74,9 +84,12 @@ OPERANDS = {
     ("__setitem__", "key"): 0,
     ("__reduce_ex__", "protocol"): 2,
 }
+# Arguments with a default that a call needs nevertheless.
+GIVEN = {("scatter", "src"), ("scatter_", "src")}
 VALUES = {
     "axes": (1, 0), "chunks": 2, "dim1": 1, "dtype": "float64", "equation": "ij", "k": 1, "length": 1,
-    "num_samples": 1, "repetitions": 2, "shape": 4, "sizes": 1, "split_size": 1, "to": "float32",
+    "maxnorm": 1.0, "num_samples": 1, "p": 1, "repetitions": 2,
+    "split_sizes": (1, 1), "shape": 4, "sizes": 1, "split_size": 1, "to": "float32",
     ("broadcast_to", "shape"): (2, 2), ("expand", "sizes"): 2, ("reshape", "shape"): (4,),
     ("squeeze", "axis"): (), ("tile", "repetitions"): (2, 2), ("unflatten", "sizes"): (1, 2),
     ("view", "shape"): 4,
@@ -110,6 +123,7 @@ def calls_of(owner: str, function: Callable[..., object]) -> Iterator[tuple[str,
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind is parameter.VAR_POSITIONAL
         or (parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY)
+        or (owner, parameter.name) in GIVEN
     ]
     for place, parameter in enumerate(needed):
         if not isinstance(argument(owner, parameter), Tensor):

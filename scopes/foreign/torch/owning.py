@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.core.containers import find
+from scopes.core.disposable import current_dispose_scope
 from scopes.core.foreign import Adopter, adopt, leave_alone
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch.adapter import ADAPTER
@@ -209,7 +210,8 @@ def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
     """Return `fetch`, with only its results adopted: it may fill caches, or unpack batches of later steps."""
 
     def called(loader: Any) -> Any:
-        with _paused():
+        # Without a scope nothing is owned, and reports count what a data set caches.
+        with nullcontext() if current_dispose_scope() is None else _paused():
             batch = fetch(loader)
         if _here.depth:
             for x in find((batch,), _is_tensor, inside=False):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +25,8 @@ from torch.nn import functional as F
 
 import scopes.torch
 from scopes import new_dispose_scope
+
+ROOT = Path(__file__).resolve().parents[3]
 
 Scoped = Callable[[], AbstractContextManager[Any]]
 MODES = ("plain", "owning", "exact")
@@ -311,13 +314,18 @@ def _of_rank(rank: int, mode: str, folder: str) -> None:
         Path(folder, "losses").write_text(repr(losses))
 
 
+def start_ranks(mode: str, folder: str) -> None:
+    """Run both ranks to their end."""
+    torch.multiprocessing.start_processes(_of_rank, (mode, folder), nprocs=2, start_method="spawn")
+
+
 def distributed(scoped: Scoped, mode: str = "plain") -> list[float]:
     """DDP over gloo with two processes: a scope around each step."""
     del scoped  # each process opens its own
-    import torch.multiprocessing as mp
-
+    # From a process of its own: the start method spawn needs a whole `__main__`, which other tests replace.
+    program = "from tests.scopes.foreign import frameworks; frameworks.start_ranks({!r}, {!r})"
     with tempfile.TemporaryDirectory() as folder:
-        mp.start_processes(_of_rank, (mode, folder), nprocs=2, start_method="spawn")
+        subprocess.run([sys.executable, "-c", program.format(mode, folder)], cwd=ROOT, check=True)
         text = Path(folder, "losses").read_text()
     return [float(word) for word in text.strip("[]").split(",")]
 
