@@ -189,10 +189,9 @@ class History:
             self._searched_weight = max(weight, self._searched_weight)
             self._searched_births = self._births
             most = MOST_REFERENCES if with_all_holders else _MOST_REFERENCES
-            effort = Effort(most)
             judged = self._judged(report, len(self.looks))
-            report = with_holders(judged, items, effort, in_libraries=with_all_holders)
-            self._cost += most - effort.left
+            # Its cost is not counted: that depends on the heap, and searches are few.
+            report = with_holders(judged, items, Effort(most), in_libraries=with_all_holders)
             self._holders.update({row.site: row.holder for row in report.rows if row.holder})
         return self._judged(report, len(self.looks))
 

@@ -38,7 +38,7 @@ SHARES = {
     *("broadcast_to", "matrix_transpose", "moveaxis", "permute_dims", "reshape", "adjoint"),
     *("detach", "flatten", "movedim", "permute", "squeeze", "swapaxes", "swapdims", "t"),
     *("transpose", "alias", "expand", "H", "mT", "expand_as", "reshape_as", "view", "view_as"),
-    *("imag", "real", "from_dlpack", "clone", "select", "narrow", "atleast_1d", "atleast_2d"),
+    *("imag", "real", "from_dlpack", "from_slice", "clone", "select", "narrow", "atleast_1d", "atleast_2d"),
     *("ravel", "resolve_conj", "resolve_neg", "asarray", "as_tensor", "unflatten", "diagonal"),
     *("contiguous", "split", "chunk", "unbind", "copy", "broadcast_tensors"),
 }

@@ -52,9 +52,21 @@ _OURS = {"scopes", "tensor", "nn", "disposescope"}
 _NoFunctions = torch._C.DisableTorchFunction
 
 
-@functools.cache
+# By package: whether one of its modules uses PyTorch, and how many modules were loaded at that time.
+_uses: dict[str, tuple[bool, int]] = {}
+
+
 def _uses_torch(package: str) -> bool:
     """Tell whether an installed package uses PyTorch: IPython and pytest hold what the user gave them."""
+    uses, among = _uses.get(package, (False, -1))
+    # A package that loads its modules lazily may use PyTorch later.
+    if not uses and among != len(sys.modules):
+        uses = _has_torch(package)
+        _uses[package] = uses, len(sys.modules)
+    return uses
+
+
+def _has_torch(package: str) -> bool:
     prefix = package + "."
     modules: dict[str, Any] = dict(sys.modules)
     return package not in _OURS and any(

@@ -6,6 +6,7 @@ import functools
 import gc
 import importlib
 import sys
+import types
 import weakref
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,12 @@ def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
 
 def test_no_scope_left_anything_says_so() -> None:
     assert str(scopes.torch.kept("a scope that never was")) == "no scope left a torch tensor to somebody else"
+
+
+def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "lazy_library", types.ModuleType("lazy_library"))
+    assert not keeping._uses_torch("lazy_library")
+    inner = types.ModuleType("lazy_library.cache")
+    inner.torch = torch
+    monkeypatch.setitem(sys.modules, "lazy_library.cache", inner)
+    assert keeping._uses_torch("lazy_library")
