@@ -18,6 +18,7 @@ import gc
 import sys
 from collections import deque
 from itertools import islice
+from types import GeneratorType
 
 # What `judge` says of a class: how the walk treats its instances. All others are looked at no further.
 SOUGHT = 1  # may be among the objects sought
@@ -373,5 +374,7 @@ cdef class _Walk:
             return f"{self.owner}.{self.name}"
         if self.name is None:
             called = getattr(self.owner, "__qualname__", None)
+            if isinstance(self.owner, GeneratorType):
+                return f"the generator {called}()"
             return type(self.owner).__name__ if called is None else f"the cache of {called}()"
         return f"{type(self.owner).__name__}.{self.name}"

@@ -1,8 +1,8 @@
 """What keeps tensors of PyTorch beyond a scope.
 
 - A module, an optimizer and a gradient scaler keep what they hold.
-- Data sets, schedulers, distributions, caches of functions, and objects of installed libraries that use
-  PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
+- Data sets, schedulers, distributions, caches of functions, and objects and generators of installed libraries
+  that use PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
 
 An object of a class that the user wrote keeps only what has no graph: a mask or a table for later calls, a
 state that was detached. What has a graph there belongs to one step, and ends with the scope.
@@ -16,7 +16,7 @@ import sysconfig
 import weakref
 from collections import deque
 from enum import Enum
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 from scopes.foreign import keepers
@@ -102,7 +102,7 @@ def _judge(kind: type) -> int:
         verdict |= keepers.VALUES
     elif any(base in bases for base in (list, tuple, set, frozenset, deque)):
         verdict |= keepers.ITEMS
-    if kind is _Cache:
+    if kind is _Cache or kind is GeneratorType:
         return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
     if kind.__module__ in _CONTAINERS:
         return verdict | keepers.ATTRIBUTES
@@ -117,9 +117,11 @@ def _judge(kind: type) -> int:
     return verdict
 
 
-def _is_keeper(cache: Any) -> bool:
-    """Tell whether a cache of a function is the user's, or of a library that may keep tensors."""
-    name = str(getattr(cache, "__module__", None))
+def _is_keeper(x: Any) -> bool:
+    """Tell whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
+    if isinstance(x, GeneratorType):
+        return x.gi_frame is not None and _is_keeping(str(x.gi_frame.f_globals.get("__name__")))
+    name = str(getattr(x, "__module__", None))
     file = getattr(sys.modules.get(name), "__file__", None) or ""
     is_users = name.partition(".")[0] not in sys.stdlib_module_names and not file.startswith(_INSTALLED)
     return is_users or _is_keeping(name)

@@ -16,20 +16,8 @@ def plain() -> dict[str, list[float]]:
     return {}
 
 
-# By program: why it fails inside scopes.
-FAULTS = {
-    "accelerate, accumulation": "its loader, a generator, fetches one batch ahead, which the scope ends",
-}
-
-
 @pytest.mark.parametrize("mode", ["owning", "exact"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(reason=FAULTS[name])] if name in FAULTS else [])
-        for name in PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_losses_are_the_same_to_the_bit(name: str, mode: str, plain: dict[str, list[float]]) -> None:
     for package in PROGRAMS[name][1]:
         pytest.importorskip(package)

@@ -50,6 +50,14 @@ def remember(x):
     last = x
 
 
+def one_ahead(count):
+    following = torch.zeros(1)
+    for n in range(1, count):
+        current, following = following, torch.full((1,), n)
+        yield current
+    yield following
+
+
 def table():
     if "table" not in tables:
         tables["table"] = torch.arange(3)
@@ -217,6 +225,17 @@ def test_an_older_object_of_a_library_keeps_what_it_holds(exact: bool, library: 
         newer.update(torch.ones(2))
     assert cache.layers[0].keys.tolist() == [1.0, 1.0]
     assert is_disposed(newer.layers[0].keys)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_older_generator_of_a_library_keeps_what_it_holds(exact: bool, library: Any) -> None:
+    with scopes.torch.owning(exact=exact):
+        batches = library.one_ahead(4)
+        found = []
+        for _ in range(4):
+            with new_dispose_scope():
+                found.append(next(batches).item())
+    assert found == [0, 1, 2, 3]
 
 
 def test_what_an_object_keeps_ends_with_the_scope_that_is_older_than_the_object(library: Any) -> None:
