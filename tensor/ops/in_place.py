@@ -1,4 +1,4 @@
-"""Forms in place of methods that compute a new tensor: a table.
+"""In-place forms of methods that compute a new tensor: a table.
 
 An entry computes the result, and writes it over the tensor, whose shape and dtype it must fit.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
-    """Return the form in place of the method `name` of `owner`."""
+    """Return the in-place form of the method `name` of `owner`."""
     method: Callable[..., Tensor] = getattr(owner, name)
 
     @wraps(method)
