@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -192,7 +193,9 @@ def _pass_on_interrupts() -> None:
 
 
 def _send_soon(number: int) -> None:
-    timer = threading.Timer(0.01, os.kill, (os.getpid(), number))
+    # On Windows os.kill() ends the process, whatever handler it has.
+    send = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())
+    timer = threading.Timer(0.01, send, (number,))
     timer.daemon = True  # the end of the program does not wait for it
     timer.start()
 

@@ -8,7 +8,6 @@ is how the others know that it has.
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import tempfile
@@ -19,6 +18,7 @@ from weakref import finalize
 
 import numpy as np
 
+from nn.parallel import byte_locks
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, late_error
 from nn.parallel.flags import Flags
 from tensor.lowlevel import shown
@@ -58,7 +58,7 @@ def remove_left_behind() -> None:
         except (FileNotFoundError, PermissionError):  # mapped by all meanwhile; somebody else's
             continue
         try:
-            if _lock(file, 0, fcntl.LOCK_EX):
+            if byte_locks.try_lock(file, 0):
                 path.unlink(missing_ok=True)
         finally:
             os.close(file)
@@ -105,6 +105,8 @@ class Region:
         If one ends before all have come.
     OSError
         If there is not so much shared memory.
+    NotImplementedError
+        If there are several workers, and the system has no locks on bytes of a file, as Windows.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class Region:
             self._memory = mmap.mmap(-1, nbytes)
             self.flags = Flags(self._memory)
             return
+        byte_locks.require()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
         # Also when the last reference goes, with the model that it is for.
@@ -137,7 +140,7 @@ class Region:
             self._memory = mmap.mmap(file, nbytes)
             self.flags = Flags(self._memory)
             if place != 0:
-                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+                byte_locks.lock(file, place)
             self.flags.set(place, _HERE)
             if place == 0:
                 self._wait_for_others()
@@ -217,9 +220,9 @@ class Region:
         if place > 0 and self.flags.get(place) == 0:
             return False
         # A shared lock: others who look at the same time have one too, and are not taken for the worker.
-        if not _lock(self._file, place, fcntl.LOCK_SH):
+        if not byte_locks.try_lock(self._file, place, shared=True):
             return False
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+        byte_locks.unlock(self._file, place)
         return True
 
     def close(self) -> None:
@@ -262,17 +265,6 @@ class Region:
         return self.flags.get(place) == _LEFT or (self._known is not None and self._known._has_left(place))
 
 
-def _lock(file: int, place: int, kind: int) -> bool:
-    """Lock one byte for this process, unless another process has a lock that forbids it."""
-    try:
-        fcntl.lockf(file, kind | fcntl.LOCK_NB, 1, place)
-    except OSError as error:
-        if error.errno in {errno.EACCES, errno.EAGAIN}:
-            return False
-        raise
-    return True
-
-
 def _make(path: Path, nbytes: int) -> int:
     """Make a file of zeros, under its name only when it is whole and locked, and return it open."""
     new = path.with_name(path.name + ".new")
@@ -280,7 +272,7 @@ def _make(path: Path, nbytes: int) -> int:
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             # Waits where somebody looks whether the file was left behind, and goes away if so.
-            fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+            byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
             if hasattr(os, "posix_fallocate"):  # else the first write into memory that is not there kills
                 os.posix_fallocate(file, 0, nbytes)

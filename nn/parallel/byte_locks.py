@@ -1,0 +1,57 @@
+"""Locks on single bytes of a file. The system releases a lock when its process ends, also when it is killed."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+
+def require() -> None:
+    """Raise an error unless the system has such locks.
+
+    Raises
+    ------
+    NotImplementedError
+        If it has none, as Windows.
+    """
+    _fcntl()
+
+
+def lock(file: int, place: int) -> None:
+    """Lock the byte at `place` for this process alone. Wait until no other process has a lock on it."""
+    fcntl = _fcntl()
+    fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+
+
+def try_lock(file: int, place: int, *, shared: bool = False) -> bool:
+    """Lock the byte at `place`, unless another process has a lock that forbids it; tell whether it is locked.
+
+    Several processes can have a `shared` lock on a byte at once.
+    """
+    fcntl = _fcntl()
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.lockf(file, kind | fcntl.LOCK_NB, 1, place)
+    except OSError as error:
+        if error.errno in {errno.EACCES, errno.EAGAIN}:
+            return False
+        raise
+    return True
+
+
+def unlock(file: int, place: int) -> None:
+    """Release this process's lock on the byte at `place`."""
+    fcntl = _fcntl()
+    fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+
+def _fcntl() -> Any:
+    # Imported here: a module that cannot be imported on Windows would take all of `nn.parallel` with it.
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        raise NotImplementedError(
+            "workers of one machine exchange through shared memory with locks of the module fcntl, which this "
+            "system lacks: run one worker on this machine, or run the job on Linux or macOS"
+        ) from None
+    return fcntl

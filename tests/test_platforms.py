@@ -1,0 +1,41 @@
+"""Modules of one system alone, such as fcntl, are needed by calls, not by imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from nn.parallel.regions import Layout, Region
+from tests.modules import PACKAGES, host_of, modules_of
+
+#: What Python lacks on Windows.
+POSIX_ALONE = ("fcntl", "grp", "pwd", "readline", "resource", "syslog", "termios", "tty", "pty")
+
+
+def test_every_module_is_imported_without_the_modules_of_posix():
+    names = [name for package in PACKAGES for name in modules_of(package) if host_of(name) is None]
+    program = f"""
+import importlib, sys, warnings
+warnings.simplefilter('error')
+for name in {POSIX_ALONE!r}:
+    sys.modules[name] = None
+for name in {names!r}:
+    importlib.import_module(name)
+print("imported", len({names!r}))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stdout == f"imported {len(names)}\n", ended.stderr
+
+
+def test_a_region_of_two_workers_says_that_the_system_has_no_locks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(NotImplementedError, match="run one worker on this machine, or run the job on Linux or"):
+        Region("lockless", 0, 2, Layout(), 1.0, [0, 1])
+
+
+def test_a_region_of_one_worker_needs_no_locks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    region = Region("alone", 0, 1, Layout(), 1.0, [0])
+    region.close()
