@@ -1,4 +1,4 @@
-"""Locks on single bytes of a file. The system releases a lock when its process ends, also when it is killed."""
+"""Locks on single bytes of a file. The system releases a lock when its process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _fcntl() -> Any:
         import fcntl
     except ModuleNotFoundError:
         raise NotImplementedError(
-            "workers of one machine exchange through shared memory with locks of the module fcntl, which this "
+            "workers of one machine exchange through shared memory and locks of the module fcntl, which this "
             "system lacks: run one worker on this machine, or run the job on Linux or macOS"
         ) from None
     return fcntl
