@@ -32,6 +32,7 @@ from scopes.tracking.tracking import is_tracking, track
 
 if TYPE_CHECKING:
     from scopes._figures import DisposeStatistics
+    from scopes._spill import SpillError
     from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
     from scopes.tracking.timeline import Timeline
     from scopes.tracking.tree import ScopeRow, ScopeTree, scope_tree
@@ -49,6 +50,7 @@ __all__ = [
     "ScopeTree",
     "Site",
     "Snapshot",
+    "SpillError",
     "Statistics",
     "StatisticsView",
     "TensorDisposedError",
@@ -74,6 +76,7 @@ _ON_DEMAND = {
     "ScopeRow": "scopes.tracking.tree",
     "ScopeTree": "scopes.tracking.tree",
     "Snapshot": "scopes.tracking.leaks",
+    "SpillError": "scopes._spill",
     "Timeline": "scopes.tracking.timeline",
     "leaks": "scopes.tracking.leaks",
     "scope_tree": "scopes.tracking.tree",

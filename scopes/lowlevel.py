@@ -4,6 +4,8 @@ A class whose objects scopes own weakly and statistics count derives from
 ``scopes.Disposable``, in C from ``scopes.core.disposable``.
 """
 
+from typing import TYPE_CHECKING
+
 from scopes._clearing import clear_errors_of
 from scopes._on_demand import ModuleOnDemand, names_on_demand, when_imported
 from scopes.core.advice import advise_calls_of
@@ -20,11 +22,18 @@ from scopes.tracking.sites import callers
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.tracking import note_created, note_ended, note_made_for, note_written, record_of
 
+if TYPE_CHECKING:
+    from scopes._spill import Spilled, SpillError, SpillFile, SpillStatistics
+
 __all__ = [
     "Compound",
     "Listener",
     "ModuleOnDemand",
     "Record",
+    "SpillError",
+    "SpillFile",
+    "SpillStatistics",
+    "Spilled",
     "advise_calls_of",
     "callers",
     "clear_errors_of",
@@ -48,3 +57,9 @@ __all__ = [
     "site_here",
     "when_imported",
 ]
+
+# It needs `tempfile`, which takes 7 ms to load.
+_ON_DEMAND = dict.fromkeys(("SpillError", "SpillFile", "SpillStatistics", "Spilled"), "scopes._spill")
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_on_demand(globals(), _ON_DEMAND)

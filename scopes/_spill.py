@@ -1,0 +1,391 @@
+"""A file for bytes that do not fit in memory: write them, read them back, and leave no file behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import weakref
+import zlib
+from bisect import bisect_left, insort
+from collections import deque
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Self
+
+from scopes.tracking.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+# Values begin at multiples of it, so that a system can read and write whole pages.
+_PAGE = 4096
+# How much is written or read by one call: it stays in the processor's cache for its checksum, and Ctrl-C
+# waits for no more than this.
+_BLOCK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
+# A file system that can't set space aside writes without it.
+_NO_SPACE_AHEAD = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
+
+
+class SpillError(OSError):
+    """A spill file could not be created, written or read. What was in memory is as it was before.
+
+    Attributes
+    ----------
+    errno : int
+        The system's number: ``errno.ENOSPC`` for a full disk, ``errno.EIO`` for bytes that came back changed.
+    folder : str
+        The folder of the file.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import SpillFile
+    >>> SpillFile("/no/such/folder")
+    Traceback (most recent call last):
+        ...
+    scopes._spill.SpillError: [Errno 2] no spill file can be created in '/no/such/folder' ...
+    """
+
+    def __init__(self, number: int, message: str, folder: str = "") -> None:
+        super().__init__(number, message)
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self.args, self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class SpillStatistics:
+    """The figures of a spill file at one moment, in bytes."""
+
+    #: All that was ever written to it, and read from it.
+    bytes_written: int
+    bytes_read: int
+    #: What is in it now, in whole pages.
+    bytes_held: int
+    #: The size of the file. Space that was freed is used again.
+    bytes_in_file: int
+
+
+class _Place(weakref.ref["Spilled"]):
+    """Where bytes are in the file.
+
+    When their `Spilled` is garbage, the list of freed places gets this, by one call in C: an interrupt would
+    be lost in a ``__del__``, and the space with it.
+    """
+
+    __slots__ = ("offset", "serial", "size")
+
+    offset: int
+    serial: int
+    size: int
+
+
+class Spilled:
+    """Bytes in a spill file. Their space is free when this is freed, or garbage.
+
+    Attributes
+    ----------
+    nbytes : int
+        How many bytes they are.
+    """
+
+    __slots__ = ("__weakref__", "_checksum", "_file", "_place", "nbytes")
+
+    def __init__(self, file: SpillFile, nbytes: int) -> None:
+        self._file = file
+        self._place: _Place | None = None
+        self._checksum = 0
+        self.nbytes = nbytes
+
+    def read_into(self, buffer: Buffer) -> None:
+        """Copy the bytes into `buffer`, which is writable, contiguous and as large.
+
+        Raises
+        ------
+        SpillError
+            When the file can't be read, or the bytes are not those that were written. `buffer` has anything
+            then. The bytes stay in the file, so you may try again.
+        """
+        self._file._read(self, buffer)
+
+    def free(self) -> None:
+        """Give the space in the file back. A second call does nothing."""
+        place, self._place = self._place, None
+        if place is not None:
+            self._file._freed.append(place)
+
+    def __repr__(self) -> str:
+        state = "freed" if self._place is None else f"at {self._place.offset}"
+        return f"<Spilled: {format_bytes(self.nbytes)}, {state}>"
+
+
+class SpillFile:
+    """A temporary file without a name, for bytes that are needed later.
+
+    The system removes the file when it is closed, and when the process ends in any way. Threads may use it at
+    once. A forked child can't: it gets an error.
+
+    Parameters
+    ----------
+    folder
+        A folder on a disk with free space. A folder in memory, such as ``/dev/shm``, and on some systems
+        ``/tmp``, saves nothing.
+
+    Raises
+    ------
+    SpillError
+        When no file can be created there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scopes.lowlevel import SpillFile
+    >>> with SpillFile(tempfile.gettempdir()) as file:
+    ...     spilled = file.write(b"some bytes")
+    ...     back = bytearray(10)
+    ...     spilled.read_into(back)
+    ...     spilled.free()
+    ...     file.statistics().bytes_held
+    0
+    >>> bytes(back)
+    b'some bytes'
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder: Final[str] = os.fspath(folder)
+        self._lock = Lock()
+        self._process = os.getpid()
+        # (offset, serial number, place) of what is in the file, in order. The gaps are free. One call in C
+        # puts an entry in or takes it out, so an interrupt finds the list whole.
+        self._held: list[tuple[int, int, _Place]] = []
+        # Garbage comes in the middle of anything: it gets here without the lock.
+        self._freed: deque[_Place] = deque()
+        self._serials = count(1)
+        # Where the search for a gap begins.
+        self._cursor = 0
+        self._size = 0
+        self._written = self._read_bytes = 0
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0, prefix="disposescope-", dir=self.folder)  # noqa: SIM115
+        except OSError as error:
+            number = error.errno or errno.EIO
+            raise SpillError(
+                number,
+                f"no spill file can be created in {self.folder!r} ({os.strerror(number)}): name a folder "
+                "that exists, that you may write to, and that has free space",
+                self.folder,
+            ) from None
+
+    def write(self, data: Buffer) -> Spilled:
+        """Write the bytes of `data`, which is contiguous, and return what reads them back.
+
+        Raises
+        ------
+        SpillError
+            When the disk is full or fails. The file is as before then.
+        """
+        view = _bytes_of(data)
+        self._check_open()
+        spilled = Spilled(self, view.nbytes)
+        try:
+            start_of_all = self._take_space(spilled)
+            checksum = 0
+            for start in range(0, view.nbytes, _BLOCK):
+                block = view[start : start + _BLOCK]
+                checksum = zlib.crc32(block, checksum)
+                self._move(self._write_at, block, start_of_all + start)
+        except OSError as error:
+            spilled.free()
+            raise self._refusal(error, view.nbytes) from error
+        except BaseException:
+            spilled.free()
+            raise
+        spilled._checksum = checksum
+        with self._lock:
+            self._written += view.nbytes
+        return spilled
+
+    def statistics(self) -> SpillStatistics:
+        """Return the figures at this moment."""
+        with self._lock:
+            self._collect_freed()
+            held = sum(place.size for _, _, place in self._held)
+            return SpillStatistics(self._written, self._read_bytes, held, self._size)
+
+    def close(self) -> None:
+        """Remove the file, with all that is in it. A second call does nothing."""
+        self._file.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file is gone."""
+        return self._file.closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{format_bytes(self.statistics().bytes_held)} held"
+        return f"<SpillFile in {self.folder!r}: {state}>"
+
+    def _check_open(self) -> None:
+        if self._file.closed:
+            raise ValueError("this spill file is closed, and what was in it is gone: open a new one")
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "this spill file belongs to the process that forked this one: open one in each process"
+            )
+
+    def _read(self, spilled: Spilled, buffer: Buffer) -> None:
+        target = _bytes_of(buffer)
+        self._check_open()
+        place = spilled._place
+        if place is None:
+            raise ValueError("these bytes were freed in the spill file: read them before free()")
+        if target.readonly or target.nbytes != spilled.nbytes:
+            kind = "read-only buffer" if target.readonly else "buffer"
+            raise ValueError(
+                f"{spilled.nbytes:,} bytes can't be read into a {kind} of {target.nbytes:,} bytes: give a "
+                "writable one of the same size"
+            )
+        checksum = 0
+        try:
+            for start in range(0, target.nbytes, _BLOCK):
+                block = target[start : start + _BLOCK]
+                self._move(self._read_at, block, place.offset + start)
+                checksum = zlib.crc32(block, checksum)
+            if checksum != spilled._checksum:
+                raise OSError(errno.EIO, "the bytes are not those that were written: the disk may be faulty")
+        except OSError as error:
+            raise SpillError(
+                error.errno or errno.EIO,
+                f"{format_bytes(spilled.nbytes)} can't be read back from the spill file in {self.folder!r} "
+                f"({error.strerror}). They are still in the file: try again, or repeat the step with a spill "
+                "file on another disk",
+                self.folder,
+            ) from error
+        with self._lock:
+            self._read_bytes += spilled.nbytes
+
+    def _take_space(self, spilled: Spilled) -> int:
+        """Give `spilled` a place in the file: a gap after the last one, an earlier gap, or at the end."""
+        place = _Place(spilled, self._freed.append)
+        place.offset, place.serial = 0, next(self._serials)
+        place.size = size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
+        with self._lock:
+            self._collect_freed()
+            held = self._held
+            here = bisect_left(held, (self._cursor,))
+            offset = self._gap(here, len(held), size)
+            if offset is None:
+                offset = self._gap(0, here, size)
+            if offset is None:
+                offset = self._end_before(len(held))
+            place.offset = offset
+            insort(held, (offset, place.serial, place))
+            spilled._place = place
+            self._cursor = offset + size
+            if offset + size > self._size:
+                self._grow(offset + size)
+        return offset
+
+    def _gap(self, first: int, last: int, size: int) -> int | None:
+        """Return the first gap of `size` bytes before one of the entries from `first` to `last`, or None.
+
+        After all entries comes the end of the file.
+        """
+        held = self._held
+        for i in range(first, last + (last == len(held))):
+            before = self._end_before(i)
+            after = held[i][0] if i < len(held) else self._size
+            if after - before >= size:
+                return before
+        return None
+
+    def _end_before(self, i: int) -> int:
+        """Return where the entry before `i` ends."""
+        if i == 0:
+            return 0
+        offset, _, place = self._held[i - 1]
+        return offset + place.size
+
+    def _grow(self, size: int) -> None:
+        """Set space aside up to `size`, so that a full disk is known before anything is written."""
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._file.fileno(), self._size, size - self._size)
+            except OSError as error:
+                if error.errno not in _NO_SPACE_AHEAD:
+                    raise
+        self._size = size
+
+    def _collect_freed(self) -> None:
+        """Take out of the list what was freed; the lock is held."""
+        while self._freed:
+            place = self._freed[0]
+            at = bisect_left(self._held, (place.offset, place.serial))
+            if at < len(self._held) and self._held[at][2] is place:
+                del self._held[at]
+            self._freed.popleft()
+
+    def _move(self, move: Callable[[memoryview, int], int], block: memoryview, offset: int) -> None:
+        """Write or read the whole of `block`; the system may do a part at a time."""
+        while block.nbytes:
+            moved = move(block, offset)
+            if moved <= 0:
+                raise OSError(errno.EIO, "the file is shorter than what was written")
+            block, offset = block[moved:], offset + moved
+
+    if hasattr(os, "pwrite") and hasattr(os, "preadv"):
+
+        def _write_at(self, block: memoryview, offset: int) -> int:
+            return os.pwrite(self._file.fileno(), block, offset)
+
+        def _read_at(self, block: memoryview, offset: int) -> int:
+            return os.preadv(self._file.fileno(), [block], offset)
+
+    else:  # Windows: the file's own position, which threads share
+
+        def _write_at(self, block: memoryview, offset: int) -> int:
+            with self._lock:
+                self._file.seek(offset)
+                return self._file.write(block) or 0
+
+        def _read_at(self, block: memoryview, offset: int) -> int:
+            with self._lock:
+                self._file.seek(offset)
+                return self._file.readinto(block) or 0
+
+    def _refusal(self, error: OSError, nbytes: int) -> SpillError:
+        number = error.errno or errno.EIO
+        reason = "the disk is full, or files may not be larger" if number in _FULL else error.strerror
+        held = format_bytes(self.statistics().bytes_held)
+        return SpillError(
+            number,
+            f"{format_bytes(nbytes)} can't be written to the spill file in {self.folder!r}, which holds "
+            f"{held} ({reason}). Nothing has changed. Free space, name a folder on a larger disk, or use "
+            "a smaller batch",
+            self.folder,
+        )
+
+
+def _bytes_of(data: Buffer) -> memoryview:
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise ValueError("a spill file takes contiguous bytes: copy them first")
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
