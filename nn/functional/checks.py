@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,12 @@ def check_probability(name: str, p: float) -> None:
     """Raise ValueError unless `p` is from 0 to 1."""
     if not 0 <= p <= 1:
         raise InvalidArgumentError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
+
+
+def check_delta(name: str, delta: float) -> None:
+    """Raise TypeError unless `delta` is a real number."""
+    if not isinstance(delta, Real):
+        raise TypeError(f"{name}: delta must be a float or int, not {shown(delta)}")
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:

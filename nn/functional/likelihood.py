@@ -83,17 +83,20 @@ class _Classes:
 
 
 def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
-    """Return what each class counts, in the dtype of `x`."""
+    """Return what each class counts."""
     if weight is None:
         return None
     array = array_of(name, "weight", weight)
+    if array.dtype != x.dtype:
+        raise InvalidArgumentError(
+            f"{name}: weight is {array.dtype} and the input is {x.dtype}: write weight.to(tensor.{x.dtype})"
+        )
     count = x.shape[1 if x.ndim > 1 else 0]
     if array.shape != (count,):
         raise InvalidArgumentError(
             f"{name}: weight has one value for each class, shape ({count},), not {array.shape}"
         )
-    counts: Array = array.astype(x.dtype, copy=False)
-    return counts
+    return array
 
 
 def _along(vector: Array, axis: int, ndim: int) -> Array:
@@ -154,6 +157,11 @@ def cross_entropy(
             f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
     if y.dtype.kind == "f":
+        if ignore_index >= 0:
+            raise InvalidArgumentError(
+                f"{name}: target holds probabilities, of which ignore_index={ignore_index} names none: leave "
+                "it out, or pass class indices as target"
+            )
         return _with_probabilities(input, target, weight, reduction, label_smoothing)
     if y.dtype.kind not in "iu":
         raise TypeError(f"{name}: target holds class indices or probabilities, not {y.dtype}")

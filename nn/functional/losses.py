@@ -8,6 +8,7 @@ import numpy as np
 
 from nn.functional.checks import (
     array_of,
+    check_delta,
     check_reduction,
     check_same_shape,
     floating_array_of,
@@ -104,6 +105,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     >>> nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
     1.5
     """
+    check_delta("huber_loss", delta)
     if delta <= 0:
         raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
     x, y = _pair("huber_loss", input, target, reduction)

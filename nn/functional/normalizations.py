@@ -200,6 +200,10 @@ def batch_norm(
     w, b, affine = _affine("batch_norm", channels, weight, bias)
     _affine("batch_norm (running_mean, running_var)", channels, running_mean, running_var)
     dtype = x.dtype
+    # A variance of 0 would divide by 0.
+    if eps < 0 or (training and eps == 0):
+        least = "above 0 in training" if training else "at least 0"
+        raise InvalidArgumentError(f"batch_norm: eps must be {least}, not {shown(eps)}")
     are_given = not training and running_mean is not None and running_var is not None
     means = array_of("batch_norm", "running_mean", running_mean) if are_given else None
     variances = array_of("batch_norm", "running_var", running_var) if are_given else None

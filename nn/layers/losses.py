@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nn import functional as F
-from nn.functional.checks import check_reduction
+from nn.functional.checks import check_delta, check_reduction
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
@@ -165,6 +165,7 @@ class HuberLoss(Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
+        check_delta("HuberLoss", delta)
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

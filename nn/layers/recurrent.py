@@ -15,11 +15,11 @@ from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, require_cpu, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, require_cpu, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
-    from tensor.lowlevel import DtypeLike
+    from tensor.lowlevel import Dtype, DtypeLike
 
 # The output is of the input's type.
 _S = TypeVar("_S", Tensor, PackedSequence)
@@ -60,10 +60,17 @@ class RNNBase(Module):
         super().__init__()
         require_cpu(device)
         name = type(self).__name__
-        require_size(name, "input_size", input_size)
-        for what, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+        for what, size in (
+            ("input_size", input_size),
+            ("hidden_size", hidden_size),
+            ("num_layers", num_layers),
+        ):
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name}: {what} is an integer of at least 1, not {shown(size)}")
+        # Someone who passes `dropout` or `nonlinearity` too early gets here.
+        for what, flag in (("bias", bias), ("batch_first", batch_first)):
+            if type(flag) is not bool:
+                raise TypeError(f"{name}: {what} is True or False, not {shown(flag)}")
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise ValueError(
                 f"{name}: proj_size is from 0, for no projection, to less than hidden_size ({hidden_size}), "
@@ -145,6 +152,7 @@ class RNNBase(Module):
                 f"{self.input_size}) with batch_first, or (length, {self.input_size}), not {x.shape} with "
                 f"batch_first={self.batch_first}"
             )
+        self._require_dtype(x.dtype)
         is_batched, turns = x.ndim == 3, self.batch_first and x.ndim == 3
         if not is_batched:
             input = input.unsqueeze(1)
@@ -171,6 +179,7 @@ class RNNBase(Module):
                 f"{name}: the sequences of input have shape (length, {self.input_size}), and packed data has "
                 f"{data.shape}"
             )
+        self._require_dtype(data.dtype)
         sizes = tuple(input.batch_sizes.tolist())
         states = self._initial(initial, sizes[0], True)
         if input.sorted_indices is not None and states is not None:
@@ -179,6 +188,18 @@ class RNNBase(Module):
         if input.unsorted_indices is not None:
             lasts = tuple(x[:, input.unsorted_indices] for x in lasts)
         return PackedSequence(data, *list(input)[1:]), *lasts  # type: ignore[arg-type]  # the other three
+
+    def _require_dtype(self, dtype: Dtype) -> None:
+        if dtype.kind != "f":
+            raise TypeError(
+                f"{type(self).__name__}: input must be floating, not {dtype}: convert it with input.float()"
+            )
+        weights = next(self.parameters()).dtype
+        if dtype != weights:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: the input is {dtype} and the weights are {weights}: write "
+                f"input.to(tensor.{weights}), or model.to(tensor.{dtype})"
+            )
 
     def _initial(
         self, initial: tuple[Any, ...] | None, count: int, is_batched: bool

@@ -252,7 +252,7 @@ def test_the_kernel_does_what_single_ops_do(cell: str, sizes: tuple[int, ...], i
     gradients = []
     for results in found:
         loss = sum(((i + 1) * y * (y + 1)).sum() for i, y in enumerate(results))
-        gradients.append(autograd.grad(loss, leaves(xs)))  # type: ignore[arg-type]
+        gradients.append(autograd.grad(loss, leaves(xs)))
     assert_same(*found)
     assert_same(*gradients)
 
@@ -389,6 +389,7 @@ def test_a_model_for_inference_shares_the_weights() -> None:
 
 def test_wrong_sizes_are_refused_with_words() -> None:
     for make, message in (
+        (lambda: nn.LSTM(0, 5), "input_size is an integer of at least 1, not 0"),
         (lambda: nn.LSTM(3, 0), "hidden_size is an integer of at least 1, not 0"),
         (lambda: nn.LSTM(3, 5, 0), "num_layers is an integer of at least 1, not 0"),
         (
@@ -399,6 +400,14 @@ def test_wrong_sizes_are_refused_with_words() -> None:
         (lambda: nn.GRU(3, 5, 2, dropout=2), "p is a probability"),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 2))), r"GRU: input has shape \(length, batch, 3\)"),
         (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "has no step"),
+        (
+            lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 3), dtype="float64")),
+            r"the input is float64 and the weights are float32: write input.to\(tensor.float32\), or",
+        ),
+        (
+            lambda: nn.GRU(3, 5)(pack_sequence([tensor.ones((4, 3), dtype="float64")])),
+            "the input is float64 and the weights are float32",
+        ),
         (lambda: nn.GRU(3, 5)(pack_sequence([tensor.ones((4, 2))])), r"packed data has \(4, 2\)"),
         (
             lambda: nn.LSTM(3, 5)(tensor.ones((4, 2, 3)), (tensor.ones((1, 2, 5)), tensor.ones((1, 3, 5)))),
@@ -412,6 +421,8 @@ def test_wrong_sizes_are_refused_with_words() -> None:
             make()
     for make, message in (
         (lambda: nn.LSTM(3, 5)(tensor.ones((4, 3)), tensor.ones((1, 5))), r"a pair \(h_0, c_0\), not Tensor"),
+        (lambda: nn.LSTM(3, 5, 1, "relu"), "bias is True or False, not 'relu'"),
+        (lambda: nn.GRU(3, 5, batch_first=1), "batch_first is True or False, not 1"),
         (lambda: nn.LSTM(3, 5)([1.0]), "input must be a tensor, not list"),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 3), dtype="int64")), "input must be floating, not int64"),
     ):
