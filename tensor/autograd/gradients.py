@@ -333,9 +333,9 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
     node, array = output._node, output._array
     if node is None or array is None:
         raise RuntimeError(
-            "this tensor has no gradient history: no input of its computation required grad, or it was "
-            "computed "
-            "under no_grad(). Make the inputs with requires_grad=True"
+            "this tensor has no gradient history: no input of its computation required grad, it was computed "
+            "under no_grad(), or its op has no derivative (such as argmax and comparisons). Make the inputs "
+            "with requires_grad=True, and use an op that has a derivative"
         )
     if gradient is None:
         if array.size != 1:

@@ -134,6 +134,7 @@ cdef class UnaryOp:
         self.kernel = kernel
         self.compiled = compiled
         self.promotion = promotion_of(kernel, 1)
+        rule.require_no_parameters()
         self.counts_bools = kernel is np.square
 
     cdef TensorCore run(self, object x):
@@ -192,6 +193,7 @@ cdef class BinaryOp:
         self.compiled = compiled
         self.arithmetic = arithmetic_of(kernel)
         self.promotion = promotion_of(kernel, 2)
+        rule.require_no_parameters()
 
     cdef object run(self, object x1, object x2, bint is_operator):
         cdef cnp.ndarray out = None

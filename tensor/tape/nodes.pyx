@@ -119,11 +119,31 @@ cdef class Rule:
         """Return the places that are `wanted`, with their functions."""
         each = self.functions.get("each")
         listed = list(self.functions.values())
+        if each is None and len(listed) < len(wanted):
+            raise NotImplementedError(
+                f"the op {self.name!r} has {len(wanted)} inputs, and its entry in the table of derivatives names "
+                f"{len(listed)} ({', '.join(self.functions)}). Write a function for each input there, or None"
+            )
         found = []
         for i, is_wanted in enumerate(wanted):
             if is_wanted:
                 found.append((i, each or listed[i] or _no_gradient))
         return found
+
+    def require_no_parameters(self) -> None:
+        """Raise an error if a derivative asks for more than inputs and the output of the op."""
+        for function in self.functions.values():
+            for name in () if function is None else _arguments(function):
+                if name != "out" and name not in _FREE and name not in self.functions:
+                    raise self.unknown(name)
+
+    def unknown(self, str name) -> NotImplementedError:
+        """Return the error for a derivative that asks for a `name` which the op does not have."""
+        return NotImplementedError(
+            f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no parameter. "
+            f"It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a parameter to "
+            f"apply(rule, kernel, inputs, {name}=...)"
+        )
 
     cpdef Plan plan(self, tuple wanted):
         """Return the plan for inputs of which those require gradients that are `wanted`."""

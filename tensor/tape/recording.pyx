@@ -117,6 +117,8 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     saved, holds = [], []
     for source in plan.saves:
         if isinstance(source, str):
+            if source not in parameters:
+                raise rule.unknown(source)
             value = parameters[source]
             if isinstance(value, TensorCore):
                 _save(value, None, saved, holds)

@@ -17,7 +17,21 @@ from tensor.tape.nodes import Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-RULES: dict[str, Rule] = {}
+_MISSING = (
+    "the op {name!r} has no entry in the table of derivatives. In the file of its kind in tensor/tape/rules "
+    "write define({name!r}, x=derivative), with a function derivative(xp, g, x) for each input x, and None "
+    "for an input without a derivative"
+)
+
+
+class _Rules(dict[str, Rule]):
+    """The table: an op that is not in it is an error that says what to write."""
+
+    def __missing__(self, name: str) -> Rule:
+        raise NotImplementedError(_MISSING.format(name=name))
+
+
+RULES: dict[str, Rule] = _Rules()
 
 
 def define(
