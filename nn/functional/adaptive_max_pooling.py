@@ -1,149 +1,62 @@
-"""Pools of the largest element whose outputs have a size that is asked for."""
+"""Pools of the largest element that give outputs of a requested size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
+from nn.functional.dimensions import Family
 from nn.functional.plane_places import largest
-from nn.functional.windows import Sizes, adaptive_windows, output_sizes, pooled_array
+from nn.functional.windows import OutputSizes, adaptive_windows, output_sizes, pooled_array
 
 if TYPE_CHECKING:
     from tensor import Tensor
 
 
-def _adaptive(space: int, input: Tensor, output_size: object, return_indices: bool) -> Any:
-    name = f"adaptive_max_pool{space}d"
-    x = pooled_array(name, space, input)
-    sizes = output_sizes(name, space, output_size, x)
-    windows = [adaptive_windows(size, outs) for size, outs in zip(x.shape[-space:], sizes, strict=True)]
-    return largest(space, input, x, windows, return_indices)
+class AdaptiveMaxPool(Protocol):
+    """The type of ``adaptive_max_pool1d`` and the like: with `return_indices` two tensors."""
+
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, return_indices: bool = ...
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
-@overload
-def adaptive_max_pool1d(
-    input: Tensor,
-    output_size: Sizes,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def adaptive_max_pool1d(
-    input: Tensor,
-    output_size: Sizes,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def adaptive_max_pool1d(
-    input: Tensor,
-    output_size: Sizes,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def adaptive_max_pool1d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
+@Family
+def _adaptive_max_pool(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False, *, _dims: int = 1
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest elements of as many windows as `output_size` says, over one dimension.
+    """Return the largest elements of as many windows as `output_size` says, over {dimensions}.
 
     Parameters
     ----------
     input
-        Shape ``(batch, channels, *sizes)``, or without the batch; one size for each dimension of space.
+        Shape ``(batch, channels, {space})``, or without the batch.
     output_size
         One integer, or one for each dimension of space; None keeps the size of the input.
     return_indices
-        Return also where they lie, as ``max_pool1d`` does.
+        Also return the index of each, as ``max_pool{dims}d`` does.
 
     Examples
     --------
     >>> import nn, tensor
-    >>> nn.functional.adaptive_max_pool1d(tensor.tensor([[1.0, 3.0, 2.0]]), 2).tolist()
-    [[3.0, 3.0]]
+    >>> nn.functional.adaptive_max_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape
+    (1, 3, {sizes[2]})
     """
-    return _adaptive(1, input, output_size, return_indices)  # type: ignore[no-any-return]
+    name = f"adaptive_max_pool{_dims}d"
+    x = pooled_array(name, _dims, input)
+    sizes = output_sizes(name, _dims, output_size, x)
+    windows = [adaptive_windows(size, outs) for size, outs in zip(x.shape[-_dims:], sizes, strict=True)]
+    return largest(_dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
 
 
-@overload
-def adaptive_max_pool2d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def adaptive_max_pool2d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def adaptive_max_pool2d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def adaptive_max_pool2d(
-    input: Tensor, output_size: Sizes | tuple[int | None, ...] | None, return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest elements of as many windows as `output_size` says, over two dimensions.
-
-    See ``adaptive_max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.adaptive_max_pool2d(tensor.ones((1, 3, 7, 5)), (2, None)).shape
-    (1, 3, 2, 5)
-    """
-    return _adaptive(2, input, output_size, return_indices)  # type: ignore[no-any-return]
-
-
-@overload
-def adaptive_max_pool3d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def adaptive_max_pool3d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def adaptive_max_pool3d(
-    input: Tensor,
-    output_size: Sizes | tuple[int | None, ...] | None,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def adaptive_max_pool3d(
-    input: Tensor, output_size: Sizes | tuple[int | None, ...] | None, return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest elements of as many windows as `output_size` says, over three dimensions.
-
-    See ``adaptive_max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.adaptive_max_pool3d(tensor.ones((1, 3, 7, 5, 4)), 1).shape
-    (1, 3, 1, 1, 1)
-    """
-    return _adaptive(3, input, output_size, return_indices)  # type: ignore[no-any-return]
+adaptive_max_pool1d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[1])
+adaptive_max_pool2d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[2])
+adaptive_max_pool3d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[3])

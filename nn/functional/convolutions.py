@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from nn.functional.checks import array_of
+from nn.functional.dimensions import Family
 from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.lowlevel import apply, define, is_inexact, shown
 
@@ -215,81 +216,8 @@ def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
         )
 
 
-def _convolution(
-    count: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-) -> Tensor:
-    name = f"conv{count}d"
-    x, w = _checked(name, count, input, weight, bias)
-    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
-    channels = x.shape[-count - 1]
-    if channels != w.shape[1] * groups or w.shape[0] % groups:
-        raise ValueError(
-            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[1] * groups} channels "
-            f"and gives a multiple of {groups}; the input of shape {x.shape} has {channels}"
-        )
-    _check_bias(name, bias, w.shape[0])
-    sizes = x.shape[-count:]
-    outs = geometry.outputs(sizes)
-    if min(outs) < 1:
-        raise ValueError(
-            f"{name}: the kernel spans {geometry.spans()}, more than the input with its padding, "
-            f"{geometry.padded(sizes)}"
-        )
-    if x.ndim == count + 1:
-        return _recorded_forward(input.unsqueeze(0), weight, bias, geometry, outs).squeeze(0)
-    return _recorded_forward(input, weight, bias, geometry, outs)
-
-
-def _transposed_convolution(
-    count: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    output_padding: int | Sequence[int],
-    groups: int,
-    dilation: int | Sequence[int],
-) -> Tensor:
-    name = f"conv_transpose{count}d"
-    x, w = _checked(name, count, input, weight, bias)
-    if isinstance(padding, str):
-        raise TypeError(f"{name}: padding is an integer, or {count} of them, not {shown(padding)}")
-    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
-    more = sizes_of(name, "output_padding", output_padding, count, 0)
-    for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
-        if n >= max(step, jump):
-            raise ValueError(f"{name}: output_padding must be below stride or dilation, not {more}")
-    channels = x.shape[-count - 1]
-    if channels != w.shape[0] or channels % groups:
-        raise ValueError(
-            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[0]} channels, a "
-            f"multiple of {groups}; the input of shape {x.shape} has {channels}"
-        )
-    _check_bias(name, bias, w.shape[1] * groups)
-    sizes = tuple(
-        [
-            (size - 1) * jump - sum(pad) + span + n
-            for size, jump, pad, span, n in zip(
-                x.shape[-count:], geometry.stride, geometry.padding, geometry.spans(), more, strict=True
-            )
-        ]
-    )
-    if min(sizes) < 0 or min(x.shape[-count:]) < 1:
-        raise ValueError(f"{name}: an input of shape {x.shape} would give an output of sizes {sizes}")
-    if x.ndim == count + 1:
-        return _recorded_transposed(input.unsqueeze(0), weight, bias, geometry, sizes).squeeze(0)
-    return _recorded_transposed(input, weight, bias, geometry, sizes)
-
-
-def conv1d(
+@Family
+def _conv(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -297,8 +225,10 @@ def conv1d(
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
+    *,
+    _dims: int = 1,
 ) -> Tensor:
-    """Return the convolution (PyTorch's: a cross-correlation) of `input` with `weight` over one dimension.
+    """Return the convolution of `input` with `weight` over {dimensions}: a cross-correlation, as in PyTorch.
 
     Each output is the sum over a patch of the input times the kernel. Some two megabytes of the input at a
     time are copied with their padding, whatever the batch, and only input and weight are saved for backward.
@@ -306,23 +236,23 @@ def conv1d(
     Parameters
     ----------
     input
-        Shape ``(batch, in_channels, *sizes)``, or without the batch; one size for each dimension of space.
+        Shape ``(batch, in_channels, {space})``, or without the batch.
     weight
         Shape ``(out_channels, in_channels / groups, *kernel)``.
     bias
         Shape ``(out_channels,)``.
     stride
-        How far patches lie apart: one integer, or one for each dimension of space, as below.
+        The distance between patches: one integer, or one for each dimension of space, as below.
     padding
         How many zeros are added on both sides; ``"same"`` keeps the sizes, ``"valid"`` adds none.
     dilation
-        How far the elements of a patch lie apart.
+        The distance between the elements of a patch.
     groups
-        Into how many groups channels are divided, each a convolution of its own.
+        The number of groups of channels, each with a convolution of its own.
 
     Returns
     -------
-    Shape ``(batch, out_channels, *outs)``; for each size there are
+    Shape ``(batch, out_channels, {space})``; each size is
     ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
 
     Raises
@@ -335,53 +265,33 @@ def conv1d(
     Examples
     --------
     >>> import nn, tensor
-    >>> nn.functional.conv1d(tensor.ones((1, 2, 5)), tensor.ones((3, 2, 3))).shape
-    (1, 3, 3)
+    >>> nn.functional.conv{dims}d(tensor.ones((1, 2, {sizes[5]})), tensor.ones((3, 2, {sizes[3]}))).shape
+    (1, 3, {sizes[3]})
     """
-    return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
+    name = f"conv{_dims}d"
+    x, w = _checked(name, _dims, input, weight, bias)
+    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
+    channels = x.shape[-_dims - 1]
+    if channels != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError(
+            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[1] * groups} channels "
+            f"and gives a multiple of {groups}; the input of shape {x.shape} has {channels}"
+        )
+    _check_bias(name, bias, w.shape[0])
+    sizes = x.shape[-_dims:]
+    outs = geometry.outputs(sizes)
+    if min(outs) < 1:
+        raise ValueError(
+            f"{name}: the kernel spans {geometry.spans()}, more than the input with its padding, "
+            f"{geometry.padded(sizes)}"
+        )
+    if x.ndim == _dims + 1:
+        return _recorded_forward(input.unsqueeze(0), weight, bias, geometry, outs).squeeze(0)
+    return _recorded_forward(input, weight, bias, geometry, outs)
 
 
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Return the convolution of `input` with `weight` over two dimensions: see ``conv1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.conv2d(tensor.ones((1, 2, 5, 5)), tensor.ones((3, 2, 3, 3))).shape
-    (1, 3, 3, 3)
-    """
-    return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Return the convolution of `input` with `weight` over three dimensions: see ``conv1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.conv3d(tensor.ones((1, 2, 5, 5, 5)), tensor.ones((3, 2, 3, 3, 3))).shape
-    (1, 3, 3, 3, 3)
-    """
-    return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv_transpose1d(
+@Family
+def _conv_transpose(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -390,33 +300,35 @@ def conv_transpose1d(
     output_padding: int | Sequence[int] = 0,
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
+    *,
+    _dims: int = 1,
 ) -> Tensor:
-    """Return the transposed convolution over one dimension: each element spreads over a patch of the output.
+    """Return the transposed convolution over {dimensions}: adds each element, times the kernel, to a patch.
 
-    It maps as the gradient of ``conv1d`` by its input does.
+    It computes what the gradient of ``conv{dims}d`` by its input does.
 
     Parameters
     ----------
     input
-        Shape ``(batch, in_channels, *sizes)``, or without the batch.
+        Shape ``(batch, in_channels, {space})``, or without the batch.
     weight
         Shape ``(in_channels, out_channels / groups, *kernel)``.
     bias
         Shape ``(out_channels,)``.
     stride
-        How far patches lie apart: one integer, or one for each dimension of space, as below.
+        The distance between patches: one integer, or one for each dimension of space, as below.
     padding
-        How much of the output is left out on both sides.
+        How many elements of the output are left out on both sides.
     output_padding
-        How much is added at its end: outputs of several sizes have convolutions of the same size.
+        How many elements are added at its end: outputs of several sizes have convolutions of the same size.
     groups
-        Into how many groups channels are divided.
+        The number of groups of channels.
     dilation
-        How far the elements of a patch lie apart.
+        The distance between the elements of a patch.
 
     Returns
     -------
-    Shape ``(batch, out_channels, *outs)``; for each size there are
+    Shape ``(batch, out_channels, {space})``; each size is
     ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
 
     Raises
@@ -429,49 +341,44 @@ def conv_transpose1d(
     Examples
     --------
     >>> import nn, tensor
-    >>> nn.functional.conv_transpose1d(tensor.ones((1, 2, 3)), tensor.ones((2, 3, 3))).shape
-    (1, 3, 5)
+    >>> x, weight = tensor.ones((1, 2, {sizes[3]})), tensor.ones((2, 3, {sizes[3]}))
+    >>> nn.functional.conv_transpose{dims}d(x, weight).shape
+    (1, 3, {sizes[5]})
     """
-    return _transposed_convolution(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    name = f"conv_transpose{_dims}d"
+    x, w = _checked(name, _dims, input, weight, bias)
+    if isinstance(padding, str):
+        raise TypeError(f"{name}: padding is an integer, or {_dims} of them, not {shown(padding)}")
+    geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
+    more = sizes_of(name, "output_padding", output_padding, _dims, 0)
+    for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
+        if n >= max(step, jump):
+            raise ValueError(f"{name}: output_padding must be below stride or dilation, not {more}")
+    channels = x.shape[-_dims - 1]
+    if channels != w.shape[0] or channels % groups:
+        raise ValueError(
+            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[0]} channels, a "
+            f"multiple of {groups}; the input of shape {x.shape} has {channels}"
+        )
+    _check_bias(name, bias, w.shape[1] * groups)
+    sizes = tuple(
+        [
+            (size - 1) * jump - sum(pad) + span + n
+            for size, jump, pad, span, n in zip(
+                x.shape[-_dims:], geometry.stride, geometry.padding, geometry.spans(), more, strict=True
+            )
+        ]
+    )
+    if min(sizes) < 0 or min(x.shape[-_dims:]) < 1:
+        raise ValueError(f"{name}: an input of shape {x.shape} would give an output of sizes {sizes}")
+    if x.ndim == _dims + 1:
+        return _recorded_transposed(input.unsqueeze(0), weight, bias, geometry, sizes).squeeze(0)
+    return _recorded_transposed(input, weight, bias, geometry, sizes)
 
 
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-    dilation: int | Sequence[int] = 1,
-) -> Tensor:
-    """Return the transposed convolution over two dimensions: see ``conv_transpose1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.conv_transpose2d(tensor.ones((1, 2, 3, 3)), tensor.ones((2, 3, 3, 3))).shape
-    (1, 3, 5, 5)
-    """
-    return _transposed_convolution(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-    dilation: int | Sequence[int] = 1,
-) -> Tensor:
-    """Return the transposed convolution over three dimensions: see ``conv_transpose1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.conv_transpose3d(tensor.ones((1, 2, 3, 3, 3)), tensor.ones((2, 3, 3, 3, 3))).shape
-    (1, 3, 5, 5, 5)
-    """
-    return _transposed_convolution(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+conv1d: Final = _conv[1]
+conv2d: Final = _conv[2]
+conv3d: Final = _conv[3]
+conv_transpose1d: Final = _conv_transpose[1]
+conv_transpose2d: Final = _conv_transpose[2]
+conv_transpose3d: Final = _conv_transpose[3]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
+from nn.functional.dimensions import Family
 from tensor.kernels import run_kernel
 from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite
 
@@ -123,86 +124,57 @@ def _dropped(
     return input.mul_(mask) if inplace else input * mask
 
 
-def dropout1d(
+# The numbers of dimensions that inputs may have, and the one of inputs without a batch. As in PyTorch, which
+# warns, `dropout2d` also takes ``(batch, channels)`` and ``(batch, channels, length)``.
+_RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
+    1: ((2, 3), 2),
+    2: ((2, 3, 4), None),
+    3: ((4, 5), 4),
+}
+
+
+@Family
+def _dropout(
     input: Tensor,
     p: float = 0.5,
     training: bool = True,
     inplace: bool = False,
     *,
     generator: Generator | None = None,
+    _dims: int = 1,
 ) -> Tensor:
     """Return `input` with whole channels zeroed with probability `p`, the others scaled by 1 / (1 - p).
 
     Parameters
     ----------
     input
-        Shape ``(batch, channels, length)`` or ``(channels, length)``, floating.
+        Shape ``(batch, channels, {space})``, or without the batch, floating. For ``dropout2d`` three
+        dimensions are ``(batch, channels, length)``, as in PyTorch.
     p
         From 0 to 1.
     training
-        Without it `input` itself is returned.
+        If false, return `input` itself.
     inplace
         Write over `input`.
     generator
-        What the mask is drawn from; the default one otherwise.
+        The generator of the mask; the default one for None.
 
     Examples
     --------
     >>> import nn, tensor
-    >>> y = nn.functional.dropout1d(tensor.ones((50, 3)), 0.5)
-    >>> sorted({tuple(channel) for channel in y.tolist()})
-    [(0.0, 0.0, 0.0), (2.0, 2.0, 2.0)]
+    >>> y = nn.functional.dropout{dims}d(tensor.ones((5, 9, {sizes[2]})), 0.5).flatten(2)
+    >>> (y == y[..., :1]).all().item()  # a whole channel is zeroed, or none of it
+    True
     """
-    check_probability("dropout1d", p)
-    shape = _channels("dropout1d", (2, 3), 2, input)
+    name = f"dropout{_dims}d"
+    check_probability(name, p)
+    shape = _channels(name, *_RANKS[_dims], input)
     return _dropped(input, p, training, inplace, shape, generator)
 
 
-def dropout2d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Return `input` with whole channels zeroed: see ``dropout1d``.
-
-    `input` has shape ``(batch, channels, height, width)``; one of two or three dimensions is taken for
-    ``(batch, channels)`` or ``(batch, channels, length)``, as in PyTorch, which warns of it.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.dropout2d(tensor.ones((2, 3, 4, 4)), 1.0).sum().item()
-    0.0
-    """
-    check_probability("dropout2d", p)
-    shape = _channels("dropout2d", (2, 3, 4), None, input)
-    return _dropped(input, p, training, inplace, shape, generator)
-
-
-def dropout3d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Return `input` with whole channels zeroed: see ``dropout1d``.
-
-    `input` has shape ``(batch, channels, depth, height, width)``, or that without the batch.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.dropout3d(tensor.ones((2, 3, 4, 4, 4)), 1.0).sum().item()
-    0.0
-    """
-    check_probability("dropout3d", p)
-    shape = _channels("dropout3d", (4, 5), 4, input)
-    return _dropped(input, p, training, inplace, shape, generator)
+dropout1d: Final = _dropout[1]
+dropout2d: Final = _dropout[2]
+dropout3d: Final = _dropout[3]
 
 
 # --- For SELU (Klambauer et al., 2017): what is dropped gets the least value of that activation -------------

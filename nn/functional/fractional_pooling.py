@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, overload
 
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
+from nn.functional.dimensions import Family
 from nn.functional.plane_places import recorded_largest
 from nn.functional.windows import Sizes, pooled_array
 from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
@@ -34,9 +35,9 @@ def _starts(draws: Array, size: int, outs: int, kernel: int) -> Array:
 
 def _found(x: Array, draws: Array, kernel: tuple[int, ...], outs: tuple[int, ...]) -> tuple[Array, Array]:
     """Return the largest elements of the windows, and their places in the plane."""
-    space = len(kernel)
-    ins = x.shape[-space:]
-    planes = prod(x.shape[:-space])
+    dims = len(kernel)
+    ins = x.shape[-dims:]
+    planes = prod(x.shape[:-dims])
     places: Array = np.zeros((planes, 1, 1), np.int64)
     count = reached = 1
     for at, size, out, reach in zip(draws.T, ins, outs, kernel, strict=True):
@@ -47,7 +48,7 @@ def _found(x: Array, draws: Array, kernel: tuple[int, ...], outs: tuple[int, ...
     flat = places.reshape(planes, count * reached)
     values = np.take_along_axis(x.reshape(planes, prod(ins)), flat, 1).reshape(places.shape)
     which = values.argmax(axis=2)[:, :, None]
-    shape = (*x.shape[:-space], *outs)
+    shape = (*x.shape[:-dims], *outs)
     return (
         np.take_along_axis(values, which, 2).reshape(shape),
         np.take_along_axis(places, which, 2).reshape(shape),
@@ -55,115 +56,83 @@ def _found(x: Array, draws: Array, kernel: tuple[int, ...], outs: tuple[int, ...
 
 
 def _output_sizes(
-    name: str, space: int, ins: tuple[int, ...], output_size: object, output_ratio: object
+    name: str, dims: int, ins: tuple[int, ...], output_size: object, output_ratio: object
 ) -> tuple[int, ...]:
     if (output_size is None) == (output_ratio is None):
         raise InvalidArgumentError(f"{name}: give either an output_size or an output_ratio")
     if output_size is not None:
-        return sizes_of(name, "output_size", output_size, space, 1)
+        return sizes_of(name, "output_size", output_size, dims, 1)
     ratios: list[Any] = (
-        list(output_ratio) if isinstance(output_ratio, (tuple, list)) else [output_ratio] * space
+        list(output_ratio) if isinstance(output_ratio, (tuple, list)) else [output_ratio] * dims
     )
-    if len(ratios) != space or not all(isinstance(ratio, float) and 0 < ratio < 1 for ratio in ratios):
+    if len(ratios) != dims or not all(isinstance(ratio, float) and 0 < ratio < 1 for ratio in ratios):
         raise InvalidArgumentError(
-            f"{name}: output_ratio is a number between 0 and 1, or {space} of them, not {shown(output_ratio)}"
+            f"{name}: output_ratio is a number between 0 and 1, or {dims} of them, not {shown(output_ratio)}"
         )
     return tuple([int(size * ratio) for size, ratio in zip(ins, ratios, strict=True)])
 
 
-def _pool(
-    space: int,
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: object,
-    output_ratio: object,
-    return_indices: bool,
-    samples: Tensor | None,
-) -> Any:
-    name = f"fractional_max_pool{space}d"
-    x = pooled_array(name, space, input)
-    kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
-    outs = _output_sizes(name, space, x.shape[-space:], output_size, output_ratio)
-    for size, out, reach in zip(x.shape[-space:], outs, kernel, strict=True):
-        if out < 1 or out + reach - 1 > size:
-            raise InvalidArgumentError(
-                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, and the input "
-                f"has {size}: at least one window, and not more than fit"
-            )
-    planes = x.shape[: x.ndim - space]
-    wanted = (*((1,) * (2 - len(planes))), *planes, space)
-    if samples is None:
-        draws = numbers_of(default_generator).random(wanted).astype(x.dtype)
-    else:
-        draws = array_of(name, "_random_samples", samples)
-        if draws.shape != wanted or draws.dtype != x.dtype:
-            raise InvalidArgumentError(
-                f"{name}: _random_samples has shape {wanted} and the input's dtype, {x.dtype}, not "
-                f"{draws.shape} and {draws.dtype}"
-            )
-    flat = draws.reshape(-1, space)
-    # Two dimensions have their draws in the order of width and height, as PyTorch has them.
-    flat = flat[:, ::-1] if space == 2 else flat
-    found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
-    return recorded_largest(space, input, found, places, return_indices)
+class FractionalMaxPool(Protocol):
+    """The type of ``fractional_max_pool2d`` and the like: with `return_indices` two tensors."""
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        output_size: Sizes | None = ...,
+        output_ratio: Ratios | None = ...,
+        return_indices: Literal[False] = ...,
+        _random_samples: Tensor | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        output_size: Sizes | None = ...,
+        output_ratio: Ratios | None = ...,
+        *,
+        return_indices: Literal[True],
+        _random_samples: Tensor | None = ...,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        output_size: Sizes | None = ...,
+        output_ratio: Ratios | None = ...,
+        return_indices: bool = ...,
+        _random_samples: Tensor | None = ...,
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
-@overload
-def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    return_indices: Literal[False] = ...,
-    _random_samples: Tensor | None = ...,
-) -> Tensor: ...
-
-
-@overload
-def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    *,
-    return_indices: Literal[True],
-    _random_samples: Tensor | None = ...,
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    return_indices: bool = ...,
-    _random_samples: Tensor | None = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def fractional_max_pool2d(
+@Family
+def _fractional_max_pool(
     input: Tensor,
     kernel_size: Sizes,
     output_size: Sizes | None = None,
     output_ratio: Ratios | None = None,
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
+    *,
+    _dims: int = 2,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`; where windows begin is drawn for each plane.
+    """Return the largest element of each window of `input`, over {dimensions}, with windows drawn at random.
 
     Parameters
     ----------
     input
-        Shape ``(batch, channels, height, width)``, or without the batch.
+        Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
         The size of a window: one integer, or one for each dimension of space.
     output_size, output_ratio
         The sizes of the result, or their share of the input's, between 0 and 1: one of both.
     return_indices
-        Return also where the largest elements lie, as ``max_pool2d`` does.
+        Also return the index of each largest element, as ``max_pool{dims}d`` does.
     _random_samples
-        The draws, from 0 to 1, of shape ``(batch, channels, 2)``; for None from the default generator.
+        The draws, from 0 to 1, of shape ``(batch, channels, {dims})``; for None from the default generator.
 
     Raises
     ------
@@ -173,64 +142,39 @@ def fractional_max_pool2d(
     Examples
     --------
     >>> import nn, tensor
-    >>> nn.functional.fractional_max_pool2d(tensor.ones((1, 3, 9, 7)), 2, output_ratio=0.7).shape
-    (1, 3, 6, 4)
+    >>> x = tensor.ones((1, 3, {sizes[9, 7, 5]}))
+    >>> nn.functional.fractional_max_pool{dims}d(x, 2, output_ratio=0.7).shape
+    (1, 3, {sizes[6,4,3]})
     """
-    return _pool(  # type: ignore[no-any-return]
-        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    name = f"fractional_max_pool{_dims}d"
+    x = pooled_array(name, _dims, input)
+    kernel = sizes_of(name, "kernel_size", kernel_size, _dims, 1)
+    outs = _output_sizes(name, _dims, x.shape[-_dims:], output_size, output_ratio)
+    for size, out, reach in zip(x.shape[-_dims:], outs, kernel, strict=True):
+        if out < 1 or out + reach - 1 > size:
+            raise InvalidArgumentError(
+                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, and the input "
+                f"has {size}: at least one window, and not more than fit"
+            )
+    planes = x.shape[: x.ndim - _dims]
+    wanted = (*((1,) * (2 - len(planes))), *planes, _dims)
+    if _random_samples is None:
+        draws = numbers_of(default_generator).random(wanted).astype(x.dtype)
+    else:
+        draws = array_of(name, "_random_samples", _random_samples)
+        if draws.shape != wanted or draws.dtype != x.dtype:
+            raise InvalidArgumentError(
+                f"{name}: _random_samples has shape {wanted} and the input's dtype, {x.dtype}, not "
+                f"{draws.shape} and {draws.dtype}"
+            )
+    flat = draws.reshape(-1, _dims)
+    # Two dimensions have their draws in the order of width and height, as PyTorch has them.
+    flat = flat[:, ::-1] if _dims == 2 else flat
+    found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
+    return recorded_largest(  # type: ignore[no-any-return]
+        _dims, input, found, places, return_indices
     )
 
 
-@overload
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    return_indices: Literal[False] = ...,
-    _random_samples: Tensor | None = ...,
-) -> Tensor: ...
-
-
-@overload
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    *,
-    return_indices: Literal[True],
-    _random_samples: Tensor | None = ...,
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = ...,
-    output_ratio: Ratios | None = ...,
-    return_indices: bool = ...,
-    _random_samples: Tensor | None = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window, over three dimensions: see ``fractional_max_pool2d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.fractional_max_pool3d(tensor.ones((1, 3, 9, 7, 5)), 2, (4, 3, 2)).shape
-    (1, 3, 4, 3, 2)
-    """
-    return _pool(  # type: ignore[no-any-return]
-        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
-    )
+fractional_max_pool2d: Final = cast("FractionalMaxPool", _fractional_max_pool[2])
+fractional_max_pool3d: Final = cast("FractionalMaxPool", _fractional_max_pool[3])

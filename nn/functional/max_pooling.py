@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
+from nn.functional.dimensions import Family
 from nn.functional.plane_places import largest
 from nn.functional.windows import Sizes, pool_of, pooled_array, windows_of
 
@@ -11,60 +12,47 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
+class MaxPool(Protocol):
+    """The type of ``max_pool1d``, ``max_pool2d`` and ``max_pool3d``: with `return_indices` two tensors."""
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = ...,
+        padding: Sizes = ...,
+        dilation: Sizes = ...,
+        ceil_mode: bool = ...,
+        return_indices: Literal[False] = ...,
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = ...,
+        padding: Sizes = ...,
+        dilation: Sizes = ...,
+        ceil_mode: bool = ...,
+        *,
+        return_indices: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = ...,
+        padding: Sizes = ...,
+        dilation: Sizes = ...,
+        ceil_mode: bool = ...,
+        return_indices: bool = ...,
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
+
+
+@Family
 def _max_pool(
-    space: int,
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
-    return_indices: bool,
-) -> Any:
-    name = f"max_pool{space}d"
-    x = pooled_array(name, space, input)
-    pool = pool_of(name, space, kernel_size, stride, padding, dilation, ceil_mode)
-    return largest(space, input, x, windows_of(name, x, pool), return_indices)
-
-
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def max_pool1d(
     input: Tensor,
     kernel_size: Sizes,
     stride: Sizes | None = None,
@@ -72,30 +60,32 @@ def max_pool1d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    _dims: int = 1,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over one dimension.
+    """Return the largest element of each window of `input`, over {dimensions}.
 
     Parameters
     ----------
     input
-        Shape ``(batch, channels, *sizes)``, or without the batch; one size for each dimension of space.
+        Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
         The size of a window: one integer, or one for each dimension of space, as below.
     stride
-        How far windows lie apart; ``kernel_size`` for None.
+        The distance between windows; ``kernel_size`` for None.
     padding
         By how much windows reach beyond the input on both sides, at most half of what they span.
     dilation
-        How far the elements of a window lie apart.
+        The distance between the elements of a window.
     ceil_mode
-        Have a last window that reaches beyond the padding, where the windows do not fit evenly.
+        Have a last window that reaches beyond the padding, if the windows do not fit evenly.
     return_indices
-        Return also where each largest element lies, int64, counted through the dimensions of space: what
-        ``max_unpool1d`` takes.
+        Also return the index of each largest element, int64, counted through the dimensions of space. This
+        is an argument of ``max_unpool{dims}d``.
 
     Returns
     -------
-    Shape ``(batch, channels, *outs)``; with `return_indices` a tuple of two such.
+    Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two such.
 
     Raises
     ------
@@ -105,127 +95,16 @@ def max_pool1d(
     Examples
     --------
     >>> import nn, tensor
-    >>> nn.functional.max_pool1d(tensor.tensor([[1.0, 3.0, 7.0, 5.0]]), 2).tolist()
-    [[3.0, 7.0]]
+    >>> nn.functional.max_pool{dims}d(tensor.ones((8, 3, {sizes[7,5,6]})), 3, stride=2, padding=1).shape
+    (8, 3, {sizes[4,3,3]})
     """
-    return _max_pool(  # type: ignore[no-any-return]
-        1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    name = f"max_pool{_dims}d"
+    x = pooled_array(name, _dims, input)
+    pool = pool_of(name, _dims, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = windows_of(name, x, pool)
+    return largest(_dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
 
 
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over two dimensions: see ``max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.max_pool2d(tensor.ones((8, 3, 7, 5)), 3, stride=2, padding=1).shape
-    (8, 3, 4, 3)
-    """
-    return _max_pool(  # type: ignore[no-any-return]
-        2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
-
-
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: Literal[False] = ...,
-) -> Tensor: ...
-
-
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    *,
-    return_indices: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-@overload
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = ...,
-    padding: Sizes = ...,
-    dilation: Sizes = ...,
-    ceil_mode: bool = ...,
-    return_indices: bool = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over three dimensions: see ``max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.max_pool3d(tensor.ones((8, 3, 4, 4, 4)), 2).shape
-    (8, 3, 2, 2, 2)
-    """
-    return _max_pool(  # type: ignore[no-any-return]
-        3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+max_pool1d: Final = cast("MaxPool", _max_pool[1])
+max_pool2d: Final = cast("MaxPool", _max_pool[2])
+max_pool3d: Final = cast("MaxPool", _max_pool[3])

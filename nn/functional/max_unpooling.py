@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
+from nn.functional.dimensions import Family
 from nn.functional.plane_places import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
 from tensor.lowlevel import InvalidArgumentError, apply, snapshot
@@ -56,29 +57,54 @@ def _unpooled_sizes(
     return found
 
 
-def _unpool(
-    space: int,
+@Family
+def _max_unpool(
     input: Tensor,
     indices: Tensor,
     kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Sizes,
-    output_size: Sequence[int] | None,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    _dims: int = 1,
 ) -> Tensor:
-    name = f"max_unpool{space}d"
-    x, given = pooled_array(name, space, input), array_of(name, "indices", indices)
-    kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
+    """Return zeros with the elements of `input` at the indices that ``max_pool{dims}d`` returned.
+
+    Parameters
+    ----------
+    input, indices
+        What ``max_pool{dims}d`` returns with ``return_indices=True``.
+    kernel_size, stride, padding
+        The options of that call.
+    output_size
+        The sizes of its input, if inputs of several sizes give this one.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an index lies outside of the output.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> found = nn.functional.max_pool{dims}d(tensor.ones((1, 3, {sizes[5]})), 2, return_indices=True)
+    >>> nn.functional.max_unpool{dims}d(*found, 2, output_size=({sizes[5]},)).shape
+    (1, 3, {sizes[5]})
+    """
+    name = f"max_unpool{_dims}d"
+    x, given = pooled_array(name, _dims, input), array_of(name, "indices", indices)
+    kernel = sizes_of(name, "kernel_size", kernel_size, _dims, 1)
     sizes = _unpooled_sizes(
         name,
-        x.shape[-space:],
+        x.shape[-_dims:],
         kernel,
-        sizes_of(name, "stride", kernel if stride is None else stride, space, 1),
-        sizes_of(name, "padding", padding, space, 0),
+        sizes_of(name, "stride", kernel if stride is None else stride, _dims, 1),
+        sizes_of(name, "padding", padding, _dims, 0),
         output_size,
     )
     if given.dtype != np.int64 or given.shape != x.shape:
         raise InvalidArgumentError(
-            f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{space}d returns "
+            f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{_dims}d returns "
             f"them with return_indices=True; these are {given.dtype} of shape {given.shape}"
         )
     # A snapshot: kernels read the values that are checked here, even if `indices` is written to later.
@@ -91,84 +117,14 @@ def _unpool(
         )
 
     def kernel_of(x: Array) -> Array:
-        out = np.zeros((prod(x.shape[:-space]), room), x.dtype)
-        flat = (out.shape[0], prod(x.shape[-space:]))
+        out = np.zeros((prod(x.shape[:-_dims]), room), x.dtype)
+        flat = (out.shape[0], prod(x.shape[-_dims:]))
         np.put_along_axis(out, places.reshape(flat), x.reshape(flat), 1)
-        return out.reshape(*x.shape[:-space], *sizes)
+        return out.reshape(*x.shape[:-_dims], *sizes)
 
-    return apply(UNPOOL, kernel_of, (input,), places=places, space=space)
-
-
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """Return zeros with the elements of `input` where ``max_pool1d`` had found them.
-
-    Parameters
-    ----------
-    input, indices
-        What ``max_pool1d`` returns with ``return_indices=True``.
-    kernel_size, stride, padding
-        The options that it had.
-    output_size
-        The sizes that it had pooled, where several are pooled to the same.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or an index lies outside of the output.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = tensor.tensor([[1.0, 3.0, 7.0, 5.0]])
-    >>> found = nn.functional.max_pool1d(x, 2, return_indices=True)
-    >>> nn.functional.max_unpool1d(*found, 2).tolist()
-    [[0.0, 3.0, 7.0, 0.0]]
-    """
-    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+    return apply(UNPOOL, kernel_of, (input,), places=places, space=_dims)
 
 
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """Return zeros with the elements of `input` where ``max_pool2d`` had found them: see ``max_unpool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> found = nn.functional.max_pool2d(tensor.ones((1, 3, 5, 5)), 2, return_indices=True)
-    >>> nn.functional.max_unpool2d(*found, 2, output_size=(5, 5)).shape
-    (1, 3, 5, 5)
-    """
-    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
-
-
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:
-    """Return zeros with the elements of `input` where ``max_pool3d`` had found them: see ``max_unpool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> found = nn.functional.max_pool3d(tensor.ones((1, 3, 4, 4, 4)), 2, return_indices=True)
-    >>> nn.functional.max_unpool3d(*found, 2).shape
-    (1, 3, 4, 4, 4)
-    """
-    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+max_unpool1d: Final = _max_unpool[1]
+max_unpool2d: Final = _max_unpool[2]
+max_unpool3d: Final = _max_unpool[3]

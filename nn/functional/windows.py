@@ -1,4 +1,4 @@
-"""Where the windows of pools lie, and what pools ask of their arguments."""
+"""The windows of pools, and checks of the arguments of pools."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # One integer, or one for each dimension of space.
 Sizes = int | tuple[int, ...] | list[int]
+# The same for the output of an adaptive pool; None stands for the size of the input.
+OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
 class Windows(NamedTuple):
@@ -89,7 +91,7 @@ def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
     room = size + 2 * pad - (pool.dilation[dim] * (pool.kernel[dim] - 1) + 1)
     count = (room + (step - 1 if pool.ceil_mode else 0)) // step + 1
     if pool.ceil_mode and (count - 1) * step >= size + pad:
-        count -= 1  # it would begin behind the input
+        count -= 1  # the last window would begin after the input
     if count < 1:
         raise InvalidArgumentError(
             f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}, "
@@ -108,8 +110,7 @@ def _windows(name: str, size: int, pool: Pool, dim: int) -> Windows:
     if counts.min() < 1:
         raise InvalidArgumentError(
             f"{name}: with dilation {step} and padding {pool.padding[dim]} a window of {pool.kernel[dim]} "
-            f"has "
-            f"no element of an input of size {size}"
+            f"has no element of an input of size {size}"
         )
     return Windows(starts, counts, step)
 
@@ -129,7 +130,7 @@ def adaptive_windows(size: int, outs: int) -> Windows:
 
 
 def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[int, ...]:
-    """Return the sizes that an adaptive pool is asked for; None stands for those of the input."""
+    """Return the requested sizes of an adaptive pool's output; None stands for those of the input."""
     many: tuple[Any, ...] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
     if len(many) == 1:
         many *= space

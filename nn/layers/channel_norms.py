@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import tensor as tn
 from nn import functional as F
 from nn import init
+from nn.layers.dimensions import Dimensional
 from nn.layers.maps import new_parameter, require_size
-from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, is_recomputing, require_cpu, writing
 
@@ -17,10 +17,31 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class ChannelNorm(Module):
-    """What batch and instance norms share: parameters, running figures, options."""
+# The parameters of all of them.
+_OPTIONS = """
+        Parameters
+        ----------
+        num_features
+            The number of channels.
+        eps
+            Added to the variance.
+        momentum
+            The weight of a batch in the running mean and variance{none}.
+        affine
+            Whether a weight, at first 1, and a bias, at first 0, scale and shift the result.
+        track_running_stats
+            Whether there are a running mean and variance{untracked}.
+        dtype
+            The dtype of parameters and buffers; float32 for None.
+        bias
+            Whether the affine part has a bias.
+"""
 
-    # Inputs: how they may be, with their numbers of dimensions.
+
+class ChannelNorm(Dimensional):
+    """Base of batch and instance norms: parameters, running mean and variance, options."""
+
+    # The possible shapes of inputs, by their number of dimensions.
     _shapes: ClassVar[dict[int, str]]
 
     weight: Parameter | None
@@ -64,7 +85,7 @@ class ChannelNorm(Module):
                 init.constant_(buffer, value)
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1, the bias to 0, and the running figures to their start."""
+        """Set the weight to 1, the bias to 0, and the running mean and variance to their start."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -89,6 +110,26 @@ class ChannelNorm(Module):
 
 
 class _BatchNorm(ChannelNorm):
+    _sections = (
+        """
+        In training it uses the batch's own mean and variance, and updates the running ones. In evaluation it
+        uses the running ones.
+"""
+        + _OPTIONS.replace("{none}", "; None for their plain average").replace(
+            "{untracked}", "; without them evaluation uses the batch's own"
+        )
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer = nn.BatchNorm{dims}d(3)
+        >>> layer(tensor.ones((2, 3, {sizes[4,5,6]}))).shape
+        (2, 3, {sizes[4,5,6]})
+        >>> layer.num_batches_tracked.item()
+        1
+"""
+    )
+
     def __init__(
         self,
         num_features: int,
@@ -104,7 +145,7 @@ class _BatchNorm(ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift; in training, take the batch into the running figures."""
+        """Normalise, scale and shift; in training, update the running mean and variance."""
         self._require_channels(input, 1)
         by_batch = self.training or self.running_mean is None
         tracked = self.num_batches_tracked if self.training else None
@@ -120,6 +161,19 @@ class _BatchNorm(ChannelNorm):
 
 
 class _InstanceNorm(ChannelNorm):
+    _sections = (
+        _OPTIONS.replace("{none}", "").replace(
+            "{untracked}", ", which evaluation uses; else it uses a sample's own"
+        )
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.InstanceNorm{dims}d(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape
+        (2, 3, {sizes[4,5,6]})
+"""
+    )
+
     def __init__(
         self,
         num_features: int,
@@ -135,7 +189,7 @@ class _InstanceNorm(ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift; in training, take the batch into running figures, if there are any."""
+        """Normalise, scale and shift; in training, update the running mean and variance, if any."""
         is_batched = len(input.shape) == max(self._shapes)
         self._require_channels(input, 1 if is_batched else 0)
         out = F.instance_norm(
@@ -151,197 +205,44 @@ class _InstanceNorm(ChannelNorm):
         return out if is_batched else out.squeeze(0)
 
 
-class BatchNorm1d(_BatchNorm):
-    """Normalises each channel over the batch (Ioffe and Szegedy, 2015).
+class BatchNorm1d(_BatchNorm, dims=1):
+    """Normalises each channel over the batch and a last dimension, if there is one.
 
-    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``. In training by the
-    batch's own mean and variance, which go into the running ones; in evaluation by the running ones.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures; None for their plain average.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures; without them the batch's own are used in evaluation too.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.BatchNorm1d(1)
-    >>> [round(v, 3) for v in layer(tensor.tensor([[1.0], [3.0]]))[:, 0].tolist()]
-    [-1.0, 1.0]
-    >>> layer.num_batches_tracked.item()
-    1
+    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``.
+    By Ioffe and Szegedy, 2015.
     """
 
     _shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
-class BatchNorm2d(_BatchNorm):
-    """Normalises each channel over the batch and two dimensions of space: see ``BatchNorm1d``.
-
-    Input and output ``(batch, num_features, height, width)``.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures; None for their plain average.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures; without them the batch's own are used in evaluation too.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.BatchNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
-    (2, 3, 4, 5)
-    """
+class BatchNorm2d(_BatchNorm, dims=2):
+    """Normalises each channel of ``(batch, num_features, height, width)`` over the batch and space."""
 
     _shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
-class BatchNorm3d(_BatchNorm):
-    """Normalises each channel over the batch and three dimensions of space: see ``BatchNorm1d``.
-
-    Input and output ``(batch, num_features, depth, height, width)``.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures; None for their plain average.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures; without them the batch's own are used in evaluation too.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.BatchNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
-    (2, 3, 4, 5, 6)
-    """
+class BatchNorm3d(_BatchNorm, dims=3):
+    """Normalises each channel of ``(batch, num_features, depth, height, width)`` over the batch and space."""
 
     _shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
-class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of each sample (Ulyanov et al., 2016).
+class InstanceNorm1d(_InstanceNorm, dims=1):
+    """Normalises each channel of each sample of ``(batch, num_features, length)``, or without the batch.
 
-    Input and output ``(batch, num_features, length)``, or that without the batch.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures, which are used in evaluation; else a sample's own always are.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.InstanceNorm1d(3)(tensor.ones((2, 3, 4))).shape
-    (2, 3, 4)
+    By Ulyanov et al., 2016.
     """
 
     _shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
 
 
-class InstanceNorm2d(_InstanceNorm):
-    """Normalises each channel of each sample (Ulyanov et al., 2016).
-
-    Input and output ``(batch, num_features, height, width)``, or that without the batch.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures, which are used in evaluation; else a sample's own always are.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.InstanceNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
-    (2, 3, 4, 5)
-    """
+class InstanceNorm2d(_InstanceNorm, dims=2):
+    """Normalises each channel of each sample of ``(batch, num_features, height, width)``."""
 
     _shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
-class InstanceNorm3d(_InstanceNorm):
-    """Normalises each channel of each sample (Ulyanov et al., 2016).
-
-    Input and output ``(batch, num_features, depth, height, width)``, or that without the batch.
-
-    Parameters
-    ----------
-    num_features
-        The number of channels.
-    eps
-        Added to the variance.
-    momentum
-        The share of a batch in the running figures.
-    affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift the result.
-    track_running_stats
-        Whether there are running figures, which are used in evaluation; else a sample's own always are.
-    dtype
-        The dtype of parameters and buffers; float32 for None.
-    bias
-        Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.InstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
-    (2, 3, 4, 5, 6)
-    """
+class InstanceNorm3d(_InstanceNorm, dims=3):
+    """Normalises each channel of each sample of ``(batch, num_features, depth, height, width)``."""
 
     _shapes: ClassVar = {5: "(batch, channels, depth, height, width)", 4: "(channels, depth, height, width)"}

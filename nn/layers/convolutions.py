@@ -9,8 +9,8 @@ from nn import init
 from nn.functional import convolutions as F
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
+from nn.layers.dimensions import Dimensional
 from nn.layers.maps import new_parameter, require_size
-from nn.module.module import Module
 from tensor.lowlevel import require_cpu, shown
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class Convolution(Module):
-    """What all layers of convolutions share: options, parameters, their first values."""
+class Convolution(Dimensional):
+    """Base of all layers of convolutions: options, parameters, their first values."""
 
-    # How many dimensions of space there are.
-    _space: ClassVar[int]
     _is_transposed: ClassVar[bool] = False
 
     weight: Parameter
@@ -48,7 +46,7 @@ class Convolution(Module):
     ) -> None:
         super().__init__()
         require_cpu(device)
-        name, space = type(self).__name__, self._space
+        name, space = type(self).__name__, self._dims
         require_size(name, "in_channels", in_channels)
         require_size(name, "out_channels", out_channels)
         if type(groups) is not int or groups < 1 or in_channels % groups or out_channels % groups:
@@ -91,12 +89,12 @@ class Convolution(Module):
         """Return the options, those that are not the usual ones by name."""
         parts = [f"{self.in_channels}, {self.out_channels}"]
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
-        usual = (1,) * self._space
-        if self.padding != (0,) * self._space:
+        usual = (1,) * self._dims
+        if self.padding != (0,) * self._dims:
             parts.append(f"padding={self.padding}")
         if self.dilation != usual:
             parts.append(f"dilation={self.dilation}")
-        if self.output_padding != (0,) * self._space:
+        if self.output_padding != (0,) * self._dims:
             parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
@@ -107,8 +105,33 @@ class Convolution(Module):
         return ", ".join(parts)
 
 
-class _Forward(Convolution):
-    _function: ClassVar[Callable[..., Tensor]]
+class _Conv(Convolution):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+    _sections = """
+        Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
+
+        Parameters
+        ----------
+        in_channels, out_channels
+            The sizes of the dimension before those of space.
+        kernel_size, stride, padding, dilation
+            One integer, or one for each dimension of space: see ``nn.functional.conv{dims}d``.
+        groups
+            The number of groups of channels; it divides both numbers of channels.
+        bias
+            Whether there is a bias for each output channel.
+        padding_mode
+            What is added at the edges: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
+            ``nn.functional.pad``.
+        dtype
+            The dtype of the parameters; float32 for None.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Conv{dims}d(2, 4, 3)(tensor.ones((8, 2, {sizes[10,8,6]}))).shape
+        (8, 4, {sizes[8,6,4]})
+    """
 
     def __init__(
         self,
@@ -125,18 +148,8 @@ class _Forward(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            0,
-            padding_mode,
-            device,
-            dtype,
+            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias),
+            *(0, padding_mode, device, dtype),
         )
 
     def forward(self, input: Tensor) -> Tensor:
@@ -144,7 +157,7 @@ class _Forward(Convolution):
         padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
-        function = type(self)._function
+        function = self._functions[self._dims]
         return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _pads(self) -> list[int]:
@@ -155,9 +168,39 @@ class _Forward(Convolution):
         return [n for pair in reversed(geometry.padding) for n in pair]
 
 
-class _Transposed(Convolution):
-    _function: ClassVar[Callable[..., Tensor]]
+class _ConvTranspose(Convolution):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
+        1: F.conv_transpose1d,
+        2: F.conv_transpose2d,
+        3: F.conv_transpose3d,
+    }
     _is_transposed = True
+    _sections = """
+        Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
+
+        Parameters
+        ----------
+        in_channels, out_channels
+            The sizes of the dimension before those of space.
+        kernel_size, stride, padding, dilation
+            One integer, or one for each dimension of space: see ``nn.functional.conv_transpose{dims}d``.
+        output_padding
+            How many elements are added at the end of the output.
+        groups
+            The number of groups of channels; it divides both numbers of channels.
+        bias
+            Whether there is a bias for each output channel.
+        padding_mode
+            ``"zeros"``.
+        dtype
+            The dtype of the parameters; float32 for None.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ConvTranspose{dims}d(2, 4, 3, stride=2)(tensor.ones((8, 2, {sizes[10,5,2]}))).shape
+        (8, 4, {sizes[21,11,5]})
+    """
 
     def __init__(
         self,
@@ -175,40 +218,30 @@ class _Transposed(Convolution):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            output_padding,
-            padding_mode,
-            device,
-            dtype,
+            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias),
+            *(output_padding, padding_mode, device, dtype),
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Spread each element over a patch; `output_size` chooses among the sizes that are possible."""
+        """Add each element, times the kernel, to a patch; `output_size` selects one of the possible sizes."""
         more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
-        function = type(self)._function
+        function = self._functions[self._dims]
         return function(
             *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
         )
 
     def _more_for(self, input: Tensor, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        wanted = wanted[-self._space :]
-        padding = sizes_of(type(self).__name__, "padding", self.padding, self._space, 0)  # never a name
+        wanted = wanted[-self._dims :]
+        padding = sizes_of(type(self).__name__, "padding", self.padding, self._dims, 0)  # never a name
         least = [
-            (input.shape[i - self._space] - 1) * self.stride[i]
+            (input.shape[i - self._dims] - 1) * self.stride[i]
             - 2 * padding[i]
             + self.dilation[i] * (self.kernel_size[i] - 1)
             + 1
-            for i in range(self._space)
+            for i in range(self._dims)
         ]
         more = tuple([n - low for n, low in zip(wanted, least, strict=False)])
-        if len(more) != self._space or any(
+        if len(more) != self._dims or any(
             n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)
         ):
             raise ValueError(
@@ -218,187 +251,25 @@ class _Transposed(Convolution):
         return more
 
 
-class Conv1d(_Forward):
-    """A convolution of ``(batch, in_channels, *sizes)`` with one size to ``(batch, out_channels, *outs)``.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Conv1d(2, 4, 3)(tensor.ones((8, 2, 10))).shape
-    (8, 4, 8)
-    """
-
-    _space = 1
-    _function = F.conv1d
+class Conv1d(_Conv, dims=1):
+    """A convolution over one dimension: of sequences, ``(batch, in_channels, length)``."""
 
 
-class Conv2d(_Forward):
-    """A convolution of ``(batch, in_channels, *sizes)`` with two sizes to ``(batch, out_channels, *outs)``.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Conv2d(2, 4, 3)(tensor.ones((8, 2, 10, 10))).shape
-    (8, 4, 8, 8)
-    """
-
-    _space = 2
-    _function = F.conv2d
+class Conv2d(_Conv, dims=2):
+    """A convolution over two dimensions: of images, ``(batch, in_channels, height, width)``."""
 
 
-class Conv3d(_Forward):
-    """A convolution of ``(batch, in_channels, *sizes)`` with three sizes to ``(batch, out_channels, *outs)``.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv1d``.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Conv3d(2, 4, 3)(tensor.ones((1, 2, 4, 4, 4))).shape
-    (1, 4, 2, 2, 2)
-    """
-
-    _space = 3
-    _function = F.conv3d
+class Conv3d(_Conv, dims=3):
+    """A convolution over three dimensions: of volumes, ``(batch, in_channels, depth, height, width)``."""
 
 
-class ConvTranspose1d(_Transposed):
-    """A transposed convolution: it enlarges sizes as ``Conv1d`` with the same options reduces them.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
-    output_padding
-        How much is added at the end of the output.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10))).shape
-    (8, 4, 21)
-    """
-
-    _space = 1
-    _function = F.conv_transpose1d
+class ConvTranspose1d(_ConvTranspose, dims=1):
+    """A transposed convolution: it enlarges sizes as ``Conv1d`` with the same options reduces them."""
 
 
-class ConvTranspose2d(_Transposed):
-    """A transposed convolution: it enlarges sizes as ``Conv2d`` with the same options reduces them.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
-    output_padding
-        How much is added at the end of the output.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConvTranspose2d(2, 4, 3, stride=2)(tensor.ones((8, 2, 5, 5))).shape
-    (8, 4, 11, 11)
-    """
-
-    _space = 2
-    _function = F.conv_transpose2d
+class ConvTranspose2d(_ConvTranspose, dims=2):
+    """A transposed convolution: it enlarges sizes as ``Conv2d`` with the same options reduces them."""
 
 
-class ConvTranspose3d(_Transposed):
-    """A transposed convolution: it enlarges sizes as ``Conv3d`` with the same options reduces them.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        The sizes of the dimension before those of space.
-    kernel_size, stride, padding, dilation
-        One integer, or one for each dimension of space: see ``nn.functional.conv_transpose1d``.
-    output_padding
-        How much is added at the end of the output.
-    groups
-        Into how many groups channels are divided; it divides both numbers of channels.
-    bias
-        Whether there is a bias for each output channel.
-    padding_mode
-        What is added at the edges: ``"zeros"``, or for plain convolutions also ``"reflect"``,
-        ``"replicate"`` and ``"circular"``; see ``nn.functional.pad``.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConvTranspose3d(2, 4, 3, stride=2)(tensor.ones((1, 2, 2, 2, 2))).shape
-    (1, 4, 5, 5, 5)
-    """
-
-    _space = 3
-    _function = F.conv_transpose3d
+class ConvTranspose3d(_ConvTranspose, dims=3):
+    """A transposed convolution: it enlarges sizes as ``Conv3d`` with the same options reduces them."""

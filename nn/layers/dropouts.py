@@ -1,4 +1,4 @@
-"""Layers of dropout: of elements, of whole channels, and so that mean and variance stay."""
+"""Layers of dropout: of elements, of whole channels, and with mean and variance kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_probability
+from nn.layers.dimensions import Dimensional
 from nn.module.module import Module
 
 if TYPE_CHECKING:
@@ -52,68 +53,40 @@ class Dropout(_Dropout):
     _function = F.dropout
 
 
-class Dropout1d(_Dropout):
-    """Zeroes whole channels with probability `p` in training, and scales the others by 1 / (1 - p).
+class _ChannelDropout(_Dropout, Dimensional):
+    _sections = """
+        The other channels are scaled by 1 / (1 - p). Input ``(batch, channels, {space})``, or without the
+        batch; see ``nn.functional.dropout{dims}d``.
 
-    Input ``(batch, channels, length)`` or ``(channels, length)``.
+        Parameters
+        ----------
+        p
+            From 0 to 1.
+        inplace
+            Write over the input.
 
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Dropout1d(1.0)(tensor.ones((3, 2))).sum().item()
-    0.0
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Dropout{dims}d(1.0)(tensor.ones((1, 3, {sizes[2]}))).sum().item()
+        0.0
     """
+
+
+class Dropout1d(_ChannelDropout, dims=1):
+    """Zeroes whole channels of sequences with probability `p` in training."""
 
     _function = F.dropout1d
 
 
-class Dropout2d(_Dropout):
-    """Zeroes whole channels with probability `p` in training, and scales the others by 1 / (1 - p).
-
-    Input ``(batch, channels, height, width)``.
-
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Dropout2d(1.0)(tensor.ones((1, 3, 2, 2))).sum().item()
-    0.0
-    """
+class Dropout2d(_ChannelDropout, dims=2):
+    """Zeroes whole channels of images with probability `p` in training."""
 
     _function = F.dropout2d
 
 
-class Dropout3d(_Dropout):
-    """Zeroes whole channels with probability `p` in training, and scales the others by 1 / (1 - p).
-
-    Input ``(batch, channels, depth, height, width)``, or that without the batch.
-
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Dropout3d(1.0)(tensor.ones((1, 3, 2, 2, 2))).sum().item()
-    0.0
-    """
+class Dropout3d(_ChannelDropout, dims=3):
+    """Zeroes whole channels of volumes with probability `p` in training."""
 
     _function = F.dropout3d
 

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from nn import functional as F
-from nn.module.module import Module
+from nn.layers.dimensions import Dimensional
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nn.functional.fractional_pooling import Ratios
     from nn.functional.windows import Sizes
     from tensor import Tensor
 
 
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Any]]] = {
+        2: F.fractional_max_pool2d,
+        3: F.fractional_max_pool3d,
+    }
+    _sections = """
+        See ``nn.functional.fractional_max_pool{dims}d``.
+
+        Parameters
+        ----------
+        kernel_size
+            The size of a window: one integer, or one for each dimension of space.
+        output_size, output_ratio
+            The sizes of the result, or their share of the input's, between 0 and 1: one of both.
+        return_indices
+            Also return the indices of the largest elements, as ``MaxUnpool{dims}d`` takes them.
+
+        Raises
+        ------
+        ValueError
+            If none or both of `output_size` and `output_ratio` are given, or a ratio is out of its range.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.FractionalMaxPool{dims}d(2, output_ratio=0.5)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[4,3,2]})
+    """
     _random_samples: Tensor | None
 
     def __init__(
@@ -40,34 +69,9 @@ class _FractionalMaxPool(Module):
         self.output_size = output_size
         self.output_ratio = output_ratio
 
-
-class FractionalMaxPool2d(_FractionalMaxPool):
-    """Largest elements of windows that begin at random; see ``functional.fractional_max_pool2d``.
-
-    Parameters
-    ----------
-    kernel_size
-        The size of a window: one integer, or one for each dimension of space.
-    output_size, output_ratio
-        The sizes of the result, or their share of the input's, between 0 and 1: one of both.
-    return_indices
-        Return also where the largest elements lie, as ``MaxUnpool2d`` takes them.
-
-    Raises
-    ------
-    ValueError
-        If none or both of `output_size` and `output_ratio` are given, or a ratio is out of its range.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 4, 3)
-    """
-
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
-        found: Any = F.fractional_max_pool2d(
+        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        found = self._functions[self._dims](
             input,
             self.kernel_size,
             self.output_size,
@@ -78,24 +82,9 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         return cast("Tensor", found)
 
 
-class FractionalMaxPool3d(_FractionalMaxPool):
-    """Largest elements of windows that begin at random, over three dimensions: see ``FractionalMaxPool2d``.
+class FractionalMaxPool2d(_FractionalMaxPool, dims=2):
+    """The largest elements of windows that begin at random, over two dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.FractionalMaxPool3d(2, output_size=(4, 3, 2))(tensor.ones((2, 3, 8, 6, 5))).shape
-    (2, 3, 4, 3, 2)
-    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
-        found: Any = F.fractional_max_pool3d(
-            input,
-            self.kernel_size,
-            self.output_size,
-            self.output_ratio,
-            self.return_indices,
-            _random_samples=self._random_samples,
-        )
-        return cast("Tensor", found)
+class FractionalMaxPool3d(_FractionalMaxPool, dims=3):
+    """The largest elements of windows that begin at random, over three dimensions."""

@@ -38,7 +38,7 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Take the number of channels of `input`, unless a state dict has given the shapes."""
-        space = self._space
+        space = self._dims
         if input.ndim not in (space + 1, space + 2):
             raise InvalidArgumentError(
                 f"{type(self).__name__}: input has shape (batch, channels, *sizes), or no batch, with "
@@ -64,7 +64,20 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
         self.reset_parameters()
 
 
-class _LazyForward(_LazyConvolution):
+class _LazyConv(_LazyConvolution):
+    _sections = """
+        Parameters
+        ----------
+        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype
+            As ``Conv{dims}d`` has them.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.LazyConv{dims}d(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape
+        (1, 2, {sizes[3]})
+    """
+
     def __init__(
         self,
         out_channels: int,
@@ -87,7 +100,21 @@ class _LazyForward(_LazyConvolution):
         self._forget_shapes(dtype)
 
 
-class _LazyTransposed(_LazyConvolution):
+class _LazyConvTranspose(_LazyConvolution):
+    _sections = """
+        Parameters
+        ----------
+        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
+        dtype
+            As ``ConvTranspose{dims}d`` has them.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.LazyConvTranspose{dims}d(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape
+        (1, 2, {sizes[5]})
+    """
+
     def __init__(
         self,
         out_channels: int,
@@ -111,89 +138,37 @@ class _LazyTransposed(_LazyConvolution):
         self._forget_shapes(dtype)
 
 
-class LazyConv1d(_LazyForward, Conv1d):
-    """A ``Conv1d`` whose ``in_channels`` are those of its first input.
-
-    Parameters
-    ----------
-    out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype
-        As ``Conv1d`` has them.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConv1d(2, 2)(tensor.ones((1, 3, 4))).shape
-    (1, 2, 3)
-    """
+class LazyConv1d(_LazyConv, Conv1d, dims=1):
+    """A ``Conv1d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = Conv1d
 
 
-class LazyConv2d(_LazyForward, Conv2d):
-    """A ``Conv2d`` whose ``in_channels`` are those of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConv2d(2, 2)(tensor.ones((1, 3, 4, 4))).shape
-    (1, 2, 3, 3)
-    """
+class LazyConv2d(_LazyConv, Conv2d, dims=2):
+    """A ``Conv2d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
 
-class LazyConv3d(_LazyForward, Conv3d):
-    """A ``Conv3d`` whose ``in_channels`` are those of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConv3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
-    (1, 2, 3, 3, 3)
-    """
+class LazyConv3d(_LazyConv, Conv3d, dims=3):
+    """A ``Conv3d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = Conv3d
 
 
-class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
-    """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input.
-
-    Parameters
-    ----------
-    out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, dtype
-        As ``ConvTranspose1d`` has them.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConvTranspose1d(2, 2)(tensor.ones((1, 3, 4))).shape
-    (1, 2, 5)
-    """
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, dims=1):
+    """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
 
-class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
-    """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConvTranspose2d(2, 2)(tensor.ones((1, 3, 4, 4))).shape
-    (1, 2, 5, 5)
-    """
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, dims=2):
+    """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
 
 
-class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
-    """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LazyConvTranspose3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
-    (1, 2, 5, 5, 5)
-    """
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, dims=3):
+    """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 
 class _LazyNorm(LazyModuleMixin, ChannelNorm):
+    _sections = """
+        Parameters
+        ----------
+        eps, momentum, affine, track_running_stats, dtype, bias
+            As that layer has them.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer = nn.{name}()
+        >>> _ = layer(tensor.ones((2, 3, {sizes[4]})))
+        >>> layer.num_features, isinstance(layer, nn.{name})
+        (3, False)
+    """
+
     def __init__(
         self,
         eps: float = 1e-5,
@@ -53,7 +68,7 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
         return 1 if self._shapes[input.ndim].startswith("(batch") else 0
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1, the bias to 0, and the running figures to their start, if they have shapes."""
+        """Set parameters and running figures to their start, if they have shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()
 
@@ -68,101 +83,37 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
         self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input.
-
-    Parameters
-    ----------
-    eps, momentum, affine, track_running_stats, dtype, bias
-        As ``BatchNorm1d`` has them.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyBatchNorm1d()
-    >>> _ = layer(tensor.ones((2, 3, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('BatchNorm1d', 3)
-    """
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, dims=1):
+    """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
 
 
-class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyBatchNorm2d()
-    >>> _ = layer(tensor.ones((2, 3, 4, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('BatchNorm2d', 3)
-    """
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d, dims=2):
+    """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
 
-class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyBatchNorm3d()
-    >>> _ = layer(tensor.ones((2, 3, 4, 4, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('BatchNorm3d', 3)
-    """
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d, dims=3):
+    """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
 
 
-class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """A ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input.
-
-    Parameters
-    ----------
-    eps, momentum, affine, track_running_stats, dtype, bias
-        As ``InstanceNorm1d`` has them.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyInstanceNorm1d()
-    >>> _ = layer(tensor.ones((2, 3, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('InstanceNorm1d', 3)
-    """
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d, dims=1):
+    """An ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """A ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyInstanceNorm2d()
-    >>> _ = layer(tensor.ones((2, 3, 4, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('InstanceNorm2d', 3)
-    """
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d, dims=2):
+    """An ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """A ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.LazyInstanceNorm3d()
-    >>> _ = layer(tensor.ones((2, 3, 4, 4, 4)))
-    >>> type(layer).__name__, layer.num_features
-    ('InstanceNorm3d', 3)
-    """
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d, dims=3):
+    """An ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input."""
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
-from nn.module.module import Module
+from nn.layers.dimensions import Dimensional
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -14,19 +14,27 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class _Pad(Module):
-    _space: ClassVar[int]
+# Parameters of all of them, and where each number of the padding is.
+_PADDING = """
+        Parameters
+        ----------
+        padding
+            How many elements: one integer, or one before and one after each dimension, from the last
+            dimension to the first. Negative ones remove elements.
+"""
+
+
+class _Pad(Dimensional):
     _mode: ClassVar[str]
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
-        count = 2 * self._space
+        count = 2 * self._dims
         many = (padding,) * count if isinstance(padding, int) else tuple(padding)
         if len(many) != count or any(type(n) is not int for n in many):
             raise InvalidArgumentError(
                 f"{type(self).__name__}: padding is an integer, or {count} of them, before and after each "
-                f"dimension "
-                f"from the last on, not {shown(padding)}"
+                f"dimension from the last on, not {shown(padding)}"
             )
         self.padding = many
 
@@ -41,6 +49,18 @@ class _Pad(Module):
 
 class _ConstantPad(_Pad):
     _mode = "constant"
+    _sections = (
+        _PADDING
+        + """        value
+            The value of the added elements.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ConstantPad{dims}d(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
+    """
+    )
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
@@ -57,291 +77,115 @@ class _ConstantPad(_Pad):
 
 class _ZeroPad(_Pad):
     _mode = "constant"
+    _sections = (
+        _PADDING
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ZeroPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
+    """
+    )
 
 
 class _ReflectionPad(_Pad):
     _mode = "reflect"
+    _sections = (
+        _PADDING
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ReflectionPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
+    """
+    )
 
 
 class _ReplicationPad(_Pad):
     _mode = "replicate"
+    _sections = (
+        _PADDING
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ReplicationPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
+    """
+    )
 
 
 class _CircularPad(_Pad):
     _mode = "circular"
-
-
-class ConstantPad1d(_ConstantPad):
-    """Adds a value at the edges of the last dimension.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left and right; negative ones take away.
-    value
-        What is added.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConstantPad1d(1, 0.5)(tensor.ones((1, 2, 3))).shape
-    (1, 2, 5)
+    _sections = (
+        _PADDING
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.CircularPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
     """
+    )
 
-    _space = 1
 
+class ConstantPad1d(_ConstantPad, dims=1):
+    """Adds a value at the edges of the last dimension."""
 
-class ConstantPad2d(_ConstantPad):
-    """Adds a value at the edges of the last two dimensions.
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top and bottom; negative ones take away.
-    value
-        What is added.
+class ConstantPad2d(_ConstantPad, dims=2):
+    """Adds a value at the edges of the last two dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConstantPad2d(1, 0.5)(tensor.ones((1, 2, 3, 3))).shape
-    (1, 2, 5, 5)
-    """
 
-    _space = 2
+class ConstantPad3d(_ConstantPad, dims=3):
+    """Adds a value at the edges of the last three dimensions."""
 
 
-class ConstantPad3d(_ConstantPad):
-    """Adds a value at the edges of the last three dimensions.
+class ZeroPad1d(_ZeroPad, dims=1):
+    """Adds zeros at the edges of the last dimension."""
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top, bottom, front and back; negative ones take away.
-    value
-        What is added.
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ConstantPad3d(1, 0.5)(tensor.ones((1, 2, 3, 3, 3))).shape
-    (1, 2, 5, 5, 5)
-    """
+class ZeroPad2d(_ZeroPad, dims=2):
+    """Adds zeros at the edges of the last two dimensions."""
 
-    _space = 3
 
+class ZeroPad3d(_ZeroPad, dims=3):
+    """Adds zeros at the edges of the last three dimensions."""
 
-class ZeroPad1d(_ZeroPad):
-    """Adds zeros at the edges of the last dimension.
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left and right; negative ones take away.
+class ReflectionPad1d(_ReflectionPad, dims=1):
+    """Adds the mirror image of the elements beside the edge, at the edges of the last dimension."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ZeroPad1d(1)(tensor.ones((1, 2, 3))).shape
-    (1, 2, 5)
-    """
 
-    _space = 1
+class ReflectionPad2d(_ReflectionPad, dims=2):
+    """Adds the mirror image of the elements beside the edge, at the edges of the last two dimensions."""
 
 
-class ZeroPad2d(_ZeroPad):
-    """Adds zeros at the edges of the last two dimensions.
+class ReflectionPad3d(_ReflectionPad, dims=3):
+    """Adds the mirror image of the elements beside the edge, at the edges of the last three dimensions."""
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top and bottom; negative ones take away.
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ZeroPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
-    (1, 2, 5, 5)
-    """
+class ReplicationPad1d(_ReplicationPad, dims=1):
+    """Adds copies of the edge element at the edges of the last dimension."""
 
-    _space = 2
 
+class ReplicationPad2d(_ReplicationPad, dims=2):
+    """Adds copies of the edge element at the edges of the last two dimensions."""
 
-class ZeroPad3d(_ZeroPad):
-    """Adds zeros at the edges of the last three dimensions.
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top, bottom, front and back; negative ones take away.
+class ReplicationPad3d(_ReplicationPad, dims=3):
+    """Adds copies of the edge element at the edges of the last three dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ZeroPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
-    (1, 2, 5, 5, 5)
-    """
 
-    _space = 3
+class CircularPad1d(_CircularPad, dims=1):
+    """Adds elements from the opposite edge at the edges of the last dimension."""
 
 
-class ReflectionPad1d(_ReflectionPad):
-    """Adds what a mirror at the edge element shows at the edges of the last dimension.
+class CircularPad2d(_CircularPad, dims=2):
+    """Adds elements from the opposite edge at the edges of the last two dimensions."""
 
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left and right; negative ones take away.
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReflectionPad1d(1)(tensor.ones((1, 2, 3))).shape
-    (1, 2, 5)
-    """
-
-    _space = 1
-
-
-class ReflectionPad2d(_ReflectionPad):
-    """Adds what a mirror at the edge element shows at the edges of the last two dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top and bottom; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReflectionPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
-    (1, 2, 5, 5)
-    """
-
-    _space = 2
-
-
-class ReflectionPad3d(_ReflectionPad):
-    """Adds what a mirror at the edge element shows at the edges of the last three dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top, bottom, front and back; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReflectionPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
-    (1, 2, 5, 5, 5)
-    """
-
-    _space = 3
-
-
-class ReplicationPad1d(_ReplicationPad):
-    """Adds copies of the edge element at the edges of the last dimension.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left and right; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReplicationPad1d(1)(tensor.ones((1, 2, 3))).shape
-    (1, 2, 5)
-    """
-
-    _space = 1
-
-
-class ReplicationPad2d(_ReplicationPad):
-    """Adds copies of the edge element at the edges of the last two dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top and bottom; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReplicationPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
-    (1, 2, 5, 5)
-    """
-
-    _space = 2
-
-
-class ReplicationPad3d(_ReplicationPad):
-    """Adds copies of the edge element at the edges of the last three dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top, bottom, front and back; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReplicationPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
-    (1, 2, 5, 5, 5)
-    """
-
-    _space = 3
-
-
-class CircularPad1d(_CircularPad):
-    """Adds what lies at the other edge at the edges of the last dimension.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left and right; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.CircularPad1d(1)(tensor.ones((1, 2, 3))).shape
-    (1, 2, 5)
-    """
-
-    _space = 1
-
-
-class CircularPad2d(_CircularPad):
-    """Adds what lies at the other edge at the edges of the last two dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top and bottom; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.CircularPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
-    (1, 2, 5, 5)
-    """
-
-    _space = 2
-
-
-class CircularPad3d(_CircularPad):
-    """Adds what lies at the other edge at the edges of the last three dimensions.
-
-    Parameters
-    ----------
-    padding
-        How many elements: one integer, or left, right, top, bottom, front and back; negative ones take away.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.CircularPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
-    (1, 2, 5, 5, 5)
-    """
-
-    _space = 3
+class CircularPad3d(_CircularPad, dims=3):
+    """Adds elements from the opposite edge at the edges of the last three dimensions."""

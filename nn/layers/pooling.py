@@ -1,4 +1,4 @@
-"""Layers of pools: largest elements, averages, and what undoes the first."""
+"""Layers of pools: largest elements with their inverse, averages, norms, and pools to requested sizes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,35 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn import functional as F
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import pool_of, sizes_given
-from nn.module.module import Module
+from nn.layers.dimensions import Dimensional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nn.functional.windows import Sizes
+    from nn.functional.windows import OutputSizes, Sizes
     from tensor import Tensor
 
 
-class _MaxPool(Module):
-    _space: ClassVar[int]
-    _function: ClassVar[Callable[..., Any]]
+class _MaxPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Any]]] = {
+        1: F.max_pool1d,
+        2: F.max_pool2d,
+        3: F.max_pool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
+
+        Parameters
+        ----------
+        kernel_size, stride, padding, dilation, ceil_mode, return_indices
+            See ``nn.functional.max_pool{dims}d``.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.MaxPool{dims}d(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[4,3,2]})
+    """
 
     def __init__(
         self,
@@ -30,7 +47,7 @@ class _MaxPool(Module):
         ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        pool_of(type(self).__name__, self._space, kernel_size, stride, padding, dilation, ceil_mode)
+        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, dilation, ceil_mode)
         self.kernel_size: Any = sizes_given(kernel_size)
         self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
         self.padding: Any = sizes_given(padding)
@@ -40,8 +57,8 @@ class _MaxPool(Module):
 
     # A tuple of two tensors with `return_indices`, which type checkers unpack as they unpack a tensor.
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
-        found: Tensor = type(self)._function(
+        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        found: Tensor = self._functions[self._dims](
             input,
             self.kernel_size,
             self.stride,
@@ -60,20 +77,38 @@ class _MaxPool(Module):
         )
 
 
-class _MaxUnpool(Module):
-    _space: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
+class _MaxUnpool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
+        1: F.max_unpool1d,
+        2: F.max_unpool2d,
+        3: F.max_unpool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
+
+        Parameters
+        ----------
+        kernel_size, stride, padding
+            The options of the pool.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> pooled, indices = nn.MaxPool{dims}d(2, return_indices=True)(tensor.ones((2, 3, {sizes[8,6,4]})))
+        >>> nn.MaxUnpool{dims}d(2)(pooled, indices).shape
+        (2, 3, {sizes[8,6,4]})
+    """
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         name, given = type(self).__name__, kernel_size if stride is None else stride
-        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, self._space, 1)
-        self.stride: tuple[int, ...] = sizes_of(name, "stride", given, self._space, 1)
-        self.padding: tuple[int, ...] = sizes_of(name, "padding", padding, self._space, 0)
+        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, self._dims, 1)
+        self.stride: tuple[int, ...] = sizes_of(name, "stride", given, self._dims, 1)
+        self.padding: tuple[int, ...] = sizes_of(name, "padding", padding, self._dims, 0)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return zeros with the elements of `input` at `indices`."""
-        function = type(self)._function
+        function = self._functions[self._dims]
         return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
@@ -81,9 +116,26 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _AvgPool(Module):
-    _space: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
+class _AvgPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
+        1: F.avg_pool1d,
+        2: F.avg_pool2d,
+        3: F.avg_pool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
+
+        Parameters
+        ----------
+        kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+            See ``nn.functional.avg_pool{dims}d``.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.AvgPool{dims}d(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[4,3,2]})
+    """
 
     def __init__(
         self,
@@ -95,7 +147,7 @@ class _AvgPool(Module):
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
-        pool_of(type(self).__name__, self._space, kernel_size, stride, padding, 1, ceil_mode)
+        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, 1, ceil_mode)
         self.kernel_size: Any = sizes_given(kernel_size)
         self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
         self.padding: Any = sizes_given(padding)
@@ -105,7 +157,7 @@ class _AvgPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
-        return type(self)._function(
+        return self._functions[self._dims](
             input,
             self.kernel_size,
             self.stride,
@@ -120,15 +172,32 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _LPPool(Module):
-    _space: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
+class _LPPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
+        1: F.lp_pool1d,
+        2: F.lp_pool2d,
+        3: F.lp_pool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
+
+        Parameters
+        ----------
+        norm_type, kernel_size, stride, ceil_mode
+            See ``nn.functional.lp_pool{dims}d``.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.LPPool{dims}d(2, 2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[4,3,2]})
+    """
 
     def __init__(
         self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> None:
         super().__init__()
-        pool_of(type(self).__name__, self._space, kernel_size, stride, 0, 1, ceil_mode)
+        pool_of(type(self).__name__, self._dims, kernel_size, stride, 0, 1, ceil_mode)
         self.norm_type = norm_type
         self.kernel_size: Any = sizes_given(kernel_size)
         self.stride: Any = sizes_given(stride)
@@ -136,7 +205,7 @@ class _LPPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the roots of the sums of powers."""
-        function = type(self)._function
+        function = self._functions[self._dims]
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
@@ -147,35 +216,71 @@ class _LPPool(Module):
         )
 
 
-class _AdaptiveAvgPool(Module):
-    _function: ClassVar[Callable[..., Tensor]]
+class _AdaptiveAvgPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
+        1: F.adaptive_avg_pool1d,
+        2: F.adaptive_avg_pool2d,
+        3: F.adaptive_avg_pool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
 
-    def __init__(self, output_size: Sizes | tuple[int | None, ...] | None) -> None:
+        Parameters
+        ----------
+        output_size
+            One integer, or one for each dimension of space; None keeps the size of the input.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.AdaptiveAvgPool{dims}d(3)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[3]})
+    """
+
+    def __init__(self, output_size: OutputSizes) -> None:
         super().__init__()
         self.output_size: Any = sizes_given(output_size)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
-        return type(self)._function(input, self.output_size)
+        return self._functions[self._dims](input, self.output_size)
 
     def extra_repr(self) -> str:
         """Return the sizes."""
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveMaxPool(Module):
-    _function: ClassVar[Callable[..., Any]]
+class _AdaptiveMaxPool(Dimensional):
+    _functions: ClassVar[dict[int, Callable[..., Any]]] = {
+        1: F.adaptive_max_pool1d,
+        2: F.adaptive_max_pool2d,
+        3: F.adaptive_max_pool3d,
+    }
+    _sections = """
+        Input ``(batch, channels, {space})``, or without the batch.
 
-    def __init__(
-        self, output_size: Sizes | tuple[int | None, ...] | None, return_indices: bool = False
-    ) -> None:
+        Parameters
+        ----------
+        output_size
+            One integer, or one for each dimension of space; None keeps the size of the input.
+        return_indices
+            Also return the indices of the largest elements, as ``MaxPool{dims}d`` does.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.AdaptiveMaxPool{dims}d(3)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
+        (2, 3, {sizes[3]})
+    """
+
+    def __init__(self, output_size: OutputSizes, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size: Any = sizes_given(output_size)
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their places."""
-        function = type(self)._function
+        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        function = self._functions[self._dims]
         found: Tensor = function(input, self.output_size, return_indices=self.return_indices)
         return found
 
@@ -184,153 +289,32 @@ class _AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
-class MaxPool1d(_MaxPool):
-    """The largest element of each window, over one dimension.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding, dilation, ceil_mode, return_indices
-        See ``nn.functional.max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.MaxPool1d(2)(tensor.ones((2, 3, 8))).shape
-    (2, 3, 4)
-    """
-
-    _space = 1
-    _function = F.max_pool1d
+class MaxPool1d(_MaxPool, dims=1):
+    """The largest element of each window, over one dimension."""
 
 
-class MaxPool2d(_MaxPool):
-    """The largest element of each window, over two dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding, dilation, ceil_mode, return_indices
-        See ``nn.functional.max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.MaxPool2d(2)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 4, 3)
-    """
-
-    _space = 2
-    _function = F.max_pool2d
+class MaxPool2d(_MaxPool, dims=2):
+    """The largest element of each window, over two dimensions."""
 
 
-class MaxPool3d(_MaxPool):
-    """The largest element of each window, over three dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding, dilation, ceil_mode, return_indices
-        See ``nn.functional.max_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.MaxPool3d(2)(tensor.ones((2, 3, 8, 6, 4))).shape
-    (2, 3, 4, 3, 2)
-    """
-
-    _space = 3
-    _function = F.max_pool3d
+class MaxPool3d(_MaxPool, dims=3):
+    """The largest element of each window, over three dimensions."""
 
 
-class MaxUnpool1d(_MaxUnpool):
-    """Zeros with the elements of a ``MaxPool1d`` where they had been.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding
-        Those of the pool.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> pooled, indices = nn.MaxPool1d(2, return_indices=True)(tensor.ones((2, 3, 8)))
-    >>> nn.MaxUnpool1d(2)(pooled, indices).shape
-    (2, 3, 8)
-    """
-
-    _space = 1
-    _function = F.max_unpool1d
+class MaxUnpool1d(_MaxUnpool, dims=1):
+    """Zeros with the elements of a ``MaxPool1d`` where they had been."""
 
 
-class MaxUnpool2d(_MaxUnpool):
-    """Zeros with the elements of a ``MaxPool2d`` where they had been.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding
-        Those of the pool.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> pooled, indices = nn.MaxPool2d(2, return_indices=True)(tensor.ones((2, 3, 8, 6)))
-    >>> nn.MaxUnpool2d(2)(pooled, indices).shape
-    (2, 3, 8, 6)
-    """
-
-    _space = 2
-    _function = F.max_unpool2d
+class MaxUnpool2d(_MaxUnpool, dims=2):
+    """Zeros with the elements of a ``MaxPool2d`` where they had been."""
 
 
-class MaxUnpool3d(_MaxUnpool):
-    """Zeros with the elements of a ``MaxPool3d`` where they had been.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding
-        Those of the pool.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> pooled, indices = nn.MaxPool3d(2, return_indices=True)(tensor.ones((2, 3, 8, 6, 4)))
-    >>> nn.MaxUnpool3d(2)(pooled, indices).shape
-    (2, 3, 8, 6, 4)
-    """
-
-    _space = 3
-    _function = F.max_unpool3d
+class MaxUnpool3d(_MaxUnpool, dims=3):
+    """Zeros with the elements of a ``MaxPool3d`` where they had been."""
 
 
-class AvgPool1d(_AvgPool):
-    """The mean of each window, over one dimension.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    kernel_size, stride, padding, ceil_mode, count_include_pad
-        See ``nn.functional.avg_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AvgPool1d(2)(tensor.ones((2, 3, 8))).shape
-    (2, 3, 4)
-    """
-
-    _space = 1
+class AvgPool1d(_AvgPool, dims=1):
+    """The mean of each window, over one dimension."""
 
     def __init__(
         self,
@@ -354,232 +338,45 @@ class AvgPool1d(_AvgPool):
         )
 
 
-class AvgPool2d(_AvgPool):
-    """The mean of each window, over two dimensions.
+class AvgPool2d(_AvgPool, dims=2):
+    """The mean of each window, over two dimensions."""
 
-    Input ``(batch, channels, *sizes)``, or without the batch.
 
-    Parameters
-    ----------
-    kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        See ``nn.functional.avg_pool2d``.
+class AvgPool3d(_AvgPool, dims=3):
+    """The mean of each window, over three dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AvgPool2d(2)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 4, 3)
-    """
 
-    _space = 2
-    _function = F.avg_pool2d
+class LPPool1d(_LPPool, dims=1):
+    """The norm of each window, the root of its sum of powers, over one dimension."""
 
 
-class AvgPool3d(_AvgPool):
-    """The mean of each window, over three dimensions.
+class LPPool2d(_LPPool, dims=2):
+    """The norm of each window, the root of its sum of powers, over two dimensions."""
 
-    Input ``(batch, channels, *sizes)``, or without the batch.
 
-    Parameters
-    ----------
-    kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        See ``nn.functional.avg_pool2d``.
+class LPPool3d(_LPPool, dims=3):
+    """The norm of each window, the root of its sum of powers, over three dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AvgPool3d(2)(tensor.ones((2, 3, 8, 6, 4))).shape
-    (2, 3, 4, 3, 2)
-    """
 
-    _space = 3
-    _function = F.avg_pool3d
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, dims=1):
+    """The means of as many windows as requested, over one dimension."""
 
 
-class LPPool1d(_LPPool):
-    """The root of the sum of the powers of each window, over one dimension.
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, dims=2):
+    """The means of as many windows as requested, over two dimensions."""
 
-    Input ``(batch, channels, *sizes)``, or without the batch.
 
-    Parameters
-    ----------
-    norm_type, kernel_size, stride, ceil_mode
-        See ``nn.functional.lp_pool1d``.
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, dims=3):
+    """The means of as many windows as requested, over three dimensions."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LPPool1d(2, 2)(tensor.ones((2, 3, 8))).shape
-    (2, 3, 4)
-    """
 
-    _space = 1
-    _function = F.lp_pool1d
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, dims=1):
+    """The largest elements of as many windows as requested, over one dimension."""
 
 
-class LPPool2d(_LPPool):
-    """The root of the sum of the powers of each window, over two dimensions.
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, dims=2):
+    """The largest elements of as many windows as requested, over two dimensions."""
 
-    Input ``(batch, channels, *sizes)``, or without the batch.
 
-    Parameters
-    ----------
-    norm_type, kernel_size, stride, ceil_mode
-        See ``nn.functional.lp_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LPPool2d(2, 2)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 4, 3)
-    """
-
-    _space = 2
-    _function = F.lp_pool2d
-
-
-class LPPool3d(_LPPool):
-    """The root of the sum of the powers of each window, over three dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    norm_type, kernel_size, stride, ceil_mode
-        See ``nn.functional.lp_pool1d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LPPool3d(2, 2)(tensor.ones((2, 3, 8, 6, 4))).shape
-    (2, 3, 4, 3, 2)
-    """
-
-    _space = 3
-    _function = F.lp_pool3d
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of as many windows as are asked for, over one dimension.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveAvgPool1d(3)(tensor.ones((2, 3, 8))).shape
-    (2, 3, 3)
-    """
-
-    _function = F.adaptive_avg_pool1d
-
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of as many windows as are asked for, over two dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveAvgPool2d(3)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 3, 3)
-    """
-
-    _function = F.adaptive_avg_pool2d
-
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of as many windows as are asked for, over three dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveAvgPool3d(3)(tensor.ones((2, 3, 8, 6, 4))).shape
-    (2, 3, 3, 3, 3)
-    """
-
-    _function = F.adaptive_avg_pool3d
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as are asked for, over one dimension.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-    return_indices
-        Return also where the largest elements lie, as ``MaxPool1d`` does.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveMaxPool1d(3)(tensor.ones((2, 3, 8))).shape
-    (2, 3, 3)
-    """
-
-    _function = F.adaptive_max_pool1d
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as are asked for, over two dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-    return_indices
-        Return also where the largest elements lie, as ``MaxPool2d`` does.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveMaxPool2d(3)(tensor.ones((2, 3, 8, 6))).shape
-    (2, 3, 3, 3)
-    """
-
-    _function = F.adaptive_max_pool2d
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as are asked for, over three dimensions.
-
-    Input ``(batch, channels, *sizes)``, or without the batch.
-
-    Parameters
-    ----------
-    output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
-    return_indices
-        Return also where the largest elements lie, as ``MaxPool3d`` does.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AdaptiveMaxPool3d(3)(tensor.ones((2, 3, 8, 6, 4))).shape
-    (2, 3, 3, 3, 3)
-    """
-
-    _function = F.adaptive_max_pool3d
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, dims=3):
+    """The largest elements of as many windows as requested, over three dimensions."""
