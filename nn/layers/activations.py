@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, ClassVar
+
 from nn import functional as F
 from nn.module.module import Module
-from tensor import Tensor
 from tensor.lowlevel import TensorCore
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class _InPlace(Module):
-    """An activation without a parameter that may write over its input."""
+    from tensor import Tensor
+
+
+class Activation(Module):
+    """Base of activations that are one function of their input."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return type(self)._function(input)
+
+
+class InPlaceActivation(Module):
+    """Base of activations whose one option is to write over their input."""
+
+    _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -21,12 +39,53 @@ class _InPlace(Module):
             )
         self.inplace = inplace
 
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return type(self)._function(input, self.inplace)
+
     def extra_repr(self) -> str:
         """Return whether it writes in place."""
         return "inplace=True" if self.inplace else ""
 
 
-class ReLU(_InPlace):
+class AlphaActivation(Module):
+    """Base of activations with the option `alpha`, the size of what they return below 0."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return type(self)._function(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return alpha."""
+        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+
+
+class AlongDimension(Module):
+    """Base of activations that scale along a dimension."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Scale along the dimension."""
+        return type(self)._function(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+class ReLU(InPlaceActivation):
     """max(x, 0).
 
     Parameters
@@ -41,12 +100,10 @@ class ReLU(_InPlace):
     [0.0, 2.0]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Rectify each element."""
-        return F.relu(input, self.inplace)
+    _function = F.relu
 
 
-class SiLU(_InPlace):
+class SiLU(InPlaceActivation):
     """x * sigmoid(x).
 
     Parameters
@@ -61,9 +118,7 @@ class SiLU(_InPlace):
     [0.0]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.silu(input, self.inplace)
+    _function = F.silu
 
 
 class LeakyReLU(Module):
@@ -90,7 +145,7 @@ class LeakyReLU(Module):
         return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
 
 
-class ELU(Module):
+class ELU(AlphaActivation):
     """x where positive, ``alpha * (exp(x) - 1)`` elsewhere.
 
     Examples
@@ -100,18 +155,7 @@ class ELU(Module):
     [0.0, 2.0]
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.elu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return alpha."""
-        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+    _function = F.elu
 
 
 class GELU(Module):
@@ -142,7 +186,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Sigmoid(Module):
+class Sigmoid(Activation):
     """1 / (1 + exp(-x)).
 
     Examples
@@ -152,12 +196,10 @@ class Sigmoid(Module):
     [0.5]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.sigmoid(input)
+    _function = F.sigmoid
 
 
-class Tanh(Module):
+class Tanh(Activation):
     """The hyperbolic tangent.
 
     Examples
@@ -167,9 +209,7 @@ class Tanh(Module):
     [0.0]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.tanh(input)
+    _function = F.tanh
 
 
 class Softplus(Module):
@@ -196,7 +236,7 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softmax(Module):
+class Softmax(AlongDimension):
     """exp(x) scaled to sum 1 along `dim`.
 
     Examples
@@ -206,20 +246,10 @@ class Softmax(Module):
     [[0.5, 0.5]]
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Scale along the dimension."""
-        return F.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+    _function = F.softmax
 
 
-class LogSoftmax(Module):
+class LogSoftmax(AlongDimension):
     """The logarithm of ``Softmax``, without its rounding.
 
     Examples
@@ -229,14 +259,4 @@ class LogSoftmax(Module):
     [[0.0]]
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Scale along the dimension."""
-        return F.log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+    _function = F.log_softmax

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, ClassVar
+
 from nn import functional as F
 from nn.functional.checks import check_delta, check_reduction
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MADE_ONCE = (
     "{name}(...) takes options and makes a loss, which is then called: write criterion = nn.{name}(), and "
@@ -25,6 +30,32 @@ class Loss(Module):
             raise TypeError(_MADE_ONCE.format(name=type(self).__name__))
         check_reduction(type(self).__name__, reduction, *self._more_reductions)
         self.reduction = reduction
+
+
+class PlainLoss(Loss):
+    """Base of losses of an input and a target that have no option but the reduction."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return type(self)._function(input, target, reduction=self.reduction)
+
+
+class WeightedLoss(Loss):
+    """Base of losses with a weight of each element or class, which is a buffer."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return type(self)._function(input, target, self.weight, reduction=self.reduction)
 
 
 class CrossEntropyLoss(Loss):
@@ -104,7 +135,7 @@ class NLLLoss(Loss):
         return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
-class MSELoss(Loss):
+class MSELoss(PlainLoss):
     """Squared difference; see ``functional.mse_loss``.
 
     Examples
@@ -114,12 +145,10 @@ class MSELoss(Loss):
     2.0
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.mse_loss(input, target, self.reduction)
+    _function = F.mse_loss
 
 
-class L1Loss(Loss):
+class L1Loss(PlainLoss):
     """Absolute difference; see ``functional.l1_loss``.
 
     Examples
@@ -129,9 +158,7 @@ class L1Loss(Loss):
     2.0
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.l1_loss(input, target, self.reduction)
+    _function = F.l1_loss
 
 
 class SmoothL1Loss(Loss):
@@ -173,7 +200,7 @@ class HuberLoss(Loss):
         return F.huber_loss(input, target, self.reduction, self.delta)
 
 
-class BCELoss(Loss):
+class BCELoss(WeightedLoss):
     """Cross entropy of probabilities of the answer yes; see ``functional.binary_cross_entropy``.
 
     Parameters
@@ -190,15 +217,7 @@ class BCELoss(Loss):
     0.6931
     """
 
-    weight: Tensor | None
-
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+    _function = F.binary_cross_entropy
 
 
 class BCEWithLogitsLoss(Loss):

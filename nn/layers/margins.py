@@ -1,12 +1,12 @@
-"""Losses that want one figure above another by a margin, as modules."""
+"""Losses by how far one score or distance is from being above another by a margin, as modules."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
-from nn.layers.losses import Loss
+from nn.layers.losses import Loss, PlainLoss, WeightedLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class MarginRankingLoss(Loss):
+class _PairLoss(Loss):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return type(self)._function(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_PairLoss):
     """How far one score is from being above another; see ``functional.margin_ranking_loss``.
 
     Parameters
@@ -32,17 +44,7 @@ class MarginRankingLoss(Loss):
     1.0
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    _function = F.margin_ranking_loss
 
 
 class HingeEmbeddingLoss(Loss):
@@ -63,11 +65,7 @@ class HingeEmbeddingLoss(Loss):
     0.5
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        reduction: str = "mean",
-    ) -> None:
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
 
@@ -76,7 +74,7 @@ class HingeEmbeddingLoss(Loss):
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class SoftMarginLoss(Loss):
+class SoftMarginLoss(PlainLoss):
     """The logistic loss, with targets 1 and -1; see ``functional.soft_margin_loss``.
 
     Examples
@@ -86,12 +84,10 @@ class SoftMarginLoss(Loss):
     0.6931
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
+    _function = F.soft_margin_loss
 
 
-class CosineEmbeddingLoss(Loss):
+class CosineEmbeddingLoss(_PairLoss):
     """Angles between what is alike, and between all else; see ``functional.cosine_embedding_loss``.
 
     Parameters
@@ -109,17 +105,7 @@ class CosineEmbeddingLoss(Loss):
     1.0
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    _function = F.cosine_embedding_loss
 
 
 class TripletMarginLoss(Loss):
@@ -267,7 +253,7 @@ class MultiMarginLoss(Loss):
         )
 
 
-class MultiLabelMarginLoss(Loss):
+class MultiLabelMarginLoss(PlainLoss):
     """How near other classes come to those of several targets; see ``functional.multilabel_margin_loss``.
 
     Examples
@@ -278,12 +264,10 @@ class MultiLabelMarginLoss(Loss):
     0.5
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+    _function = F.multilabel_margin_loss
 
 
-class MultiLabelSoftMarginLoss(Loss):
+class MultiLabelSoftMarginLoss(WeightedLoss):
     """Cross entropy of the answer yes, the mean over classes; see ``functional.multilabel_soft_margin_loss``.
 
     Parameters
@@ -301,16 +285,4 @@ class MultiLabelSoftMarginLoss(Loss):
     0.6931
     """
 
-    weight: Tensor | None
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+    _function = F.multilabel_soft_margin_loss

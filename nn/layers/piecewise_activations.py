@@ -1,19 +1,44 @@
-"""Activations made of pieces, as modules."""
+"""Activations that are linear or constant in pieces, as modules."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
 from nn import init
+from nn.layers.activations import InPlaceActivation
 from nn.layers.maps import new_parameter, require_size
 from nn.module.module import Module
 from tensor.lowlevel import require_cpu
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nn.module.parameter import Parameter
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
+
+
+class _Silent(InPlaceActivation):
+    def extra_repr(self) -> str:
+        """Return nothing: PyTorch shows no option of these."""
+        return ""
+
+
+class _Shrink(Module):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return type(self)._function(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"{self.lambd}"
 
 
 class Hardtanh(Module):
@@ -41,7 +66,7 @@ class Hardtanh(Module):
         return f"min_val={self.min_val}, max_val={self.max_val}{', inplace=True' if self.inplace else ''}"
 
 
-class ReLU6(Module):
+class ReLU6(InPlaceActivation):
     """min(max(x, 0), 6).
 
     Examples
@@ -51,20 +76,10 @@ class ReLU6(Module):
     [0.0, 6.0]
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.relu6(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return "inplace=True" if self.inplace else ""
+    _function = F.relu6
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(_Silent):
     """x / 6 + 1 / 2 within 0 and 1.
 
     Examples
@@ -74,16 +89,10 @@ class Hardsigmoid(Module):
     [0.0, 0.5]
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.hardsigmoid(input, self.inplace)
+    _function = F.hardsigmoid
 
 
-class Hardswish(Module):
+class Hardswish(_Silent):
     """``x * hardsigmoid(x)`` (Howard et al., 2019).
 
     Examples
@@ -93,16 +102,10 @@ class Hardswish(Module):
     [0.0, 4.0]
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.hardswish(input, self.inplace)
+    _function = F.hardswish
 
 
-class Hardshrink(Module):
+class Hardshrink(_Shrink):
     """x where its magnitude is above `lambd`, 0 elsewhere.
 
     Examples
@@ -112,20 +115,10 @@ class Hardshrink(Module):
     [-2.0, 0.0]
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"{self.lambd}"
+    _function = F.hardshrink
 
 
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """x nearer to 0 by `lambd`, 0 where it is not farther away than that.
 
     Examples
@@ -135,17 +128,7 @@ class Softshrink(Module):
     [-1.5, 0.0]
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"{self.lambd}"
+    _function = F.softshrink
 
 
 class Threshold(Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nn import functional as F
+from nn.layers.activations import Activation, AlongDimension, AlphaActivation, InPlaceActivation
 from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class CELU(Module):
+class CELU(AlphaActivation):
     """x where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron, 2017).
 
     Examples
@@ -22,21 +23,10 @@ class CELU(Module):
     [0.0]
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+    _function = F.celu
 
 
-class SELU(Module):
+class SELU(InPlaceActivation):
     """The scaled ELU of self-normalising networks (Klambauer et al., 2017).
 
     Examples
@@ -46,20 +36,10 @@ class SELU(Module):
     [0.0]
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return "inplace=True" if self.inplace else ""
+    _function = F.selu
 
 
-class Mish(Module):
+class Mish(InPlaceActivation):
     """``x * tanh(softplus(x))`` (Misra, 2019).
 
     Examples
@@ -69,20 +49,10 @@ class Mish(Module):
     [0.0]
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.mish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return "inplace=True" if self.inplace else ""
+    _function = F.mish
 
 
-class GLU(Module):
+class GLU(AlongDimension):
     """The first half along `dim` times the sigmoid of the second (Dauphin et al., 2016).
 
     Examples
@@ -92,20 +62,13 @@ class GLU(Module):
     [1.5]
     """
 
+    _function = F.glu
+
     def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"dim={self.dim}"
+        super().__init__(dim)
 
 
-class LogSigmoid(Module):
+class LogSigmoid(Activation):
     """log(sigmoid(x)), without overflow.
 
     Examples
@@ -115,12 +78,10 @@ class LogSigmoid(Module):
     [-1000.0]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.logsigmoid(input)
+    _function = F.logsigmoid
 
 
-class Softsign(Module):
+class Softsign(Activation):
     """x / (1 + abs(x)).
 
     Examples
@@ -130,12 +91,10 @@ class Softsign(Module):
     [-0.5]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.softsign(input)
+    _function = F.softsign
 
 
-class Tanhshrink(Module):
+class Tanhshrink(Activation):
     """x - tanh(x).
 
     Examples
@@ -145,12 +104,10 @@ class Tanhshrink(Module):
     [0.0]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.tanhshrink(input)
+    _function = F.tanhshrink
 
 
-class Softmin(Module):
+class Softmin(AlongDimension):
     """``softmax(-x)`` along `dim`.
 
     Examples
@@ -160,17 +117,7 @@ class Softmin(Module):
     [0.5, 0.5]
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
-        return F.softmin(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"dim={self.dim}"
+    _function = F.softmin
 
 
 class Softmax2d(Module):
