@@ -4,7 +4,8 @@
 
 The folders are checkouts, at the installed versions. A suite without a folder is left out. The result is a
 table in Markdown. The status is 1 if a test passes plain, fails in a scope, and is no listed exception.
-Such a test runs again before it counts, plain and in a scope, because some tests are random.
+Such a test runs again before it counts, plain and in a scope, because some tests are random. The status is
+also 1 if the process of a suite ends before its last test, as after a crash.
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ class Run(NamedTuple):
     tests: dict[str, tuple[str, float, str]]
     seconds: float
     log: str
+    code: int
+
+    def fault(self) -> str:
+        """Say how the process ended, unless it ran all tests; pytest returns 0 or 1 then."""
+        if self.code in (0, 1):
+            return ""
+        last = next(reversed(self.tests), "none")
+        return (
+            f"pytest ended with {self.code}, {len(self.tests)} tests done (last: {last}):\n{self.log[-3000:]}"
+        )
 
     def passed(self) -> set[str]:
         return {name for name, (outcome, *_) in self.tests.items() if outcome == "passed"}
@@ -45,6 +56,7 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
         outcomes = Path(folder, "outcomes.json")
         plugins = [word for plugin in ("suite_outcomes", *suite.plugins) for word in ("-p", plugin)]
         command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", "-o", "addopts="]
+        command += ["-o", "faulthandler_timeout=600"]
         command += ["--outcomes", str(outcomes), *suite.options, *filter(None, [MODES[mode]])]
         command += only if only else [*suite.tests, f"--each={given.each}"]
         if given.workers and not only:
@@ -64,8 +76,9 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
             command, cwd=checkout / suite.folder, env=environment, capture_output=True, text=True, check=False
         )
         seconds = time.perf_counter() - began
-        tests = json.loads(outcomes.read_text()) if outcomes.exists() else {}
-        return Run({name: tuple(found) for name, found in tests.items()}, seconds, done.stdout + done.stderr)
+        lines = outcomes.read_text().splitlines() if outcomes.exists() else ()
+        tests = {name: tuple(found) for name, *found in map(json.loads, lines)}
+        return Run(tests, seconds, done.stdout + done.stderr, done.returncode)
 
 
 def worse(
@@ -75,11 +88,13 @@ def worse(
     scoped = run(suite, checkout, mode, given)
     names = sorted(plain.passed() - scoped.passed())
     if not scoped.tests or not names:
-        return scoped, dict.fromkeys(names, scoped.log[-2000:])
+        return scoped, dict.fromkeys(names, "the run wrote no outcomes")
     # Once more, as some are random.
     again, again_scoped = (run(suite, checkout, each, given, *names) for each in ("plain", mode))
     still = again.passed() - again_scoped.passed()
-    return scoped, {name: again_scoped.tests.get(name, scoped.tests[name])[2] for name in sorted(still)}
+    unknown = ("failed", 0.0, "it never ended")
+    found = {**scoped.tests, **again_scoped.tests}
+    return scoped, {name: found.get(name, unknown)[2] for name in sorted(still)}
 
 
 def main() -> int:
@@ -103,13 +118,15 @@ def main() -> int:
             if checkout is None or (given.only and not any(name.startswith(each) for each in given.only)):
                 continue
             plain = run(suite, checkout, "plain", given)
-            if not plain.passed():
-                faults.append(f"{name}: no test passes plain:\n{plain.log[-3000:]}")
+            if plain.fault() or not plain.passed():
+                faults.append(f"{name}, plain: {plain.fault() or 'no test passes'}")
             counts = Counter(outcome for outcome, *_ in plain.tests.values())
             row = f"| {name} ({suite.package} {version(suite.package)}) | {len(plain.tests):,} "
             row += f"| {counts['passed']:,} | {plain.seconds:.0f} s |"
             for mode in given.modes:
                 scoped, found = worse(suite, checkout, mode, plain, given)
+                if scoped.fault():
+                    faults.append(f"{name}, {mode}: {scoped.fault()}")
                 known = EXCEPTIONS.get((name, mode), {})
                 listed = {test for test in found if any(fnmatchcase(test, each) for each in known)}
                 row += f" {len(plain.passed()) - len(found):,} | {len(listed)} | {scoped.seconds:.0f} s |"
