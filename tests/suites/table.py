@@ -55,10 +55,6 @@ SUITES: dict[str, Suite] = {
     "torch.distributions": Suite("github.com/pytorch/pytorch", "torch", ("test/distributions",)),
 }
 
-_JIT = "PyTorch's own limit: torch.jit.trace of a Jacobian fails inside any TorchDispatchMode"
-
 #: By suite and mode: which tests pass plain and not in a scope, by a pattern of their names, and why. A run
 #: of all tests reports a pattern that no failing test matches.
-EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {
-    ("torch.distributions", "exact"): {"*::test_jit_*": _JIT, "*::TestJit::*": _JIT},
-}
+EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {}

@@ -242,6 +242,18 @@ def _packing(construct: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
+    """Let torch.jit trace without our dispatch mode: its tracer fails inside any such mode."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        ours = bool(modes) and all(isinstance(mode, _Operators) for mode in modes)
+        with torch.utils._python_dispatch._disable_current_modes() if ours else nullcontext():
+            return trace(*args, **kwargs)
+
+    return called
+
+
 _transforms = torch._functorch.eager_transforms
 _patches = Patches(
     {
@@ -257,5 +269,8 @@ _patches = Patches(
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,
         (_transforms, "grad_and_value_impl"): _adopting,
+        (torch.jit._trace, "_trace_impl"): _tracing,
+        (torch.jit._trace, "_get_trace_graph"): _tracing,
+        (torch.jit, "trace_module"): _tracing,
     },
 )
