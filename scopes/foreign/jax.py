@@ -131,10 +131,25 @@ def _tell_errors() -> None:
     _Array._check_if_deleted = told
 
 
+class _OfNodes(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return not jax.tree_util.all_leaves([x])
+
+
+class _Node(metaclass=_OfNodes):
+    """What is a node of a pytree, of any class that is registered with JAX, such as Flax's modules."""
+
+
+def _children(node: object) -> list[Any]:
+    children: list[Any] = jax.tree_util.tree_leaves(node, is_leaf=lambda x: x is not node)
+    return children
+
+
 _self_test()
 _tell_errors()
 add_adapter(ADAPTER)
 add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
+add_holder(_Node, _children)
 pass_over("jax")
 
 
