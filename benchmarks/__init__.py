@@ -1,4 +1,4 @@
-"""Benchmarks against NumPy by hand and PyTorch: run `python -m benchmarks` from the repository's root."""
+"""Benchmarks against plain NumPy and PyTorch: run `python -m benchmarks` from the repository's root."""
 
 import os
 from pathlib import Path

@@ -101,7 +101,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         metavar="TIMES",
         help="how often cases are measured again while others use the machine",
     )
-    parser.add_argument("--only-ours", action="store_true", help="without NumPy by hand and PyTorch")
+    parser.add_argument("--only-ours", action="store_true", help="without plain NumPy and PyTorch")
     parser.add_argument(
         "--alone", action="store_true", help="each contender in a process of its own, taking turns"
     )

@@ -1,4 +1,4 @@
-"""The same training in NumPy by hand, as one would write it without a library: no graph, no modules."""
+"""The same training in plain NumPy, as one would write it without a library: no graph, no modules."""
 
 from collections.abc import Sequence
 from typing import Any

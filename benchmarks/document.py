@@ -1,7 +1,7 @@
 """Fill the tables of the page on performance, and draw its plots: `python -m benchmarks.document FOLDER`.
 
-What stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` in the page is made here of the JSON
-files in the folder; the rest of the page is written by hand.
+This module generates the text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` in the page from the
+JSON files in the folder. People write the rest of the page.
 """
 
 import argparse

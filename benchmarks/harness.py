@@ -128,7 +128,7 @@ def timed(loop: Callable[[int], object]) -> Timer:
 
 
 def turns(case: Case, timer: Timer) -> Timer:
-    """Make a timer that comes to its turn warm, and ends it when no thread of this process works any more.
+    """Make a timer that starts warm, and ends when no thread of this process works any longer.
 
     Thread pools spin after their last work: PyTorch's for 10 ms, NumPy's BLAS for 110 ms were seen. Meanwhile
     they take a core from the next contender; on two cores, a matrix product of PyTorch then took 16 ms

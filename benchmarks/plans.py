@@ -99,7 +99,7 @@ def _row(name: str, make: Callable[[], Step], rounds: int) -> str:
         in_pool = min(in_pool, *(_seconds(step) for _ in range(REPETITIONS)))
         before = plan.served_count, plan.missed_count
         with plan.reserved():
-            step()  # the block's memory comes to the processor's caches
+            step()  # loads the block's memory into the processor's caches
             start = memory.statistics()
             in_block = min(in_block, *(_seconds(step) for _ in range(REPETITIONS)))
             system += (memory.statistics() - start).reuse_miss_count

@@ -30,7 +30,7 @@ def cases() -> Iterator[Case]:
             yield _case(
                 f"cross entropy {size}{' and backward' if recorded else ''}",
                 partial(_cross_entropy, (rows, columns), recorded=recorded),
-                # By hand, NumPy computes both at once.
+                # Plain NumPy computes both at once.
                 contenders=(OURS, NUMPY, TORCH) if recorded else (OURS, TORCH),
             )
             for words in ("log_softmax", "layer norm", "batch norm"):

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         LazyConvTranspose2d,
         LazyConvTranspose3d,
     )
-    from nn.layers.lazy_maps import LazyLinear
+    from nn.layers.lazy_linear import LazyLinear
     from nn.layers.lazy_norms import (
         LazyBatchNorm1d,
         LazyBatchNorm2d,
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         LazyInstanceNorm2d,
         LazyInstanceNorm3d,
     )
+    from nn.layers.linear import Bilinear, Flatten, Identity, Linear, Unflatten
     from nn.layers.losses import (
         BCELoss,
         BCEWithLogitsLoss,
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
         NLLLoss,
         SmoothL1Loss,
     )
-    from nn.layers.maps import Bilinear, Flatten, Identity, Linear, Unflatten
     from nn.layers.margins import (
         CosineEmbeddingLoss,
         HingeEmbeddingLoss,
@@ -380,7 +380,7 @@ _ON_DEMAND = {
         "nn.layers.lazy_convolutions": (
             "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
         ),
-        "nn.layers.lazy_maps": "LazyLinear",
+        "nn.layers.lazy_linear": "LazyLinear",
         "nn.layers.lazy_norms": (
             "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
             "LazyInstanceNorm3d"
@@ -388,7 +388,7 @@ _ON_DEMAND = {
         "nn.layers.losses": (
             "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"
         ),
-        "nn.layers.maps": "Bilinear Flatten Identity Linear Unflatten",
+        "nn.layers.linear": "Bilinear Flatten Identity Linear Unflatten",
         "nn.layers.margins": (
             "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiLabelMarginLoss "
             "MultiLabelSoftMarginLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss "

@@ -20,7 +20,7 @@ import tensor
 from scopes import current_dispose_scope, new_dispose_scope, statistics
 from tensor import memory
 
-# So many allocations in a row that nobody asks for: the step has no more.
+# So many allocations in a row that do not happen mean that the step has ended.
 BEYOND = 50
 
 

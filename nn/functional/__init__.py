@@ -23,6 +23,19 @@ if TYPE_CHECKING:
         adaptive_max_pool2d,
         adaptive_max_pool3d,
     )
+    from nn.functional.aliases import (
+        adaptive_max_pool1d_with_indices,
+        adaptive_max_pool2d_with_indices,
+        adaptive_max_pool3d_with_indices,
+        fractional_max_pool2d_with_indices,
+        fractional_max_pool3d_with_indices,
+        max_pool1d_with_indices,
+        max_pool2d_with_indices,
+        max_pool3d_with_indices,
+        native_channel_shuffle,
+        upsample_bilinear,
+        upsample_nearest,
+    )
     from nn.functional.attention import scaled_dot_product_attention
     from nn.functional.average_pooling import (
         adaptive_avg_pool1d,
@@ -82,6 +95,7 @@ if TYPE_CHECKING:
         upsample,
     )
     from nn.functional.likelihood import cross_entropy, nll_loss
+    from nn.functional.linear_maps import bilinear, embedding, linear, one_hot
     from nn.functional.losses import (
         binary_cross_entropy,
         binary_cross_entropy_with_logits,
@@ -90,7 +104,6 @@ if TYPE_CHECKING:
         mse_loss,
         smooth_l1_loss,
     )
-    from nn.functional.maps import bilinear, embedding, linear, one_hot
     from nn.functional.margins import (
         cosine_embedding_loss,
         hinge_embedding_loss,
@@ -125,19 +138,6 @@ if TYPE_CHECKING:
         threshold,
     )
     from nn.functional.sampling import affine_grid, grid_sample
-    from nn.functional.second_names import (
-        adaptive_max_pool1d_with_indices,
-        adaptive_max_pool2d_with_indices,
-        adaptive_max_pool3d_with_indices,
-        fractional_max_pool2d_with_indices,
-        fractional_max_pool3d_with_indices,
-        max_pool1d_with_indices,
-        max_pool2d_with_indices,
-        max_pool3d_with_indices,
-        native_channel_shuffle,
-        upsample_bilinear,
-        upsample_nearest,
-    )
     from nn.functional.shuffles import (
         channel_shuffle,
         pixel_shuffle,
@@ -316,7 +316,7 @@ _ON_DEMAND = {
         "nn.functional.losses": (
             "binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss"
         ),
-        "nn.functional.maps": "bilinear embedding linear one_hot",
+        "nn.functional.linear_maps": "bilinear embedding linear one_hot",
         "nn.functional.margins": (
             "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
             "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss "
@@ -332,7 +332,7 @@ _ON_DEMAND = {
             "hardshrink hardsigmoid hardswish hardtanh prelu relu6 rrelu softshrink threshold"
         ),
         "nn.functional.sampling": "affine_grid grid_sample",
-        "nn.functional.second_names": (
+        "nn.functional.aliases": (
             "adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices "
             "adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices "
             "fractional_max_pool3d_with_indices max_pool1d_with_indices max_pool2d_with_indices "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
 from nn.functional.dimensions import Family
-from nn.functional.plane_places import largest
+from nn.functional.plane_gather import largest
 from nn.functional.windows import OutputSizes, adaptive_windows, output_sizes, pooled_array
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.maps import require_in_range, require_indices, row_of, shrink_rows
+from nn.functional.linear_maps import require_in_range, require_indices, row_of, shrink_rows
 from tensor.kernels import AxisMap, map_axes
 from tensor.lowlevel import InvalidArgumentError, apply, define, shown
 

@@ -1,4 +1,4 @@
-"""What the functional forms ask of their arguments, and how they record themselves."""
+"""Checks of the arguments of functions in `nn.functional`, and reductions of losses."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def floating_array_of(name: str, what: str, x: object) -> Array:
 
 
 def is_wanted(x: object) -> bool:
-    """Tell whether an op on `x` will be recorded."""
+    """Return whether an op on `x` will be recorded for backward."""
     return getattr(x, "_node", None) is not None and is_recording()
 
 
 def check_reduction(name: str, reduction: str, *more: str) -> None:
-    """Raise ValueError unless `reduction` is one that losses have, or one of `more`."""
+    """Raise ValueError unless `reduction` is one of `REDUCTIONS` or of `more`."""
     if reduction not in (*REDUCTIONS, *more):
         raise InvalidArgumentError(
             f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
@@ -62,17 +62,17 @@ def check_delta(name: str, delta: float) -> None:
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
-    """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have one shape."""
+    """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have the same shape."""
     if a.shape != b.shape:
         raise InvalidArgumentError(
-            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would compare what "
-            "does not belong together. Bring them to one shape, for example with "
+            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would "
+            "compare elements that do not correspond. Give them the same shape, for example with "
             f"{what}.reshape(input.shape)"
         )
 
 
 def reduced(values: Array, reduction: str) -> tuple[Array, float]:
-    """Return the reduced loss and what each of its values counts in it."""
+    """Return the reduced loss, and the weight of each value in it."""
     if reduction == "none":
         return values, 1.0
     if reduction == "sum":
@@ -83,12 +83,12 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
 
 
 def floating_target(input: Tensor, target: Tensor) -> Tensor:
-    """Return a target of integers or booleans in the dtype of `input`, which it would widen."""
+    """Return `target` as floating numbers: integers in the dtype of `input`, so that they don't widen it."""
     return target if target.dtype.kind == "f" else target.to(input.dtype)
 
 
 def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
-    """Return the sum or the mean of `losses`, or themselves; NaN is the mean of none."""
+    """Return the sum or the mean of `losses`, or `losses` themselves. The mean of no losses is NaN."""
     if reduction == "none":
         return losses
     if reduction == "sum" or losses.numel():
@@ -97,5 +97,5 @@ def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
 
 
 def scalar(x: Any, like: Array) -> Any:
-    """Return `x` in the dtype of `like`, so that it does not widen what it meets."""
+    """Return `x` in the dtype of `like`, so that it does not widen the result of an op with `like`."""
     return like.dtype.type(x)

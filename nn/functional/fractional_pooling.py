@@ -11,7 +11,7 @@ import numpy as np
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.dimensions import Family
-from nn.functional.plane_places import recorded_largest
+from nn.functional.plane_gather import recorded_largest
 from nn.functional.windows import Sizes, pooled_array
 from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
 

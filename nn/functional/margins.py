@@ -1,4 +1,4 @@
-"""Losses that want one figure above another by a margin: rankings, hinges, triplets."""
+"""Losses by how far one score or distance is from being above another by a margin."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def margin_ranking_loss(
     input1, input2
         Scores, any shape, the same for both.
     target
-        In the same shape: 1 where the first has to be above, -1 where the second has to be.
+        In the same shape: 1 where the first should be above the second, -1 where it should be below.
     margin
-        By how much.
+        The difference that gives no loss.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -67,16 +67,16 @@ def margin_ranking_loss(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return distances of what is alike, and how much nearer than the margin all else is.
+    """Return the distances of similar pairs, and for other pairs by how much they are below the margin.
 
     Parameters
     ----------
     input
         Distances, any shape.
     target
-        In the same shape: 1 where the two are alike, -1 where they are not.
+        In the same shape: 1 for a similar pair, -1 for another pair.
     margin
-        How far from each other those should be that are not alike.
+        The distance at which other pairs give no loss.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -131,14 +131,14 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
-    """Return 1 - cosine of what is alike, and by how much the cosine of all else is above the margin.
+    """Return 1 - cosine of similar pairs, and for other pairs by how much the cosine is above the margin.
 
     Parameters
     ----------
     input1, input2
         Vectors, shape ``(batch, size)`` or ``(size,)``.
     target
-        Shape ``(batch,)`` or ``()``: 1 where the two are alike, -1 where they are not.
+        Shape ``(batch,)`` or ``()``: 1 for a similar pair, -1 for another pair.
     margin
         From -1 to 1.
     reduction
@@ -166,7 +166,7 @@ def cosine_embedding_loss(
             f"{name}: inputs have shape (batch, size) and the target (batch,), or (size,) and (); not "
             f"{x.shape} and {y.shape}"
         )
-    # Added to squares, so that vectors of zeros have a cosine.
+    # The small addend gives vectors of zeros a cosine.
     squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
     first, second = squares
     cosines = (input1 * input2).sum(dim=-1) / (first * second).sqrt()
@@ -185,14 +185,14 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return how far the anchor is from being nearer to `positive` than to `negative` by the margin.
+    """Return by how much the anchor is not nearer to `positive` than to `negative`, with a margin.
 
     Parameters
     ----------
     anchor, positive, negative
         Vectors, shape ``(batch, size)`` or ``(size,)``, the same for all.
     margin
-        By how much, above 0.
+        The difference of distances that gives no loss, above 0.
     p, eps
         The norm of distances, and what is added to differences: see ``pairwise_distance``.
     swap
@@ -279,7 +279,7 @@ def multi_margin_loss(
     weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return by how much scores of other classes come nearer to the target's than the margin, or above it.
+    """Return by how much scores of other classes are above the target's score minus the margin.
 
     Parameters
     ----------
@@ -290,9 +290,9 @@ def multi_margin_loss(
     p
         1, or 2 for squares.
     margin
-        By how much the target's score has to be above the others.
+        The difference from the target's score that gives no loss.
     weight
-        What each class counts, shape ``(classes,)``.
+        The weight of each class, shape ``(classes,)``.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -329,7 +329,7 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return by how much scores of other classes come nearer than 1 to those of several targets, or above.
+    """Return by how much scores of other classes are above the scores of several targets minus 1.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     is_other = np.ones(x.shape, bool)
     places = np.nonzero(counts)
     is_other[(*places[:-1], given[places])] = False
-    # As many as any row has; what does not count points at class 0.
+    # As many columns as the longest row has targets. In shorter rows the rest is class 0, masked below.
     most = int(counts.sum(axis=-1).max(initial=0))
     counts, classes = counts[..., :most], np.where(counts, given, 0)[..., :most]
     short = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])
@@ -376,7 +376,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return the mean, over classes, of the cross entropy of the answer yes.
+    """Return the mean, over classes, of the binary cross entropy of logits.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def multilabel_soft_margin_loss(
     target
         0 or 1, in the same shape.
     weight
-        What each class counts, shape ``(classes,)``.
+        The weight of each class, shape ``(classes,)``.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -431,7 +431,7 @@ def _check_weight(name: str, weight: Tensor, x: Array) -> None:
 def _indices(
     name: str, target: Tensor, shape: tuple[int, ...], what: str, count: int, *, can_end: bool = False
 ) -> Array:
-    """Return a copy of the target: it may be overwritten before backward."""
+    """Return the checked class indices, as a copy: the target may be overwritten before backward."""
     y = array_of(name, "target", target)
     if y.dtype.kind not in "iu":
         raise TypeError(f"{name}: target holds {what}, integers, not {y.dtype}")
@@ -447,7 +447,7 @@ def _indices(
 
 
 def _picked(x: Tensor, classes: Array) -> Tensor:
-    """Return what `x` has for each of the `classes`, along its last dimension."""
+    """Return the elements of `x` at `classes` along its last dimension."""
     if x.ndim == 1:
         return x[classes]
     return x[np.arange(x.shape[0])[:, None], classes]

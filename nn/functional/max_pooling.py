@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
 from nn.functional.dimensions import Family
-from nn.functional.plane_places import largest
+from nn.functional.plane_gather import largest
 from nn.functional.windows import Sizes, pool_of, pooled_array, windows_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.dimensions import Family
-from nn.functional.plane_places import UNPOOL
+from nn.functional.plane_gather import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
 from tensor.lowlevel import InvalidArgumentError, apply, snapshot
 

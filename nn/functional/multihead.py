@@ -10,7 +10,7 @@ import tensor as tn
 from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.dropouts import dropout
-from nn.functional.maps import linear
+from nn.functional.linear_maps import linear
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:

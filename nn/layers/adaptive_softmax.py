@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tensor as tn
 from nn import functional as F
 from nn.layers.containers import ModuleList, Sequential
-from nn.layers.maps import Linear
+from nn.layers.linear import Linear
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown

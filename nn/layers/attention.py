@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nn import functional as F
 from nn import init
 from nn.functional.checks import check_probability
-from nn.layers.maps import Linear, new_parameter
+from nn.layers.linear import Linear, new_parameter
 from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 

@@ -8,7 +8,7 @@ import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.layers.dimensions import Dimensional
-from nn.layers.maps import new_parameter, require_size
+from nn.layers.linear import new_parameter, require_size
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, is_recomputing, require_cpu, writing
 

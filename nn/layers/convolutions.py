@@ -10,7 +10,7 @@ from nn.functional import convolutions as F
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
 from nn.layers.dimensions import Dimensional
-from nn.layers.maps import new_parameter, require_size
+from nn.layers.linear import new_parameter, require_size
 from tensor.lowlevel import require_cpu, shown
 
 if TYPE_CHECKING:

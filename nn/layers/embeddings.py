@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 import tensor as tn
 from nn import functional as F
 from nn import init
-from nn.functional.maps import row_of
-from nn.layers.maps import new_parameter, require_size
+from nn.functional.linear_maps import row_of
+from nn.layers.linear import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor.lowlevel import InvalidArgumentError, require_cpu

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 
 from nn.functional.derivatives import RULES
 from nn.layers.activations import GELU, ReLU, Sigmoid, SiLU, Tanh
-from nn.layers.maps import Linear
+from nn.layers.linear import Linear
 from nn.module.calling import is_plain
 from tensor import TensorDisposedError
 from tensor.lowlevel import apply_affine, apply_affine_then

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nn import functional as F
 from nn import init
-from nn.layers.maps import new_parameter
+from nn.layers.linear import new_parameter
 from nn.module.module import Module
 from tensor.lowlevel import require_cpu
 

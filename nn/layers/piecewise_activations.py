@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nn import functional as F
 from nn import init
 from nn.layers.activations import InPlaceActivation
-from nn.layers.maps import new_parameter, require_size
+from nn.layers.linear import new_parameter, require_size
 from nn.module.module import Module
 from tensor.lowlevel import require_cpu
 
@@ -42,7 +42,7 @@ class _Shrink(Module):
 
 
 class Hardtanh(Module):
-    """x within `min_val` and `max_val`, these beyond them.
+    """x, limited to the range from `min_val` to `max_val`.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ReLU6(InPlaceActivation):
 
 
 class Hardsigmoid(_Silent):
-    """x / 6 + 1 / 2 within 0 and 1.
+    """x / 6 + 1 / 2, limited to the range from 0 to 1.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x nearer to 0 by `lambd`, 0 where it is not farther away than that.
+    """x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class PReLU(Module):
     num_parameters
         1, or one for each channel of inputs ``(batch, channels, *)``.
     init
-        What the weight starts from.
+        The initial value of the weight.
     dtype
         The dtype of the weight; float32 for None.
 
@@ -217,7 +217,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to what it starts from."""
+        """Set the weight to its initial value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from nn import functional as F
 from nn import init
 from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
-from nn.layers.maps import new_parameter, require_size
+from nn.layers.linear import new_parameter, require_size
 from nn.module.module import Module
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from nn import init
 from nn.layers.attention import MultiheadAttention
 from nn.layers.containers import ModuleList
 from nn.layers.dropouts import Dropout
-from nn.layers.maps import Linear
+from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
 from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
@@ -59,7 +59,10 @@ def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: attention of a sequence to itself, maps of each place."""
+    """Base of layers of encoders and decoders: attention of a sequence to itself, maps of each position."""
+
+    # The names of the attentions.
+    _attentions: ClassVar[tuple[str, ...]]
 
     self_attn: MultiheadAttention
     norm1: LayerNorm
@@ -71,20 +74,19 @@ class _Layer(Module):
         self,
         d_model: int,
         nhead: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: Activation,
-        layer_norm_eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        device: str | None,
-        dtype: DtypeLike | None,
-        attentions: tuple[str, ...],
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__()
         require_cpu(device)
-        for name in attentions:
+        for name in self._attentions:
             attention = MultiheadAttention(
                 d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
             )
@@ -93,7 +95,7 @@ class _Layer(Module):
         self.dropout: Dropout = Dropout(dropout)
         self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
         self.norm_first = norm_first
-        count = len(attentions) + 1
+        count = len(self._attentions) + 1
         for i in range(1, count + 1):
             norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
             self.register_module(f"norm{i}", norm)
@@ -102,7 +104,7 @@ class _Layer(Module):
         self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
     def _added(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return `x` plus what `block` makes of it, with the norm before the block or behind the sum."""
+        """Return `x` plus ``block(x)``, with the norm before the block or after the sum."""
         if self.norm_first:
             return x + block(norm(x))
         found: Tensor = norm(x + block(x))
@@ -149,34 +151,7 @@ class TransformerEncoderLayer(_Layer):
     (4, 5, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            ("self_attn",),
-        )
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -209,38 +184,11 @@ class TransformerDecoderLayer(_Layer):
     (3, 1, 8)
     """
 
+    _attentions = ("self_attn", "multihead_attn")
+
     multihead_attn: MultiheadAttention
     norm3: LayerNorm
     dropout3: Dropout
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            ("self_attn", "multihead_attn"),
-        )
 
     def forward(
         self,

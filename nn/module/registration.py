@@ -7,7 +7,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nn.module.calling import Callable
-from nn.module.homes import enter, homes_of, leave
+from nn.module.owners import add_owner, owners_of, remove_owner
 from nn.module.parameter import Parameter
 from scopes import dispose
 from scopes.lowlevel import owner_of
@@ -76,7 +76,7 @@ class ModuleCore(Callable):
             object.__delattr__(self, name)
             return
         self._transient.discard(name)
-        leave(self.__dict__.pop(name), self)
+        remove_owner(self.__dict__.pop(name), self)
 
     if not TYPE_CHECKING:  # a type checker would take it as leave for any name
 
@@ -99,7 +99,7 @@ class ModuleCore(Callable):
         self.__dict__.update(state)
         for _, _, value in self._registered():
             unscope(value)
-            enter(value, self)
+            add_owner(value, self)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """Register `parameter` under `name`, as assigning it does; None keeps the name for later.
@@ -193,9 +193,9 @@ class ModuleCore(Callable):
         own[name] = value
         self._kinds[name] = kind
         if value is not None:
-            enter(value, self)
+            add_owner(value, self)
         if before is not None and before is not value:
-            _give_up(before, self)
+            _dispose_replaced(before, self)
 
     def _registered(self) -> Iterator[tuple[str, Kind, Any]]:
         """Yield name, kind and value of what this module itself holds, leaving out None."""
@@ -303,10 +303,10 @@ def unscope(value: object) -> None:
             scope.detach(x)
 
 
-def _give_up(x: Any, home: ModuleCore) -> None:
-    """Dispose `x`, which `home` has replaced, but for what other modules hold."""
-    leave(x, home)
-    if homes_of(x):
+def _dispose_replaced(x: Any, owner: ModuleCore) -> None:
+    """Dispose `x`, which the module `owner` has replaced, except for values that other modules own."""
+    remove_owner(x, owner)
+    if owners_of(x):
         return
     if not isinstance(x, ModuleCore):
         x.dispose()
@@ -317,7 +317,7 @@ def _give_up(x: Any, home: ModuleCore) -> None:
         id(value)
         for module in inside
         for _, _, value in module._registered()
-        if any(id(other) not in within for other in homes_of(value))
+        if any(id(other) not in within for other in owners_of(value))
     )
     if kept:
         x._dispose_but(kept)

@@ -24,15 +24,15 @@ class Adadelta(Optimizer):
     params
         Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
-        What each step is multiplied by.
+        The factor of each step.
     rho
-        How much of the two averages stays at each step.
+        The decay of both averages: their share that each step keeps.
     eps
         Added to both averages before their roots are taken.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

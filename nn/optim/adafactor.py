@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nn.optim.chunks import chunk_keys
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
-from nn.optim.pieces import keys_of_pieces
 from tensor.kernels import empty
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from nn.optim.pieces import Key
+    from nn.optim.chunks import Key
     from tensor import Tensor
     from tensor.lowlevel import Array
 
@@ -45,9 +45,9 @@ class Adafactor(Optimizer):
     d
         How large the root mean square of an update may be; at least 1, and infinity for any size.
     weight_decay
-        The share of the parameter, times `lr`, that each step takes away.
+        The factor of the parameter that each step subtracts, times `lr`.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class Adafactor(Optimizer):
         p, g, *state = arrays
         if floor < 0:
             floor = float(np.finfo(p.dtype).eps)
-        keys = [_with_last_axes(key, p.ndim) for key in keys_of_pieces(p.shape)]
+        keys = [_with_last_axes(key, p.ndim) for key in chunk_keys(p.shape)]
         size = math.sqrt(sum(_squares(p[key]).sum() for key in keys) / p.size)
         p *= stays
         variance = _factored(keys, g, state, share, floor) if p.ndim > 1 else _whole(g, state, share)
@@ -175,7 +175,7 @@ def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor
 def _whole(g: Array, state: list[Array], share: float) -> Variance:
     """Take the squares of `g` into their mean, element by element."""
     (held,) = state
-    for key in keys_of_pieces(g.shape):
+    for key in chunk_keys(g.shape):
         held[key] += (g[key] * g[key] - held[key]) * share
 
     def variance(key: Key) -> Array:

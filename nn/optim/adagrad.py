@@ -28,13 +28,13 @@ class Adagrad(Optimizer):
     lr_decay
         The step size is divided by 1 + `lr_decay` times the number of steps made.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     initial_accumulator_value
         What the sum starts from.
     eps
         Added to the root of the sum.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

@@ -27,17 +27,17 @@ class Adam(Optimizer):
     lr
         The step size.
     betas
-        How much of the two averages stays at each step.
+        The decay of both averages: their share that each step keeps.
     eps
         Added to the root of the second average.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     amsgrad
         Divide by the largest second average so far (Reddi et al., 2018).
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
     foreach, fused
-        Change nothing, for PyTorch's programs: a step is one pass over each parameter.
+        Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.
 
     Raises
     ------
@@ -123,17 +123,17 @@ class AdamW(Adam):
     lr
         The step size.
     betas
-        How much of the averages of the gradient and of its square stays at each step.
+        The decay of the averages of the gradient and of its square: their share that each step keeps.
     eps
         Added to the root of the second average.
     weight_decay
-        The share of the parameter, times `lr`, that each step takes away.
+        The factor of the parameter that each step subtracts, times `lr`.
     amsgrad
         Divide by the largest second average so far (Reddi et al., 2018).
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
     foreach, fused
-        Change nothing, for PyTorch's programs: a step is one pass over each parameter.
+        Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.
 
     Raises
     ------

@@ -30,9 +30,9 @@ class Adamax(Optimizer):
     eps
         Added to the size of each gradient.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

@@ -34,9 +34,9 @@ class ASGD(Optimizer):
     t0
         After how many steps the averaging starts.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

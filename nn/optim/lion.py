@@ -28,9 +28,9 @@ class Lion(Optimizer):
     betas
         How much of the momentum goes into the step, and how much of it stays for the next.
     weight_decay
-        The share of the parameter, times `lr`, that each step takes away.
+        The factor of the parameter that each step subtracts, times `lr`.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

@@ -34,7 +34,7 @@ class Muon(Optimizer):
     lr
         The step size.
     weight_decay
-        The share of the parameter, times `lr`, that each step takes away.
+        The factor of the parameter that each step subtracts, times `lr`.
     momentum
         What stays of the mean of gradients at each step.
     nesterov

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nn.module.module import Module
+from nn.optim.chunks import real_chunks
 from nn.optim.options import Bound, require_within
-from nn.optim.pieces import in_real_pieces
 from nn.optim.state import keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
@@ -226,7 +226,7 @@ class Optimizer:
         return loss
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
-        for p, g, *state in in_real_pieces(arrays):
+        for p, g, *state in real_chunks(arrays):
             self._formula(numbers, p, g, state)
 
     def _parts(self, group: Group) -> Sequence[tuple[list[Tensor], tuple[str, ...]]]:

@@ -27,15 +27,15 @@ class RAdam(Optimizer):
     lr
         The step size.
     betas
-        How much of the averages of the gradient and of its square stays at each step.
+        The decay of the averages of the gradient and of its square: their share that each step keeps.
     eps
         Added to the root of the second average.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     decoupled_weight_decay
-        Let the decay shrink the parameter itself, times `lr`, instead of going into the gradient.
+        Subtract `weight_decay` times `lr` times the parameter, instead of adding the decay to the gradient.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

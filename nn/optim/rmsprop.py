@@ -30,13 +30,13 @@ class RMSprop(Optimizer):
     eps
         Added to the root of the average.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     momentum
         The share of the last step that goes into the next.
     centered
         Scale by an estimate of the variance (Graves, 2013).
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

@@ -34,7 +34,7 @@ class Rprop(Optimizer):
     step_sizes
         The smallest and the largest size.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

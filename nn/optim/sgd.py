@@ -28,11 +28,11 @@ class SGD(Optimizer):
     dampening
         The share of the gradient that does not go into the momentum.
     weight_decay
-        How much of the parameter is added to its gradient.
+        The factor of the parameter that is added to its gradient.
     nesterov
         Look ahead along the momentum; needs `momentum` and no `dampening`.
     maximize
-        Go up instead of down.
+        Maximize the objective instead of minimizing it.
 
     Raises
     ------

@@ -13,8 +13,8 @@ import numpy as np
 from nn.parallel.errors import late_error
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
-from nn.parallel.latest import Latest
 from nn.parallel.regions import Layout, Region, remove_left_behind
+from nn.parallel.shared_values import SharedValues
 from nn.parallel.stragglers import Position, Stragglers
 
 if TYPE_CHECKING:
@@ -107,13 +107,13 @@ class Group:
         count = place.local_world_size
         layout = Layout()
         come, left = layout.add(count * 8), layout.add(count * 8)
-        self._rows = [Latest(layout, WIDTH) for _ in range(count)]
-        self._table = Latest(layout, place.world_size, WIDTH)
+        self._rows = [SharedValues(layout, WIDTH) for _ in range(count)]
+        self._table = SharedValues(layout, place.world_size, WIDTH)
         region = self._region = self.new_region(layout)
         region.timeout = self.timeout = timeout
         self._come, self._left = region.flags_at(come), region.flags_at(left)
-        for latest in (*self._rows, self._table):
-            latest.lie_in(region)
+        for values in (*self._rows, self._table):
+            values.attach(region)
         self._sending: Future[None] | None = None
         self.write_row()
 
@@ -259,7 +259,7 @@ class Group:
 
     def _rows_here(self) -> list[tuple[int, Array]]:
         """Return the newest rows of this machine by local rank, of those that have written one."""
-        return [(i, row) for i, latest in enumerate(self._rows) if (row := latest.read()) is not None]
+        return [(i, row) for i, values in enumerate(self._rows) if (row := values.read()) is not None]
 
     def rows(self) -> dict[int, tuple[list[int], str]]:
         """Return the last row of each worker that has told one, by rank, and why no newer one will come."""

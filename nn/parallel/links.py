@@ -1,4 +1,4 @@
-"""Sums between machines: gloo, as Ray brings it, on a thread of its own."""
+"""Sums between machines, by Ray's gloo, on a separate thread."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """What connects the first worker of each machine with those of the others.
+    """The connection of the first worker of this machine with the first workers of the others.
 
     Parameters
     ----------
     name
-        Of this group of workers alone.
+        A name that only this group of workers uses.
     node_rank
-        Which machine this is, from 0.
+        The number of this machine, from 0.
     node_count
-        How many there are.
+        The number of machines.
     timeout
         How long to wait for the others to connect, in seconds.
 
     Raises
     ------
     ModuleNotFoundError
-        If Ray finds no gloo: it takes PyTorch's.
+        If Ray finds no gloo, which PyTorch brings.
     ExchangeTimeoutError, WorkerLostError
         If the others do not connect.
     """
@@ -47,12 +47,12 @@ class Link:
             )
         self._name = name
         self._tasks: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
-        # Not waited for when the process ends: where another machine is gone, a sum may never end.
+        # A daemon, so that the process can exit: a sum never ends if another machine is gone.
         self._thread = Thread(
             target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
         )
         self._thread.start()
-        # There too: what waits for another machine may never end.
+        # Also on the thread, since the connection never ends if another machine is gone.
         connected = self.submit(
             lambda: self._collective.init_collective_group(
                 node_count, node_rank, "gloo", name, gloo_timeout=round(timeout * 1000)
@@ -69,13 +69,13 @@ class Link:
             raise _lost(error) from error
 
     def submit(self, function: Callable[[], None]) -> Future[None]:
-        """Run `function` on the link's thread, after all that was submitted before."""
+        """Run `function` on the link's thread, after the functions submitted before."""
         task: Future[None] = Future()
         self._tasks.put((function, task))
         return task
 
     def sum(self, array: Array) -> None:
-        """Let `array` be the sum over all machines, the same bits on each; on the link's thread.
+        """Set `array` to the sum over all machines, the same bits on each. Call this on the link's thread.
 
         Raises
         ------
@@ -88,14 +88,14 @@ class Link:
             raise _lost(error) from error
 
     def barrier(self) -> None:
-        """Wait for all machines; on the link's thread. Raises as `sum`."""
+        """Wait for all machines. Call this on the link's thread. It raises the errors of `sum`."""
         try:
             self._collective.barrier(self._name)
         except RuntimeError as error:
             raise _lost(error) from error
 
     def close(self) -> None:
-        """End the thread when it has done what was submitted; the connections go with the process."""
+        """End the thread after the submitted functions. The connections close when the process ends."""
         self._tasks.put(None)
 
 
@@ -111,7 +111,7 @@ def _work(tasks: SimpleQueue[Any]) -> None:
         function, future = task
         try:
             function()
-        except BaseException as error:  # noqa: BLE001  # raised where somebody waits for it
+        except BaseException as error:  # noqa: BLE001  # raised by the future's `result()`
             future.set_exception(error)
         else:
             future.set_result(None)

@@ -1,4 +1,4 @@
-"""Clear the frames of this library out of a stored exception, so that it keeps no tensor memory alive."""
+"""Clear the local variables of library frames in a stored exception, so that it keeps no tensor alive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clear_frames_of(package: str) -> None:
 
 
 def clear_library_frames(error: BaseException) -> None:
-    """Clear the locals of this library's finished frames in `error`, its causes, contexts and groups."""
+    """Clear the variables of this library's finished frames in `error`, its causes, contexts and groups."""
     stack: list[BaseException | None] = [error]
     seen: set[int] = set()
     while stack:
@@ -43,18 +43,18 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
         if is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
-            # Leave a generator's frame alone: it may have caught the error and go on. Also leave a frame
-            # that is running, a library function around the scope's block; clear() raises for it.
+            # Not a generator's frame: the generator may have caught the error and may continue. And not a
+            # frame that still runs, such as a library function around the scope's block: clear() raises.
             with suppress(RuntimeError):
                 frame.clear()
         traceback = traceback.tb_next
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Tell whether a frame is this library's."""
+    """Return whether a frame runs code of this library."""
     return is_ours_by_name(frame.f_globals.get("__name__"))
 
 
 def is_ours_by_name(name: object) -> bool:
-    """Tell whether a module of this name is this library's."""
+    """Return whether a module of this name belongs to this library."""
     return isinstance(name, str) and name.partition(".")[0] in _packages

@@ -1,4 +1,4 @@
-"""What tests assert: how much was created and disposed, and that nothing is left."""
+"""Assertions for tests: counts of created and disposed tensors, and no leaks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _R = TypeVar("_R")
 
 
 class StatisticsWindow(StatisticsView):
-    """The figures since a moment, live: each read counts again.
+    """The figures since the window was made or restarted. Each read counts again.
 
-    What was created before that moment and is disposed after it counts as disposed, so `live_count` may be
-    negative. Garbage is collected first, when the collector is enabled, so that what earlier code left is not
-    counted. After ``statistics.reset()`` a window must be restarted.
+    A tensor that is older than the window and is disposed in it counts as disposed. So `live_count` may be
+    negative. If the collector is enabled, it collects garbage first, so that tensors of earlier code do not
+    count. After ``statistics.reset()`` a window must be restarted.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class StatisticsWindow(StatisticsView):
         self.restart()
 
     def restart(self) -> None:
-        """Begin again: all figures are 0 now.
+        """Start again with all figures at 0.
 
         Examples
         --------
@@ -62,7 +62,7 @@ class StatisticsWindow(StatisticsView):
         self._start = super().snapshot()
 
     def snapshot(self) -> DisposeStatistics:
-        """Return the figures of this moment, frozen.
+        """Return the current figures as a fixed copy.
 
         Examples
         --------
@@ -74,28 +74,27 @@ class StatisticsWindow(StatisticsView):
 
 
 class assert_dispose_counts:  # noqa: N801  # it is called like a function
-    """Assert what was created, disposed, attached and detached: of a block, or of figures at hand.
+    """Assert how many tensors a block, or given figures, created, disposed, attached and detached.
 
-    Only the figures that are named are compared. They are those of the whole process: what other threads do
-    meanwhile counts too. Garbage is collected at both ends of a block, when the collector is enabled, so that
-    tensors in a reference cycle count as disposed once nobody can reach them. A block that raises is not
-    compared.
+    It compares only the figures that you name. They count the whole process, other threads too. If the
+    collector is enabled, it collects garbage at both ends of a block, so that tensors in an unreachable
+    reference cycle count as disposed. If the block raises, nothing is compared.
 
     Parameters
     ----------
     figures
-        A snapshot, a difference of two, or live figures: they are compared at once. Without, the object is a
-        block (``with``).
+        A snapshot, a difference of two, or live figures, which are compared immediately. Without figures,
+        use the object in a ``with`` statement.
     live_count, created_outside_scope_count, disposed_outside_scope_count, created_in_scope_count, \
     disposed_in_scope_count, attached_to_scope_count, detached_from_scope_count, finalized_count
-        What is expected; see `DisposeStatistics`.
+        The expected figures; see `DisposeStatistics`.
 
     Raises
     ------
     AssertionError
-        When a figure is another one.
+        If a figure differs.
     TypeError
-        When no figure is named.
+        If you name no figure.
 
     Examples
     --------
@@ -143,7 +142,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
         self._expected = {name: count for name, count in given.items() if count is not None}
         if not self._expected:
             raise TypeError(
-                "assert_dispose_counts() was told no figure, so it would compare nothing: write for example "
+                "assert_dispose_counts() got no figure, so it would compare nothing: write for example "
                 "`with assert_dispose_counts(live_count=0):`. The figures are live_count, "
                 f"{', '.join(FIGURES)}"
             )
@@ -197,21 +196,21 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
 
 
 class assert_no_leaks:  # noqa: N801  # it is called like a function
-    """Assert that nothing which a block creates is alive after it; or each call of a function it decorates.
+    """Assert that nothing that a block, or a call of the decorated function, creates is alive after it.
 
-    Variables of the code around the block are alive after it: let the block call a function, or decorate the
-    test, ``async def`` too. Garbage is collected first, when the collector is enabled. What other threads and
-    tasks create meanwhile counts too. A block that raises is not judged.
+    Variables of the code around the block are alive after it. So let the block call a function, or decorate
+    the test, which may be an ``async def``. If the collector is enabled, it collects garbage first. Tensors
+    that other threads and tasks create during the block count too. If the block raises, nothing is checked.
 
     Parameters
     ----------
     depth
-        How many of your lines are listed for each: where it was created, who called that, and so on.
+        How many of your lines are listed for each: the line that created it, that line's caller, and so on.
 
     Raises
     ------
     AssertionError
-        With the lines that created what is left, and the scopes that it was created in.
+        With the lines that created the tensors that are left, and their scopes.
 
     Examples
     --------
@@ -252,14 +251,14 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
         try:
             items = left(lambda: alive_since(start.serial)) if kind is None else []
             found = Leftovers(items, others_than(items)) if items else None
-            del items  # a stored error must not hold them
+            del items  # a stored error would keep them alive
             if found is not None:
                 raise AssertionError("\n".join([f"the block left {found}:", *found.lines(), CURE]))
         finally:
             tracking.end()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return `function`, judged at each call; an ``async def`` when it ends."""
+        """Return `function` with a check after each call; after the end of an ``async def``."""
         depth = self.depth
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(

@@ -24,7 +24,7 @@ cdef class Place:
     cdef void count_created(self) noexcept
     cdef void count_ended(self) noexcept
     cdef void count_round(self, long long nanoseconds) noexcept
-    # Count a new buffer of so many bytes, here and in all places around; count it no more.
+    # Count a new buffer of so many bytes, here and in all places around, or remove it from the counts.
     cdef void charge(self, long long nbytes) noexcept
     cdef void discharge(self, long long nbytes) noexcept
 

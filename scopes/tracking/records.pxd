@@ -22,7 +22,7 @@ cdef class Record(ref):
     # The scopes that were open around it, and how many had ended before.
     cdef readonly Place place
     cdef readonly long long closings
-    # Where memory of other libraries is summed up; None for memory of ours.
+    # Where memory of other libraries is summed up; None for our own memory.
     cdef readonly Place foreign
     # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
     cdef readonly object buffer

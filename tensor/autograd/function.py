@@ -139,7 +139,7 @@ class Function:
         try:
             return _apply(cls, cls.__rule, args)
         except BaseException as error:
-            # Who stores the error stores no memory of ours.
+            # So that a stored error keeps no tensor memory alive.
             clear_library_frames(error)
             del args
             raise

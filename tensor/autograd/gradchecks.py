@@ -126,7 +126,7 @@ def _passes(compare: Callable[[], None], raise_exception: bool) -> bool:
         with enable_grad():
             compare()
     except BaseException as error:
-        # Who stores the error stores no memory of ours.
+        # So that a stored error keeps no tensor memory alive.
         clear_library_frames(error)
         if isinstance(error, GradcheckError) and not raise_exception:
             return False

@@ -1,8 +1,8 @@
 """The gradients of leaves: all are added to in one step, or on an error none.
 
 What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock:
-under the GIL no thread comes between. What another has changed while that was prepared is found, and prepared
-anew.
+under the GIL no thread comes between. If another thread has changed something in the meantime, it is prepared
+again.
 """
 
 cimport cython

@@ -100,7 +100,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
     try:
         array = cnp.PyArray_SimpleNew(values.ndim, dims, values.type_number)
     except MemoryError:
-        pass  # not as the context of ours: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would hold arrays
     if array is None:
         raise out_of_memory()
     memcpy(cnp.PyArray_DATA(array), &values.data, values.nbytes)

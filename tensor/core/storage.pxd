@@ -13,8 +13,8 @@ cdef class StorageReference(Disposable):
     cdef cnp.ndarray stored
     cdef InlineValues inlined
     # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL without
-    # `stored`. Counted by hand: the collector, which clears fields of a cycle, must not take it before
-    # `__dealloc__` has let go of the share.
+    # `stored`. The code counts this reference explicitly: the collector, which clears fields of a cycle, must
+    # not drop it before `__dealloc__` has given up the share.
     cdef PyObject* buffer
     # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there
     # are none. Raw: who goes leaves the ring first.

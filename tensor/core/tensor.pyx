@@ -176,7 +176,7 @@ cdef class Handle(StorageReference):
     """
 
     def __init__(self):
-        raise TypeError("a Handle is not made by hand: write x.move_handle()")
+        raise TypeError("a Handle has no constructor: write x.move_handle()")
 
     def _raise_if_disposed(self) -> None:
         if is_empty(self):

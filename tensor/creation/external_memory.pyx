@@ -230,8 +230,8 @@ cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides
 def _end_what_is_borrowed():
     """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
 
-    An array refers to its memory unseen by the collector. So a callback that refers to the module whose
-    tensor it is for would keep that module, and its open files, from being finalized.
+    The collector does not see that an array refers to its memory. So if the callback refers to the module of
+    the tensor, that module and its open files are never finalized.
     """
     _dispose_what_is_cared_for()
     # Memory at which exported arrays look is the operating system's to take back.
@@ -270,7 +270,7 @@ cdef object _span(str op, tuple shape, cnp.dtype dtype, tuple strides):
         last = 0
         for n, step in zip(shape, strides):
             last += (n - 1) * step
-    # Also where there is no element: NumPy counts in machine words all the same.
+    # Also without elements, since NumPy counts them in a machine word.
     most = size or prod(filter(None, shape))
     if strides:
         most = max(most, *strides)

@@ -49,7 +49,7 @@ class Generator:
         _generators.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start anew at `seed`, and return the generator.
+        """Set the seed, and return the generator.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start anew at a seed from the operating system, and return it.
+        """Set a seed from the operating system, and return it.
 
         Examples
         --------
@@ -161,7 +161,7 @@ def _note_states() -> None:
 
 
 def _go_on_in_child() -> None:
-    """Make NumPy generators anew: a thread that drew at the fork may hold the lock of the old one."""
+    """Create new NumPy generators: a thread that drew at the fork may hold the lock of the old one."""
     for weak, state in _at_fork:
         generator = weak()
         if generator is not None:
@@ -175,7 +175,7 @@ default_generator: Generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator anew at `seed`, and return it.
+    """Set the seed of the default generator, and return the generator.
 
     Examples
     --------

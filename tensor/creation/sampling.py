@@ -1,4 +1,4 @@
-"""Draws from the generators of `tensor.creation.random`: integers, permutations, normal numbers, choices."""
+"""Random integers, permutations, normal numbers and choices, by the generators of `random.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def randint(
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return integers drawn evenly from `low` (0 when left out) to `high`, not included.
+    """Return random integers from `low` (by default 0) to `high`, not included, all equally likely.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def normal(
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return normal numbers of the given mean and standard deviation; tensors give one for each element.
+    """Return normal numbers of a mean and a standard deviation, or of tensors with one for each element.
 
     Examples
     --------
@@ -141,14 +141,14 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """Return the places of `num_samples` draws, each place of a row by its weight in `input`.
+    """Return the indices of `num_samples` draws from each row, in proportion to the weights in `input`.
 
     Parameters
     ----------
     input
-        Weights of at least 0, of shape ``(places,)`` or ``(rows, places)``; they need not sum to 1.
+        Weights of at least 0, of shape ``(indices,)`` or ``(rows, indices)``. They need not sum to 1.
     replacement
-        Whether a place can be drawn again.
+        Whether an index can be drawn again.
 
     Examples
     --------
@@ -172,20 +172,20 @@ def multinomial(
             f"{int((weights > 0).sum(-1).min())} of a weight above 0: pass replacement=True, or draw fewer"
         )
     rows = weights.reshape(-1, weights.shape[-1])
-    places = run_kernel(_places, numbers_of(generator), rows, num_samples, replacement)
+    places = run_kernel(_indices, numbers_of(generator), rows, num_samples, replacement)
     found = places.reshape(*weights.shape[:-1], num_samples)
     return wrap(found)
 
 
-def _places(numbers: np.random.Generator, rows: Array, count: int, replacement: bool) -> Array:
-    """Return `count` places for each of `rows`, in memory of their own."""
+def _indices(numbers: np.random.Generator, rows: Array, count: int, replacement: bool) -> Array:
+    """Return `count` indices for each of `rows`, in new memory."""
     if replacement:
         ends = np.cumsum(rows, -1)
         drawn = numbers.random((len(rows), count)) * ends[:, -1:]
         found = [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
         return np.stack(found).astype(np.int64, copy=False)
-    # The places of the smallest exponential times, each at its weight's rate: draws without replacement
-    # (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
+    # Draws without replacement: give each index an exponential time whose rate is its weight, and take the
+    # smallest times (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
     times = numbers.standard_exponential(rows.shape) / rows
     return np.argsort(times, -1)[:, :count].astype(np.int64)
 

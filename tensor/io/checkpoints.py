@@ -167,7 +167,7 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
                 "is a plain pickle, which may run code when it is loaded. If it is of torch.save before "
-                "PyTorch 1.6, load it there and save it anew"
+                "PyTorch 1.6, load it there and save it again"
             )
         if start.startswith(b"\x93NUMPY"):
             _fail("is an array of NumPy: write tensor.tensor(numpy.load(path))")

@@ -176,7 +176,7 @@ class Standard(TensorCore):
         """Return the namespace whose functions take this tensor: the module `tensor`, which follows 2024.12.
 
         By version 2025.12 `meshgrid`, `broadcast_arrays` and `devices` of `__array_namespace_info__()` return
-        tuples instead of lists: then it is a namespace that differs from `tensor` in these.
+        tuples instead of lists. Then the namespace differs from `tensor` in these functions.
 
         Raises
         ------

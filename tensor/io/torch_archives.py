@@ -66,7 +66,7 @@ class Archive:
         """Return the bytes of a member; nothing is copied or read."""
         found = self._members.get(self._folder + name)
         if found is None:
-            _fail(f"its archive has no {shown(name)}: it was cut off, or made by hand")
+            _fail(f"its archive has no {shown(name)}: it was cut off, or not written by torch.save")
         if found.compress_type != _STORED or found.flag_bits & 1:
             _fail(
                 f"{shown(name)} in its archive is compressed or encrypted, which torch.save never does. "

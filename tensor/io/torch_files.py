@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     parameter: Callable[[Any, bool], TensorCore] | None = None
 
 
-# What modules of ours hold beside plain data, and what runs no code of anybody else.
+# Classes in our modules' data that run no code of a file when they are loaded.
 _HARMLESS: dict[str, object] = {"tensor.tape.hooks.HookTable": HookTable}
 
 

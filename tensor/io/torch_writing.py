@@ -1,7 +1,7 @@
 """Files in the format of ``torch.save``, written without PyTorch.
 
-Python's pickler writes the pickle. It names classes and functions of ours, such as `rebuild_tensor`; those
-names are exchanged for PyTorch's afterwards, and names of inner modules for those that users import.
+Python's pickler writes the pickle, with the names of our classes and functions, such as `rebuild_tensor`.
+Afterwards these names are replaced by PyTorch's, and names of inner modules by public names.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _address(array: Array) -> int:
 
 
 def global_name(obj: Any) -> str:
-    """Return what files call a class or function: of ours the shortest name by which it is imported."""
+    """Return the name of a class or function in files: for ours the shortest name that imports it."""
     module, name = str(obj.__module__), str(obj.__qualname__)
     return f"{_public(module, name)}.{name}"
 

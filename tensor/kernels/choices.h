@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Choice {
     const unsigned char* condition;
-    std::ptrdiff_t conditions;  // how many there are: from there on they begin anew
+    std::ptrdiff_t conditions;  // how many there are; after the last one they repeat
     const void* a;
     const void* b;
     void* out;

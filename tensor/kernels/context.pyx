@@ -76,7 +76,7 @@ def run_kernel(kernel, /, *arguments, **options):
     except OutOfMemoryError:
         raise
     except MemoryError:
-        pass  # not as the context of ours: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would hold arrays
     finally:
         leave(context, True)
     raise out_of_memory()

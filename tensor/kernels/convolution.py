@@ -175,7 +175,7 @@ def _samples_last(
     """
     out = empty((len(x), channels, *outs), x.dtype)
     before, behind = geometry.padding[-1]
-    # Four pieces at a time, since each lays the weight out anew.
+    # Four chunks at a time, since each call lays the weight out again.
     at_once = max(4 * _PIECE_BYTES * len(x) // max(x.nbytes, 1), 16)
     for start in range(0, len(x), at_once):
         some = x[start : start + at_once]

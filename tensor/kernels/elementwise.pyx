@@ -248,7 +248,7 @@ cdef class BinaryKernel:
 
 
 cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
-    """Return how long `b` is if it is one row that goes with all rows of `a`, else 0."""
+    """Return the length of `b` if it is a row for all rows of `a`, else 0."""
     cdef Py_ssize_t columns = cnp.PyArray_SIZE(b)
     cdef int i, ndim = cnp.PyArray_NDIM(a), given = cnp.PyArray_NDIM(b)
     # Shorter rows gain nothing.

@@ -33,7 +33,7 @@ _SLOPES: dict[str, SlopeKernel] = {
 
 
 class Namespace:
-    """NumPy's functions, and some of ours under names of their own.
+    """NumPy's functions, and some of our own under other names.
 
     Its counterpart for recorded gradients is `tensor.autograd.recorded_functions`.
     """

@@ -8,7 +8,7 @@ from tensor.kernels.axes cimport Kernel
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
 # ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array. Where it can be without threads of a
-# BLAS: these go on spinning when they have done their work, on the cores of ours.
+# BLAS: these keep spinning after their work, on the cores of our threads.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
 
 # The same, or by the transposed `b`, and in the same pass: `bias`, None or one value for each column, is

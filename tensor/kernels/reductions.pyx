@@ -2,7 +2,7 @@
 
 Of float32 and float64 in C order; all else is NumPy's, and each function returns None for it. They read an
 array once, on several threads where that pays; no bit of what comes out depends on their number. The kernels
-are in `reductions.cpp`, and how they see an array is told in `channels.h`.
+are in `reductions.cpp`, and `channels.h` says how they see an array.
 """
 
 cimport numpy as cnp

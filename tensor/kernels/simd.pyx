@@ -59,8 +59,8 @@ simd_level = _chosen_level()
 def instruction_set():
     """Return the instruction set that kernels use: "baseline", "avx2" or "avx512".
 
-    It is the best that the processor has. The environment variable ``DISPOSESCOPE_SIMD``, read when `tensor`
-    is imported, names a lesser one, for tests.
+    By default the best one of the processor. The environment variable ``DISPOSESCOPE_SIMD``, read when
+    `tensor` is imported, selects a lower one, for tests.
     """
     return _NAMES[simd_level]
 

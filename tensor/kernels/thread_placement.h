@@ -1,7 +1,7 @@
 // Which core a thread runs on: two threads on one core take as long as one.
 //
 // Linux may put a thread that is woken on the core of the one that wakes it, though others are idle: it does where it
-// cannot tell that a virtual core sleeps, or is told to use few of them. There the thread waits for the core until
+// does not see that a virtual core sleeps, or is configured to use few of them. There the thread waits for the core until
 // the system evens out the load, which takes milliseconds: longer than most kernels do.
 
 #pragma once

@@ -468,7 +468,7 @@ cdef class Watch:
             pool().counters.start(&self._peak)
 
     def stop(self):
-        """Rise no more."""
+        """Stop rising."""
         if self._is_running:
             self._is_running = False
             pool().counters.stop(&self._peak)
@@ -500,7 +500,7 @@ cdef class Bound:
             pool().set(&self._limit)
 
     def lift(self):
-        """Limit it no more."""
+        """Remove the limit."""
         if self._is_set:
             self._is_set = False
             pool().lift(&self._limit)

@@ -43,7 +43,7 @@ cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     try:
         return allocator.empty(shape, dtype, like)
     except MemoryError:
-        pass  # not as the context of ours: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would hold arrays
     raise out_of_memory()
 
 
@@ -52,7 +52,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
     try:
         return allocator.zeros(shape, dtype)
     except MemoryError:
-        pass  # not as the context of ours: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would hold arrays
     raise out_of_memory()
 
 
@@ -61,7 +61,7 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
     try:
         return allocator.copy(array)
     except MemoryError:
-        pass  # not as the context of ours: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would hold arrays
     raise out_of_memory()
 
 
@@ -92,7 +92,7 @@ cdef class Buffer:
         self.sharers += 1
 
     cdef void release(self) noexcept:
-        """Count one less; with the last the block is live no more, but pinned if outsiders look at it."""
+        """Count one sharer less. After the last one the block is not live, but pinned if exported."""
         self.sharers -= 1
         if self.sharers == 0 and self.exports > 0 and not self.is_external and not self.is_pinned:
             self.is_pinned = True

@@ -53,8 +53,8 @@ cdef class Exported:
 cdef class External:
     """Memory of others: the base of an array over it, so that the last array over it ends the export.
 
-    Then, in this order: what keeps the memory is let go, the bytes are borrowed no more, and `on_release` is
-    called, which may close what they came from.
+    Then, in this order: the reference that keeps the memory is dropped, the bytes are no longer borrowed, and
+    `on_release` is called, which may close their file.
 
     Parameters
     ----------

@@ -203,7 +203,7 @@ class Pool {
         return true;
     }
 
-    // Whether a block of ours is counted by us.
+    // Whether the counters here include one of our blocks.
     static bool is_counted(void* data) noexcept { return Block::of(data)->origin != Origin::small; }
 
     void pin(void* data) noexcept {
@@ -612,7 +612,7 @@ class Pool {
         if (slabs.load(std::memory_order_relaxed) != nullptr) {
             Block* const block = take_reserved(n, capacity);
             if (block != nullptr) return block;
-            // No more beside what is taken ahead than the limit allows.
+            // Apart from the blocks taken ahead, at most what the limit allows.
             const Bytes ahead = idle.load() - planned_idle.load();
             if (limit.load() != no_limit && left_beside(0) < ahead) return nullptr;
         }

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms over some dimensions, and the frequencies that belong to them."""
+"""Discrete Fourier transforms over some dimensions, and their frequencies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Norm = Literal["backward", "ortho", "forward"]
 
 _INVERSE: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 _KERNELS: dict[str, Callable[..., Any]] = {
-    # Looked up when they are called: NumPy loads them at the first look.
+    # Lambdas, because NumPy loads `np.fft` when it is first used.
     "fftn": of_any_dtype(lambda *args, **options: np.fft.fftn(*args, **options)),
     "ifftn": of_any_dtype(lambda *args, **options: np.fft.ifftn(*args, **options)),
     "rfftn": of_any_dtype(lambda *args, **options: np.fft.rfftn(*args, **options)),
@@ -47,7 +47,7 @@ def _transformed(
     axes: Sequence[int] | None,
     norm: str,
 ) -> Tensor:
-    """Return what the `kernel` over several dimensions makes of `x`; errors speak of `name`."""
+    """Return the transform of `x` by `kernel`, over several dimensions. Errors begin with `name`."""
     y = as_tensor(x)
     array = y._live_array()
     if norm not in _INVERSE:
@@ -81,7 +81,7 @@ def _transformed(
     else:
         parameters = {"s": tuple(sizes), "axes": places, "norm": norm}
         return wrap_recorded(out, record(RULES[kernel], (y,), out, parameters))
-    raise failure  # not as the context of the other: its traceback holds arrays
+    raise failure  # outside of `except`, so that its context keeps no traceback with arrays
 
 
 def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
@@ -90,10 +90,10 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     Parameters
     ----------
     n
-        The size: a longer dimension is cut off, a shorter one filled up with zeros. None: as it is.
+        The size. A longer dimension is cut, a shorter one padded with zeros. None keeps the size.
     norm
-        Which direction is divided by n: ``"backward"`` the inverse, ``"forward"`` this one; ``"ortho"``: each
-        by its root.
+        The transform that is divided by n: ``"backward"`` the inverse, ``"forward"`` this one. ``"ortho"``
+        divides both by the root of n.
 
     The gradient is the inverse transform with the norms exchanged, of every order.
 
@@ -128,7 +128,7 @@ def fftn(
 ) -> Tensor:
     """Return the discrete Fourier transform over several dimensions: `axes`, of sizes `s`.
 
-    Without `axes` it runs over the last ones that `s` names, or over all.
+    Without `axes` it runs over the last ``len(s)`` dimensions, or over all without `s`.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def ifftn(
 
 
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, the others mirror them.
+    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, which the others mirror.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the inverse of ``rfft`` along `axis`: `n` real numbers, by default 2 * (size - 1).
 
-    Imaginary parts at frequency 0, and at the middle one where `n` is even, are not looked at.
+    It ignores imaginary parts at frequency 0, and for an even `n` at the middle frequency.
 
     Examples
     --------
@@ -318,6 +318,6 @@ def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tenso
 def _shifted(name: str, x: Tensor, axes: int | Sequence[int] | None, direction: int) -> Tensor:
     y = as_tensor(x)
     places = dims_of(name, tuple(range(y.ndim)) if axes is None else axes, y.ndim)
-    # Of an odd size the halves differ: back is not the same way.
+    # `direction` matters for an odd size, whose halves differ.
     shifts = tuple(direction * (y.shape[i] // 2) for i in places)
     return roll(y, shifts, axis=places)

@@ -54,7 +54,7 @@ def _mean_dtype(dtype: Dtype) -> Dtype | None:
     return float32 if dtype.kind in "biu" else float16 if dtype == float16 else None
 
 
-# Kernels of ours return None for what is NumPy's to do. Those for sums, means and extremes are asked before.
+# Our kernels return None where NumPy must compute. Those for sums, means and extremes are called first.
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:

@@ -25,7 +25,7 @@ _REDUCTIONS |= {"amax": "amax", "amin": "amin"}
 
 
 class Scattering(TensorCore):
-    """Methods that combine what comes to one place, and those that return a copy with one part replaced."""
+    """Methods that combine the elements of one index, and those that return a copy with one part replaced."""
 
     __slots__ = ()
 
@@ -211,7 +211,7 @@ def reduced_at(
 
 
 def _products(out: Tensor, where: tuple[Any, ...], source: Tensor) -> Tensor:
-    """Return `out` with the products of what comes to each place: one of each place at a time."""
+    """Return `out` with the products of the elements of each index: one of each index at a time."""
     places = np.arange(out.numel()).reshape(out.shape)[where].reshape(-1)
     order = np.argsort(places, kind="stable")
     ordered = places[order]

@@ -75,10 +75,10 @@ class Sharing(TensorCore):
     def donate(self) -> Tensor:
         """Hand the memory to a new tensor, whose block the next op may use for its result.
 
-        It does when the result has the same shape and dtype and nobody else looks at the memory: no view,
-        alias, clone, exported array, and no derivative. If not, the op allocates, and lets the donated memory
-        go all the same: never a wrong result, nor an error. ``memory.statistics()`` counts both. This
-        tensor is empty from now on; the new one has its place in its scope and its gradient history.
+        It does if the result has the same shape and dtype, and no view, alias, clone, exported array or
+        derivative uses the memory. If not, the op allocates, and still frees the donated memory: there is
+        never a wrong result, nor an error. ``memory.statistics()`` counts both. This tensor is empty from now
+        on. The new one takes its place in its scope, and its gradient history.
 
         Elementwise functions and operators use donated memory, and so do ``softmax``, ``cumsum``,
         ``masked_fill`` and their like; the others let it go.

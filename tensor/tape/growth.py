@@ -103,11 +103,11 @@ class _Watch:
         self.due: tuple[int, int] | None = None
         # The last node from which the graph was walked through, and the threshold of its place.
         self.before: tuple[ref[Node], int] | None = None
-        # The lines that warn no more, each with a token of who was first to say so.
+        # The lines that no longer warn, each with a token of the first watcher that reported it.
         self.warned: dict[_Line, object] = {}
         # The oldest node of each graph that was warned of.
         self.known: list[ref[Node]] = []
-        # How many of the next ops are looked at one by one; in which thread their lines warn no more.
+        # How many of the next ops are examined one by one, in a thread whose lines no longer warn.
         self.one_by_one = 0
         self.silent_thread = 0
         # How many nodes were alive when a loop was last searched for a line whose graph has them all.
@@ -271,8 +271,8 @@ def _inner(node: Node) -> set[Node]:
 
 def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
     """Return those of `nodes` that use the leaf which most of them use, and that leaf."""
-    # By what op, too: derivatives that are recorded use the parameters of the forward pass anew. And not
-    # those whose values backward has freed.
+    # And the op: recorded derivatives use the parameters of the forward pass again. Nodes whose values
+    # backward has freed do not count.
     users: dict[tuple[Leaf, str], list[Node]] = {}
     for node in nodes:
         if node.saved:

@@ -247,8 +247,7 @@ def set_grad_enabled(mode: bool) -> GradMode:
     """Record from here on, or record nothing, as `mode` says.
 
     As a statement it holds until it is set again, in this thread or task; as a ``with`` block until the end
-    of the block, as a decorator within the function. Under ``inference_mode`` nothing is recorded all the
-    same.
+    of the block, as a decorator within the function. ``inference_mode`` still records nothing.
 
     Examples
     --------

@@ -60,9 +60,9 @@ class GraphStatistics(NamedTuple):
 def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
     """Return how many ops the graph of `t` has recorded, and how many bytes it keeps for backward.
 
-    Without `t`: of all graphs in the process, on whichever thread they were recorded. What
-    ``gc.freeze()`` has put away is not found then, for it is the garbage collector that lists the nodes;
-    with `t` it is. Either way other threads may go on recording.
+    Without `t`: of all graphs in the process, recorded by any thread. This excludes nodes that
+    ``gc.freeze()`` has frozen, since the garbage collector lists the nodes. With `t` they are included. Other
+    threads may continue to record.
 
     A node whose values backward has freed counts as a node of 0 bytes; a tensor without history has
     zeros. Memory is counted in whole buffers, each once however many nodes or views save it, in bytes.

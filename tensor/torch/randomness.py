@@ -10,7 +10,7 @@ __all__ = ["default_generator", "get_rng_state", "initial_seed", "seed", "set_rn
 
 
 def seed() -> int:
-    """Start the default generator anew at a seed from the operating system, and return it."""
+    """Set the default generator's seed from the operating system, and return the seed."""
     return default_generator.seed()
 
 

@@ -81,7 +81,7 @@ class Fault:
         self._config = config
         self._is_due = False
         once = config.get("once")
-        #: Where it is noted that it was done, if it is done once in a job.
+        #: The file that says that it was done, if it is done once in a job.
         self._once = None if once is None else Path(once)
         self._timer: threading.Timer | None = None
         if not self._is_mine() or "after" not in config:
@@ -129,7 +129,7 @@ class Fault:
             # On a busy machine the others may have let this worker wait before.
             time.sleep(config["seconds"] + parallel.group.current().waited)
         if config["what"] == "raise":
-            raise ValueError("this worker has no more patience")
+            raise ValueError("this worker is out of patience")
 
 
 def step_on_board() -> int:

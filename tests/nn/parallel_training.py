@@ -38,7 +38,7 @@ def train(
     steps: int, name: str, dtype: np.dtype[Any] = tensor.float64, bucket_bytes: int = 1000
 ) -> tuple[Any, dict[str, Any]]:
     """Return this worker's losses, and the parameters in the end; each worker has its part of each batch."""
-    tensor.manual_seed(parallel.rank())  # replicas become equal all the same
+    tensor.manual_seed(parallel.rank())  # replicas become equal nevertheless
     model = parallel.prepare(perceptron(dtype), bucket_bytes=bucket_bytes)
     options = {"lr": 0.003} if name == "Adam" else {"lr": 0.05, "momentum": 0.9}
     optimizer = getattr(nn.optim, name)(model.parameters(), **options)
@@ -159,7 +159,7 @@ def die_before_prepare(killed: int) -> None:
 
 
 def prepare_when_another_has_left(killed: int) -> None:
-    """Kill one worker while the others prepare a model; worker 2 comes to it when worker 0 has given up."""
+    """Kill one worker while the others prepare a model; worker 2 starts after worker 0 has given up."""
     region = parallel.group.current()._region
     assert region is not None
     if parallel.rank() == killed:

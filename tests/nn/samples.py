@@ -10,7 +10,7 @@ import tensor
 from nn import functional as F
 from nn.functional import padding
 from nn.functional.convolutions import weight_of_convolution
-from nn.functional.plane_places import added, taken
+from nn.functional.plane_gather import gather, scatter_add
 from nn.utils import rnn
 from tensor import Generator, Tensor
 from tensor.autograd.recorded_functions import Functions
@@ -144,8 +144,8 @@ POOLS = [
     Sample(
         "max_pool", lambda x: F.fractional_max_pool2d(x, 2, 2, _random_samples=DRAWS) ** 2, ((1, 2, 4, 3),)
     ),
-    Sample("add_at_places", lambda x: added(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
-    Sample("take_places", lambda x: taken(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
+    Sample("add_at_places", lambda x: scatter_add(Functions, x, WHERE_LARGEST.numpy(), (2, 4), 1), ((2, 2),)),
+    Sample("take_places", lambda x: gather(Functions, x, WHERE_LARGEST.numpy(), 1), ((2, 4),)),
     Sample("max_unpool", lambda x: F.max_unpool1d(x, WHERE_LARGEST, 2), ((2, 2),)),
 ]
 

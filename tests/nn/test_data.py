@@ -32,7 +32,7 @@ from tensor import Generator, TensorDisposedError
 
 
 class Rows(Dataset):
-    """Makes its samples anew."""
+    """Creates new samples at each access."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -19,7 +19,7 @@ import tensor
 from nn import parallel
 from nn.parallel import regions
 from nn.parallel.flags import Flags
-from nn.parallel.latest import Latest
+from nn.parallel.shared_values import SharedValues
 from tests import workers
 from tests.nn import parallel_training as training
 from tests.nn.parallel_cluster import files_in_memory, wait_until_gone
@@ -317,23 +317,23 @@ def test_regions_are_made_while_others_look_for_what_is_left_behind_and_go_with_
 
 def test_what_was_written_last_is_read_whole_while_more_is_written() -> None:
     layout = regions.Layout()
-    latest = Latest(layout, 500)
-    latest.lie_in(regions.Region("", 0, 1, layout, 1.0, (0,)))
-    assert latest.read() is None
+    values = SharedValues(layout, 500)
+    values.attach(regions.Region("", 0, 1, layout, 1.0, (0,)))
+    assert values.read() is None
     is_over = threading.Event()
 
     def write() -> None:
         number = 0
         while not is_over.is_set():
             number += 1
-            latest.write(np.full(500, number))
+            values.write(np.full(500, number))
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         before = reads = 0
         while reads < 2000:
-            found = latest.read()
+            found = values.read()
             if found is not None:
                 assert len(set(found.tolist())) == 1
                 assert found[0] >= before

@@ -101,12 +101,12 @@ def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
     at_its_start: None, tmp_path: Path
 ) -> None:
     config = {"steps": 1000, "what": "raise", "worker": 1, "at": 5}
-    with pytest.raises(train.TrainingFailedError, match="this worker has no more patience") as caught:
+    with pytest.raises(train.TrainingFailedError, match="this worker is out of patience") as caught:
         run(jobs.train, config, tmp_path)
     assert "parallel_jobs.py" in str(caught.value)
     assert "in at" in str(caught.value)
     figures = parallel.statistics().workers
-    assert "stopped by ValueError: this worker has no more patience" in figures[1].lost
+    assert "stopped by ValueError: this worker is out of patience" in figures[1].lost
     assert figures[1].step == 6
     assert figures[0].is_last_seen
     assert figures[0].step <= 6
@@ -130,7 +130,7 @@ def test_the_result_of_a_job_is_returned_also_where_the_board_is_gone(
 
 def test_a_job_ends_right_when_the_process_of_its_board_ends(at_its_start: None, tmp_path: Path) -> None:
     config = {"steps": 20, "every": 10, "ended": str(tmp_path / "ended")}
-    # To start it anew takes as long as Ray needs for a process; attempts before that fail.
+    # A restart takes as long as Ray needs for a process. Earlier attempts fail.
     result = run(jobs.train_while_the_board_restarts, config, tmp_path, failures=20)
     assert result.metrics["step"] == 20
     assert_learnt(result, 20)

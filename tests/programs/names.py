@@ -55,7 +55,7 @@ def _look_through(tree: ast.Module, found: dict[str, set[tuple[str, ...]]]) -> N
             name = _full_name(node.func, names)
             if name:
                 found[name].add(tuple(sorted(word.arg for word in node.keywords if word.arg)))
-        # Of ``torch.nn.Linear`` the whole alone; the walk comes to the outermost first.
+        # For ``torch.nn.Linear`` only the whole name. The walk reaches the outermost node first.
         if isinstance(node, (ast.Attribute, ast.Name)) and id(node) not in inner:
             name = _full_name(node, names)
             if name:

@@ -143,7 +143,7 @@ def test_the_end_is_the_programs_own_and_brings_the_report(end: str, tmp_path: P
     alone, tracked = python(program), scopes_run(program)
     assert tracked.returncode == alone.returncode
     assert tracked.stdout == alone.stdout == "mine\n"
-    # First what Python says of it, and with it alone: no line of ours in a traceback.
+    # Python's own message comes first, and its traceback has no line of this library.
     assert tracked.stderr.startswith(alone.stderr)
     report = tracked.stderr.removeprefix(alone.stderr)
     assert lines_named(report, "program.py")[0] == 2

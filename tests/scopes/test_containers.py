@@ -119,7 +119,7 @@ def test_depth_does_not_matter() -> None:
     for _ in range(100_000):
         nest = [nest]
     assert found(nest) == [x]
-    while isinstance(nest, list):  # taken apart by hand, or its end would recurse
+    while isinstance(nest, list):  # taken apart in a loop, since its deallocation would recurse
         nest = nest[0]
 
 

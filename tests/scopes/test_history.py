@@ -133,7 +133,7 @@ def test_however_much_is_alive_there_is_a_look_at_each_quarter_more() -> None:
     rare = [later / earlier for earlier, later in pairwise(births) if later > 10_000]
     assert max(rare) < 1.3
     assert births[-1] > 70_000 / 1.3
-    # Looks at all that is alive are dear, so there are no more of them than that.
+    # A look at all that is alive is expensive, so there are only a few of them.
     assert len(rare) < 30
 
 

@@ -1,4 +1,4 @@
-"""The list of a scope's members: who is in it, in which order, whoever comes and goes."""
+"""The list of a scope's members and its order, while members are added and removed."""
 
 import gc
 import weakref

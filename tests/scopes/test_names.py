@@ -1,4 +1,4 @@
-"""Projects that have modules by the names of ours: pytest starts, and the command says what it found."""
+"""Projects with modules of the same names as ours: pytest starts, and the command says what it found."""
 
 from __future__ import annotations
 

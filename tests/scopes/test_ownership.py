@@ -11,7 +11,7 @@ from scopes.core.resources import may_be_owned
 from scopes.lowlevel import current
 from tests.things import Channel, Resource, Thing
 
-# An item's dispose() raises: all others are disposed all the same, newest first; then an ExceptionGroup.
+# An item's dispose() raises: all others are still disposed, newest first; then an ExceptionGroup.
 
 
 def test_members_are_disposed_newest_first() -> None:

@@ -142,7 +142,7 @@ def test_a_page_is_written_where_asked(tmp_path) -> None:
 def test_a_notebook_shows_the_table_alone() -> None:
     shown = FRUIT._repr_html_()
     assert shown.startswith('<div class="scroll"><table')
-    assert "text-align: right" in shown  # a notebook has no style of ours
+    assert "text-align: right" in shown  # a notebook does not have our style sheet
     assert len(Page(shown).rows) == 3
     assert "<script" not in shown
 

@@ -1,4 +1,4 @@
-"""Tracking while threads make things in scopes that others end: each is told of once, and none is left."""
+"""Tracking while threads create things in scopes that others end: each is reported once, and none is left."""
 
 from __future__ import annotations
 

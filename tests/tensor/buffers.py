@@ -85,7 +85,7 @@ class Tape:
 
 
 class Model:
-    """All that is there, and what it comes to."""
+    """All buffers, and the expected figures."""
 
     def __init__(self) -> None:
         super().__init__()

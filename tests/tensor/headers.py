@@ -1,4 +1,4 @@
-"""Files in the safetensors format, made by hand."""
+"""Files in the safetensors format, written without the library."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_every_public_function_of_arithmetic_has_a_rule_or_is_composed_of_such()
     assert public - set(RULES) == COMPOSED
 
 
-# The forms in place of functions that have a sample.
+# The in-place forms of functions that have a sample.
 IN_PLACE_UNARY, IN_PLACE_BINARY = (
     {
         sample.rule: "above one" if sample.domain == "above one" else "unit positive"

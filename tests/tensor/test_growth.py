@@ -18,7 +18,7 @@ from tensor.tape import growth
 
 
 def warn_of_small_graphs(steps: int | None = 200) -> None:
-    """Warn of graphs that use a parameter so often, however little they hold; of each line anew."""
+    """Warn of graphs that use a parameter so often, however little they hold. Each line warns again."""
     autograd.warn_on_graph_growth(steps, held_bytes=0)
 
 
@@ -574,7 +574,7 @@ def test_two_threads_in_one_loop_give_one_warning(caught):
 
 def test_threads_in_loops_of_their_own_each_give_their_warning(caught):
     layer = nn.Linear(4, 4)
-    # Each keeps its graph until the other has its own: when one looks is told by how many nodes are alive.
+    # Each keeps its graph until the other has its own: the number of live nodes decides when one looks.
     both = threading.Barrier(2)
 
     def one() -> None:

@@ -32,7 +32,7 @@ def settings_as_before() -> Iterator[None]:
     gc.collect()
     memory.trim()
     before = memory.configuration()
-    memory.configure(min_pooled_bytes=2**15)  # lest large arrays have to be larger
+    memory.configure(min_pooled_bytes=2**15)  # so that large arrays can stay small
     yield
     memory.configure(**before._asdict())
 

@@ -82,7 +82,7 @@ def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int
     assert max(ours for _, ours, _ in day) > 500_000_000
     assert any(pinned for _, _, pinned in day)
     for resident, ours, _ in day:
-        # The interpreter's own memory, which grows and shrinks, is nothing beside so much of ours.
+        # The interpreter's own memory, which grows and shrinks, is small compared with that.
         if ours > 100_000_000:
             assert abs(resident - ours) <= 0.05 * ours
     assert end[1] == 0
@@ -148,7 +148,7 @@ CALLS = {
 call = CALLS[sys.argv[1]]()
 memory.trim()
 with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the high-water mark begins anew
+    file.write("5")  # resets the high-water mark
 before = kibibytes("VmRSS")
 with memory.measure() as measured:
     result = call()

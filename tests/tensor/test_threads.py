@@ -1,4 +1,4 @@
-"""The pool of threads: each piece once, whoever asks, after forks and at the end, and the same results."""
+"""The thread pool runs each part once, for any caller, after forks and at exit, with the same results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes in place after a value was saved for backward: the gradient is what the mathematics asks for.
 
 Each program of `PROGRAMS` runs on our tensors and on PyTorch's, which refuses some and gives wrong gradients
-for others. What is right is told by differences of the same formula without any write.
+for others. Finite differences of the same formula without a write give the right gradients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files in the format of ``torch.save``, put together by hand, so that tests need no PyTorch."""
+"""Files in the format of ``torch.save``, assembled here, so that tests need no PyTorch."""
 
 from __future__ import annotations
 

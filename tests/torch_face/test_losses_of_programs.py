@@ -124,7 +124,7 @@ def adversarial(torch: Any) -> list[float]:
 
 
 def language(torch: Any, kind: str) -> list[float]:
-    """Words: an encoder of transformers, or an LSTM whose state goes on; parameters are updated by hand."""
+    """A language model: transformer encoder, or LSTM with a kept state. It updates parameters itself."""
     nn, F = torch.nn, torch.nn.functional
 
     class Model(nn.Module):  # type: ignore[name-defined, misc]

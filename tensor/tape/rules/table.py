@@ -25,7 +25,7 @@ _MISSING = (
 
 
 class _Rules(dict[str, Rule]):
-    """The table: an op that is not in it is an error that says what to write."""
+    """The table. An op without a rule raises an error that says what to write."""
 
     def __missing__(self, name: str) -> Rule:
         raise NotImplementedError(_MISSING.format(name=name))

@@ -190,7 +190,7 @@ def test_reports_name_the_line_and_the_bytes() -> None:
 
 def test_the_bytes_that_the_pool_gives_a_new_array_are_told_to_tracking() -> None:
     # CuPy makes an array, then asks the pool for its memory, and the pool tells its hooks: by their
-    # documented keywords, which are given here by hand.
+    # documented keywords, as the calls below do.
     from scopes.foreign.cupy import _Blocks
 
     with scopes.track(), scopes.cupy.owning(), new_dispose_scope("step"):

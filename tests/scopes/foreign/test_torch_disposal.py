@@ -155,7 +155,7 @@ def test_every_method_of_a_disposed_tensor_raises_or_returns_nothing_of_it() -> 
             value = getattr(x, name)
             if callable(value):
                 value()
-        except (RuntimeError, TypeError):  # some say that PyTorch has them no more
+        except (RuntimeError, TypeError):  # some say that PyTorch no longer has them
             continue
         silent.append(name)
     assert [name for name in silent if not name.startswith("_")] == []

@@ -1,4 +1,4 @@
-"""The memory of the process comes back with the scope, whoever holds the tensors."""
+"""The end of a scope frees memory of the process, even if other objects refer to the tensors."""
 
 from __future__ import annotations
 

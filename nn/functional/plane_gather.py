@@ -1,4 +1,4 @@
-"""Reading at places of planes, and adding up there: each other's derivatives, and those of pools."""
+"""Gather and scatter-add by indices into planes: each other's derivatives, and those of max pools."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def _take(g: Array, places: Array, space: int) -> Array:
     return found.reshape(places.shape).astype(g.dtype, copy=False)
 
 
-def added(xp: Any, g: Any, places: Any, to_shape: tuple[int, ...], space: int) -> Any:
+def scatter_add(xp: Any, g: Any, places: Any, to_shape: tuple[int, ...], space: int) -> Any:
     if not xp.is_recorded:
         return _add(g, places, to_shape, space)
     return apply(_ADD, lambda x: _add(x, places, to_shape, space), (g,), places=places, space=space)
 
 
-def taken(xp: Any, g: Any, places: Any, space: int) -> Any:
+def gather(xp: Any, g: Any, places: Any, space: int) -> Any:
     if not xp.is_recorded:
         return _take(g, places, space)
     return apply(_TAKE, lambda x: _take(x, places, space), (g,), places=places, space=space)
 
 
-LARGEST = define("max_pool", input=added)
-_ADD = define("add_at_places", input=taken)
-_TAKE = define("take_places", input=added)
-UNPOOL = define("max_unpool", input=taken)
+LARGEST = define("max_pool", input=scatter_add)
+_ADD = define("add_at_places", input=gather)
+_TAKE = define("take_places", input=scatter_add)
+UNPOOL = define("max_unpool", input=gather)
 
 
 def largest(space: int, input: Tensor, x: Array, windows: Sequence[Windows], return_indices: bool) -> Any:
-    """Return the largest element of each window, with their places if they are asked for."""
+    """Return the largest element of each window, with `return_indices` also their indices."""
     with_places = return_indices or is_wanted(input)
     one = Windows(np.zeros(1, np.int64), np.ones(1, np.int64), 1)
 
@@ -79,11 +79,11 @@ def largest(space: int, input: Tensor, x: Array, windows: Sequence[Windows], ret
 def recorded_largest(
     space: int, input: Tensor, out: Array, places: Array | None, return_indices: bool
 ) -> Any:
-    """Return `out`, the elements of `input` at `places`, as a tensor, and the places as another if asked."""
+    """Return `out`, the elements of `input` at `places`, as a tensor; with `return_indices` also `places`."""
     if places is None or not return_indices:
         return wrap_recorded(out, record(LARGEST, (input,), out, {"places": places, "space": space}))
     assert places is not None
     indices = wrap(places)
-    # As a tensor: who gets it may write to it.
+    # As a tensor, since the caller may write to it.
     pooled = wrap_recorded(out, record(LARGEST, (input,), out, {"places": indices, "space": space}))
     return pooled, indices

@@ -1,4 +1,4 @@
-"""PyTorch's second names for functions that have another one."""
+"""Functions that PyTorch has under a second name."""
 
 from __future__ import annotations
 

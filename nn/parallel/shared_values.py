@@ -1,4 +1,4 @@
-"""An array in shared memory that one worker replaces as a whole, and others read while it does."""
+"""An array in shared memory that one worker writes as a whole, and others read at the same time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-class Latest:
-    """Whole numbers of a shape, the newest that were written.
+class SharedValues:
+    """An array of integers in shared memory: a read returns the values of the last write.
 
-    There are two copies, written in turn, and a flag that counts them: the one that is announced is whole,
-    also where the writer is killed. Who reads looks at the flag again: if it has moved on, the copy may have
-    been written over.
+    There are two copies, written in turn, and a flag that counts the writes, as in a seqlock. So the last
+    complete copy stays whole even if the writer is killed. A reader checks the flag again after its read. If
+    it has changed, the copy may have been overwritten, and it reads again.
 
     Parameters
     ----------
     layout
-        Where a place is taken for it; `lie_in` is called when the region is there.
+        The layout that reserves its memory; call `attach` when the region exists.
     shape
-        Of the array.
+        The shape of the array.
     """
 
     def __init__(self, layout: Layout, *shape: int) -> None:
@@ -32,21 +32,21 @@ class Latest:
         self._flag_at = layout.add(8)
         self._copies_at = layout.add(2 * 8 * prod(shape))
 
-    def lie_in(self, region: Region) -> None:
-        """Take the place in `region`, which was made by the layout."""
+    def attach(self, region: Region) -> None:
+        """Use the memory in `region`, which has this layout."""
         self._flags = region.flags
         self._flag = region.flags_at(self._flag_at)
         copies = region.array_at(self._copies_at, np.dtype(np.int64), 2 * prod(self._shape))
         self._copies = copies.reshape(2, *self._shape)
 
     def write(self, values: Array | list[int]) -> None:
-        """Let `values` be the newest; called by one worker alone, one call after the other."""
+        """Write `values`. Only one worker may call this, one call after the other."""
         number = self._flags.get(self._flag) + 1
         self._copies[number % 2] = values
         self._flags.set(self._flag, number)
 
     def read(self) -> Array | None:
-        """Return a copy of what was written last, None if nothing was."""
+        """Return a copy of the values of the last write, None if there was none."""
         while number := self._flags.get(self._flag):
             found: Array = self._copies[number % 2].copy()
             if self._flags.get(self._flag) == number:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nn.layers.maps import Linear
+from nn.layers.linear import Linear
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
 from nn.module.uninitialized import UninitializedParameter
