@@ -51,8 +51,8 @@ cdef enum:
     _MOST = 13
 
 SECOND_BACKWARD = (
-    "backward through a graph whose saved values are freed: backward frees them after use. Call the first "
-    "backward with retain_graph=True, or compute the output again"
+    "backward through a graph whose saved values are already freed: backward frees them after use. Call the "
+    "first backward with retain_graph=True, or compute the output again"
 )
 
 
