@@ -38,7 +38,7 @@ help:
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, stubs against compiled modules, plain English"
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
-	@echo "make dist    the source archive and the wheel, tried in an environment of its own"
+	@echo "make dist    the source archive, the wheel and its bill of materials, checked and tried in a new environment"
 	@echo "make bench   compare with NumPy and PyTorch; BENCH_FLAGS='--quick --only ops'"
 	@echo "make bench-cluster  jobs on Ray: steps against their ideal and against PyTorch's, written into docs/cluster.md"
 	@echo "make performance  measure everything, and write docs/performance.md; BENCH_FLAGS=--quick"
@@ -148,15 +148,21 @@ docs: $(VENV)/.has-docs $(VENV)/.built
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	$(BIN)/python .ci/check-site docs/_build/html
 
-# The source archive, the wheel built from it, and a program on the wheel, in a new environment.
+# What PyPI would take: the source archive, the wheel built from it, and the list of what it needs (CycloneDX). The wheel is
+# installed where no compiler is found, and a program runs on it. On Linux auditwheel names the systems it runs on.
 dist: $(VENV)/.made $(COMPILER)
 	rm -rf dist .venv-dist
-	$(PIP) install build
+	$(PIP) install $$($(BIN)/python -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
 	$(WITH) $(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv .venv-dist
-	.venv-dist/bin/python -m pip --disable-pip-version-check install dist/*.whl
+	PATH=/nowhere .venv-dist/bin/python -m pip --disable-pip-version-check install --only-binary :all: dist/*.whl
 	.venv-dist/bin/python examples/scopes_tour.py
 	.venv-dist/bin/python -c "import disposescope"
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+		--output-file dist/disposescope.cdx.json .venv-dist
+	$(if $(filter Linux,$(shell uname -s)),$(BIN)/auditwheel show dist/*.whl)
 
 bench: $(VENV)/.has-bench $(VENV)/.built
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
