@@ -176,7 +176,7 @@ def disable() -> None:
 
 
 @contextmanager
-def _paused() -> Iterator[None]:
+def paused() -> Iterator[None]:
     _adopter.pause(1)
     try:
         yield
@@ -211,7 +211,7 @@ def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(loader: Any) -> Any:
         # Without a scope nothing is owned, and reports count what a data set caches.
-        with nullcontext() if current_dispose_scope() is None else _paused():
+        with nullcontext() if current_dispose_scope() is None else paused():
             batch = fetch(loader)
         if _here.depth:
             for x in find((batch,), _is_tensor, inside=False):
@@ -230,7 +230,7 @@ def _packing(construct: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
         def pack_for_graph(x: Any) -> Any:
-            with _paused():
+            with paused():
                 packed = pack(x)
             # It may be `x` itself, which a scope owns, or is about to own as the result of this operation.
             for kept in find((packed,), _is_tensor, inside=False):

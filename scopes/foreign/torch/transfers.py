@@ -1,0 +1,65 @@
+"""Bytes of PyTorch's storages, and their way between a GPU and the host's pinned memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from scopes.foreign.torch.library import torch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+# The GPU memory of a copy that still runs can't be used again, so no more copies than this wait.
+_MOST_COPIES = 2
+
+
+def buffer_of(storage: Any) -> Buffer:
+    """Return the memory of a storage on the CPU, for reading and writing. It does not keep the storage."""
+    array: Buffer = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    return array
+
+
+def bytes_of(storage: Any) -> Any:
+    """Return a tensor of all bytes of `storage`."""
+    empty = torch.empty(0, dtype=torch.uint8, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
+class Transfers:
+    """Copies between one GPU and pinned memory, on a stream beside the program's own."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+        self._leaving: deque[Any] = deque()
+
+    def to_host(self, storage: Any) -> tuple[Any, Any]:
+        """Begin to copy `storage` to pinned memory: return that, and the event that ends the copy."""
+        source = bytes_of(storage)
+        host = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=True)
+        done = self._copy(host, source)
+        source.record_stream(self._stream)
+        self._leaving.append(done)
+        while len(self._leaving) > _MOST_COPIES:
+            self._leaving.popleft().synchronize()
+        return host.untyped_storage(), done
+
+    def to_device(self, host: Any) -> tuple[Any, Any]:
+        """Begin to copy pinned memory to a new storage: return that, and the event that ends the copy."""
+        target = torch.empty(host.nbytes(), dtype=torch.uint8, device=self._device)
+        done = self._copy(target, bytes_of(host))
+        target.record_stream(self._stream)
+        return target.untyped_storage(), done
+
+    def wait(self, done: Any) -> None:
+        """Let the program's own stream wait for a copy."""
+        torch.cuda.current_stream(self._device).wait_event(done)
+
+    def _copy(self, target: Any, source: Any) -> Any:
+        # The program's stream has work to do first: it computes `source`, or uses the memory of `target`.
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
+            target.copy_(source, non_blocking=True)
+            return self._stream.record_event()
