@@ -36,19 +36,19 @@ class BudgetStatistics:
     """The figures of a ``scopes.torch.budget`` at one moment."""
 
     #: What graphs have saved and is in memory, in bytes, and the most that was. Parameters do not count.
-    bytes_held: int
-    bytes_held_peak: int
+    held_bytes: int
+    peak_bytes: int
     #: What waits in pinned memory, and in the file.
-    bytes_in_host: int
-    bytes_in_file: int
+    host_bytes: int
+    file_bytes: int
     #: How often memory was copied out of the budget, and how often it came back.
     spill_count: int
     return_count: int
     #: How many of those were on their way before backward asked for them.
     ahead_count: int
     #: All that was ever written to the file, and read from it.
-    bytes_written: int
-    bytes_read: int
+    spilled_bytes: int
+    read_bytes: int
 
 
 class _Block:
@@ -177,7 +177,7 @@ class budget:  # noqa: N801  # it is called like a function
     ...     for _ in range(10):
     ...         y = y.sin()
     >>> figures = held.statistics()
-    >>> figures.bytes_held <= 2**20, figures.spill_count
+    >>> figures.held_bytes <= 2**20, figures.spill_count
     (True, 7)
     >>> y.sum().backward()
     """
@@ -241,15 +241,15 @@ class budget:  # noqa: N801  # it is called like a function
             held = [b.nbytes for b in blocks if b is not None and b.storage is not None and not b.is_shared]
             file = None if self._file is None else self._file.statistics()
             return BudgetStatistics(
-                bytes_held=sum(held),
-                bytes_held_peak=self._peak,
-                bytes_in_host=sum(self._on_host.values()),
-                bytes_in_file=0 if file is None else file.bytes_held,
+                held_bytes=sum(held),
+                peak_bytes=self._peak,
+                host_bytes=sum(self._on_host.values()),
+                file_bytes=0 if file is None else file.bytes_held,
                 spill_count=self._spills,
                 return_count=self._returns,
                 ahead_count=self._ahead,
-                bytes_written=0 if file is None else file.bytes_written,
-                bytes_read=0 if file is None else file.bytes_read,
+                spilled_bytes=0 if file is None else file.bytes_written,
+                read_bytes=0 if file is None else file.bytes_read,
             )
 
     def _pack(self, x: Any) -> Any:
@@ -312,7 +312,9 @@ class budget:  # noqa: N801  # it is called like a function
         """Forget the blocks that have ended."""
         while self._ended:
             reference = self._ended[0]
-            self._inside[reference.device].pop(reference, None)
+            nbytes = self._inside[reference.device].pop(reference, 0)
+            if reference.device.type == "cpu":
+                heap.note_freed(nbytes)
             self._outside[reference.device].pop(reference, None)
             self._on_host.pop(reference, None)
             if self._by_storage.get(reference.key) is reference:
@@ -347,7 +349,6 @@ class budget:  # noqa: N801  # it is called like a function
             if block.spilled is None:
                 assert self._file is not None
                 block.spilled = self._file.write(buffer_of(block.storage))
-            heap.note_freed(block.nbytes)
         elif block.spilled is None:
             if device not in self._transfers:
                 self._transfers[device] = Transfers(device)
@@ -357,6 +358,8 @@ class budget:  # noqa: N801  # it is called like a function
         self._by_storage.pop(block.storage._cdata, None)
         block.storage = None
         self._inside[device].pop(reference, None)
+        if device.type == "cpu":
+            heap.note_freed(block.nbytes)
         self._spills += 1
         self._make_room_on_host()
 

@@ -93,7 +93,7 @@ def test_gradients_of_a_random_network_are_the_same_to_the_bit(
     figures = held.statistics()
     assert figures.spill_count == 0
     for part in (0, 0.3, 0.6):
-        with budget(int(part * figures.bytes_held_peak)) as held:
+        with budget(int(part * figures.peak_bytes)) as held:
             assert same(gradients(model, device), plain)
         assert held.statistics().spill_count > 0
 
@@ -117,11 +117,11 @@ def test_no_more_is_copied_than_the_budget_demands(
         assert held.statistics().spill_count == 0
         y = sines(x, 12)
         figures = held.statistics()
-        assert (figures.spill_count, figures.bytes_held) == (2, 9 * 40_000)
+        assert (figures.spill_count, figures.held_bytes) == (2, 9 * 40_000)
         y.sum().backward()
     figures = held.statistics()
-    assert (figures.bytes_held, figures.bytes_held_peak) == (0, 9 * 40_000)
-    assert (figures.return_count, figures.bytes_in_file, figures.bytes_in_host) == (2, 0, 0)
+    assert (figures.held_bytes, figures.peak_bytes) == (0, 9 * 40_000)
+    assert (figures.return_count, figures.file_bytes, figures.host_bytes) == (2, 0, 0)
     assert device == "cpu" or figures.ahead_count > 0
 
 
@@ -159,7 +159,7 @@ def test_memory_that_several_nodes_save_is_copied_once(
         del y
         (x * 2).sin()
         # y, which four nodes save as views of one storage; and what two sines of x * 2 save
-        assert held.statistics().bytes_in_file + held.statistics().bytes_in_host <= 3 * 40_960
+        assert held.statistics().file_bytes + held.statistics().host_bytes <= 3 * 40_960
         z.backward()
     wanted = x.detach().requires_grad_()
     y = wanted.exp()
@@ -369,7 +369,7 @@ def test_a_file_that_can_not_be_read_fails_backward_and_the_step_can_be_repeated
     del loss
     with held:
         assert same(gradients(model), plain)
-    assert held.statistics().bytes_in_file == 0
+    assert held.statistics().file_bytes == 0
 
 
 FULL = """
@@ -416,7 +416,7 @@ with scopes.torch.budget(0, spill=sys.argv[1]) as held:
         y = x
         for _ in range(20):
             y = y.sin()
-        if held.statistics().bytes_in_file:
+        if held.statistics().file_bytes:
             print("spilling", flush=True)
         y.sum().backward()
 """
@@ -462,7 +462,7 @@ def test_interrupts_at_random_moments_lose_nothing(
             with held:
                 assert same(gradients(model, device), plain)
             figures = held.statistics()
-            assert (figures.bytes_held, figures.bytes_in_file, figures.bytes_in_host) == (0, 0, 0)
+            assert (figures.held_bytes, figures.file_bytes, figures.host_bytes) == (0, 0, 0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
