@@ -31,7 +31,7 @@ from tensor.ops.messages import Operand, explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, wrap_recorded
+from tensor.tape.recording import record, remember, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -84,6 +84,7 @@ __all__ = [
     "overwrite",
     "owner_of",
     "record",
+    "remember",
     "require_cpu",
     "require_supported",
     "run_kernel",

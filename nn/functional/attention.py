@@ -12,7 +12,7 @@ from nn.functional.checks import array_of, check_probability, floating_array_of,
 from nn.functional.derivatives import RULES, attention_chances
 from nn.functional.dropouts import dropout
 from tensor.kernels import attention_forward, run_kernel
-from tensor.lowlevel import InvalidArgumentError, numbers_of, record, wrap_recorded
+from tensor.lowlevel import InvalidArgumentError, numbers_of, record, remember, wrap_recorded
 
 if TYPE_CHECKING:
     from tensor import Generator, Tensor
@@ -188,7 +188,15 @@ def _recorded(
         "p": p,
         "logsumexp": logsumexp,
     }
-    return wrap_recorded(out, record(RULES["attention"], inputs, out, parameters))
+    node = record(RULES["attention"], inputs, out, parameters)
+
+    def again(q: Array, k: Array, v: Array, m: Array | None) -> Array:
+        if dtype.itemsize == 2:
+            q, k, v = (x.astype(np.float32) for x in (q, k, v))
+        return attention_forward(q, k, v, m, is_causal, scale, seed, p)[0].astype(dtype, copy=False)
+
+    remember(node, again, (*inputs, mask))
+    return wrap_recorded(out, node)
 
 
 def _by_matrices(

@@ -12,7 +12,7 @@ from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.dimensions import Family
 from tensor.kernels import run_kernel
-from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite
+from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite, remember
 
 if TYPE_CHECKING:
     from tensor import Generator, Tensor
@@ -64,7 +64,10 @@ def dropout(
     bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
     if not inplace:
         parameters = {"bits": bits, "scale": scale}
-        return apply(RULES["dropout"], kernel, (input,), **parameters)
+        dropped = apply(RULES["dropout"], kernel, (input,), **parameters)
+        if bits is not None:
+            remember(dropped._node, lambda x: _dropped_again(x, bits, scale), (input,))
+        return dropped
 
     def write(array: Array) -> None:
         np.multiply(array, mask, out=array)
@@ -72,6 +75,13 @@ def dropout(
 
     overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
     return input
+
+
+def _dropped_again(x: Array, bits: Array, scale: float) -> Array:
+    """Return what a dropout made of `x`, by the bits of its mask."""
+    out = np.asarray(x * np.unpackbits(bits, count=x.size).view(np.bool_).reshape(x.shape))
+    out *= scale
+    return out
 
 
 # Of the mask: 32 KiB of random words.

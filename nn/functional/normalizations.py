@@ -24,13 +24,14 @@ from tensor.lowlevel import (
     InvalidArgumentError,
     is_recomputing,
     record,
+    remember,
     shown,
     wrap_recorded,
     writing,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tensor import Tensor
 
@@ -72,8 +73,14 @@ def _rows(
     x, weight, bias = as_one_dtype(x, weight, bias)
     is_centred = rule == "layer_norm"
     out, means, inverses = run_kernel(normalize_rows, x, len(sizes), weight, bias, eps, is_centred)
+
+    def again(x: Array, weight: Any, bias: Any = 0.0) -> Array:
+        w, b = (None if isinstance(given, float) else given for given in (weight, bias))
+        x, w, b = as_one_dtype(x, w, b)
+        return _narrowed(normalize_rows(x, len(sizes), w, b, eps, is_centred)[0], dtype)
+
     parameters = {"means": means, "inverses": inverses, "axes": tuple(range(-len(sizes), 0)), "eps": eps}
-    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
+    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters, again)
 
 
 def _narrowed(out: Array, dtype: Dtype) -> Array:
@@ -229,11 +236,22 @@ def batch_norm(
     out = run_kernel(normalize_channels, x, means, inverses, w, b)
     # The node has them for itself: running figures change.
     parameters |= {"means": means.copy() if are_given else means, "inverses": inverses}
-    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters)
+
+    def again(x: Array, weight: Any, bias: Any) -> Array:
+        w, b = (None if isinstance(given, float) else given for given in (weight, bias))
+        x, w, b = as_one_dtype(x, w, b)
+        means, inverses = (parameters[name].astype(x.dtype, copy=False) for name in ("means", "inverses"))
+        return _narrowed(normalize_channels(x, means, inverses, w, b), dtype)
+
+    return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters, again)
 
 
-def _recorded(rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[str, Any]) -> Tensor:
-    return wrap_recorded(out, record(RULES[rule], inputs, out, parameters))
+def _recorded(
+    rule: str, inputs: tuple[Any, ...], out: Array, parameters: dict[str, Any], again: Callable[..., Array]
+) -> Tensor:
+    node = record(RULES[rule], inputs, out, parameters)
+    remember(node, again, inputs)
+    return wrap_recorded(out, node)
 
 
 def _blend(running: Tensor | None, new: Array, momentum: float, factor: float = 1.0) -> None:

@@ -58,10 +58,15 @@ SECOND_BACKWARD = (
 
 def saved_by(Node node not None) -> tuple:
     """Return the values that `node` has saved, computed again if need be."""
+    node.is_in_use = True
     saved = node.saved
-    while isinstance(saved, Deferred):  # a checkpoint inside a checkpoint has one of its own
-        saved.restore(node)
-        saved = node.saved
+    try:
+        while isinstance(saved, Deferred):  # a checkpoint inside a checkpoint has one of its own
+            saved.restore(node)
+            saved = node.saved
+    except BaseException:
+        node.is_in_use = False
+        raise
     if saved is None:
         raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
     return saved
@@ -306,6 +311,7 @@ cdef class Backward:
         cdef Node after
         cdef Py_ssize_t count, i
         cdef bint is_sole
+        node.is_in_use = True
         if type(node.saved) is tuple:
             saved = <tuple>node.saved
         else:
@@ -345,9 +351,12 @@ cdef class Backward:
             if found is not None:
                 self._take(after, fitting(found, after), arrival, root, is_sole, saved, node, i)
                 found = None
-        if not self.retain_graph and saved:
-            node.saved = None
-            node.holds = ()
+        node.is_in_use = False
+        if not self.retain_graph:
+            node.recipe = None
+            if saved:
+                node.saved = None
+                node.holds = ()
 
     cdef int _take_all(
         self, Node node, cnp.ndarray g, Arrival arrival, cnp.ndarray root, tuple saved

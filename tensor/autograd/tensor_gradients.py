@@ -44,9 +44,11 @@ class RecordedBackward(Backward):
             gradient = function(xp, arrival.value, *values)
             if gradient is not None:
                 self.add(after, fit_tensor(gradient, after), node, i)
+        node.is_in_use = False
         if not self.retain_graph:
             node.saved = None
             node.holds = ()
+            node.recipe = None
 
 
 def fit_tensor(gradient: Any, node: Node) -> Tensor:

@@ -13,6 +13,7 @@ from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
 
 if TYPE_CHECKING:
+    from tensor.memory.budgets import BudgetStatistics, budget
     from tensor.memory.donations import donating
     from tensor.memory.plans import Plan, Reservation, plan, reserve
     from tensor.memory.reporting import (
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BudgetStatistics",
     "Configuration",
     "MemoryStatistics",
     "OutOfMemoryError",
     "Plan",
     "Reservation",
+    "budget",
     "configuration",
     "configure",
     "donating",
@@ -48,6 +51,7 @@ __all__ = [
 _ON_DEMAND = {name: "tensor.memory.reporting" for name in __all__ if name not in globals()}
 _ON_DEMAND |= dict.fromkeys(("Plan", "Reservation", "plan", "reserve"), "tensor.memory.plans")
 _ON_DEMAND["donating"] = "tensor.memory.donations"
+_ON_DEMAND |= dict.fromkeys(("BudgetStatistics", "budget"), "tensor.memory.budgets")
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -16,7 +16,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stddef cimport size_t
@@ -38,6 +38,9 @@ cdef extern from "<atomic>" namespace "std" nogil:
         void store(T) noexcept
         T fetch_add(T) noexcept
         T fetch_sub(T) noexcept
+
+
+ctypedef cbool (*relief_function)(int64_t) noexcept nogil
 
 
 cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
@@ -74,6 +77,7 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
     cdef cppclass Pool:
         Counters counters
         void (*collect_garbage)() noexcept
+        atomic[relief_function] relieve
         atomic[int64_t] limit
         atomic[size_t] min_pooled
         atomic[int64_t] max_cached
@@ -151,10 +155,48 @@ cdef void _collect_garbage() noexcept with gil:
 pool().collect_garbage = _collect_garbage
 
 
+# What budgets do when memory is short: a function of the bytes that are missing.
+cdef object _relief = None
+
+
+cdef cbool _relieve(int64_t missing) noexcept with gil:
+    cdef PyObject* kind = NULL
+    cdef PyObject* value = NULL
+    cdef PyObject* traceback = NULL
+    cdef cbool is_worth_a_try = False
+    relief = _relief
+    if relief is None:
+        return False
+    PyErr_Fetch(&kind, &value, &traceback)
+    # In a context of its own, as the collector.
+    try:
+        is_worth_a_try = Context().run(relief, missing)
+    except KeyboardInterrupt:
+        PyErr_SetInterrupt()  # raised again where the caller runs Python code
+    except BaseException:
+        pass  # memory for Python's own objects: then it is refused
+    PyErr_Restore(kind, value, traceback)
+    return is_worth_a_try
+
+
+def relieve_by(function) -> None:
+    """Call ``function(missing_bytes)`` when a limit refuses memory; None: call nothing.
+
+    It frees what it can and returns whether another try is worth while. It must raise nothing.
+    """
+    global _relief
+    _relief = function
+    if function is None:
+        pool().relieve.store(NULL)
+    else:
+        pool().relieve.store(_relieve)
+
+
 @atexit.register
 def _stop_collecting():
     # Afterwards finalizers may meet modules that are half gone.
     pool().collect_garbage = NULL
+    pool().relieve.store(NULL)
 
 
 cdef object enter_pool():

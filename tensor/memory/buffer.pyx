@@ -281,8 +281,17 @@ cdef extern from *:
                                     PyArray_STRIDES(like), data,
                                     PyArray_FLAGS(like) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED), NULL);
     }
+
+    static inline PyObject *array_of_layout(PyArray_Descr *descr, int ndim, npy_intp *shape,
+                                            npy_intp *strides, void *data)
+    {
+        Py_INCREF(descr);
+        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, strides, data, NPY_ARRAY_WRITEABLE,
+                                    NULL);
+    }
     """
     object array_like(cnp.ndarray like, void* data)
+    object array_of_layout(cnp.dtype dtype, int ndim, cnp.npy_intp* shape, cnp.npy_intp* strides, void* data)
 
 
 cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base):
@@ -298,6 +307,39 @@ cdef cnp.ndarray root_of(cnp.ndarray array):
         array = <cnp.ndarray>base
         base = <PyObject*>cnp.PyArray_BASE(array)
     return array
+
+
+def share_with(Share share not None, cnp.ndarray array not None) -> Share:
+    """Return a share of `array`, which lies over the buffer of `share`."""
+    return new_share(share.buffer, array)
+
+
+def offset_in(cnp.ndarray array not None, cnp.ndarray base not None) -> int:
+    """Return how many bytes after the first element of `base` that of `array` lies."""
+    return <char*>cnp.PyArray_DATA(array) - <char*>cnp.PyArray_DATA(base)
+
+
+def view_at(cnp.ndarray base not None, Py_ssize_t offset, tuple shape not None, tuple strides not None,
+            cnp.dtype dtype not None) -> cnp.ndarray:
+    """Return an array of this layout in the memory of `base`, `offset` bytes after its first element.
+
+    All of it must lie in that memory.
+    """
+    cdef cnp.npy_intp sizes[64]
+    cdef cnp.npy_intp steps[64]
+    cdef int i, ndim = <int>len(shape)
+    cdef cnp.ndarray out
+    if ndim > 64 or len(strides) != ndim:
+        raise ValueError(f"an array has at most 64 dimensions, with a stride for each: {shape}, {strides}")
+    for i in range(ndim):
+        sizes[i] = shape[i]
+        steps[i] = strides[i]
+    out = array_of_layout(dtype, ndim, sizes, steps, <char*>cnp.PyArray_DATA(base) + offset)
+    cnp.PyArray_UpdateFlags(
+        out, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_F_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED
+    )
+    cnp.set_array_base(out, base)
+    return out
 
 
 def owner_of(array: cnp.ndarray) -> cnp.ndarray:

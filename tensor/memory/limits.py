@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 from scopes.lowlevel import format_bytes
@@ -60,13 +61,37 @@ class OutOfMemoryError(MemoryError):
         return error
 
 
-def out_of_memory(asked: int = 0) -> OutOfMemoryError:
+class _Failure(local):
+    """Why a budget could not free memory for this thread, until the error for that is raised."""
+
+    error: Exception | None = None
+
+
+_failure = _Failure()
+
+
+def note_failure(error: Exception) -> None:
+    """Let ``out_of_memory`` on this thread return `error`."""
+    _failure.error = error
+
+
+def forget_failure() -> None:
+    """Let it return its own."""
+    _failure.error = None
+
+
+def out_of_memory(asked: int = 0) -> Exception:
     """Return the error for what this thread was refused last; if the allocator knows of nothing, for `asked`.
+
+    In a budget that failed to free memory, such as on a full disk, the error that says so.
 
     To be raised where a kernel raised ``MemoryError`` or ``count_small`` said no: ``raise out_of_memory()
     from None``, for what NumPy says of it is no help.
     """
     refusal = allocator.take_refusal()
+    failure, _failure.error = _failure.error, None
+    if failure is not None:
+        return failure
     if refusal is None:
         _, live = allocator.live_or_pinned()
         refusal = asked, live, allocator.cached_bytes(), None

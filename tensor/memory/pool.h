@@ -105,6 +105,9 @@ class Pool {
     Counters counters;
     // Collects garbage; set when Python is there. Called without the mutex.
     void (*collect_garbage)() = nullptr;
+    // Frees some of the bytes that are missing within the limit, and says whether it is worth another try; null
+    // while no budget is open. Called without the mutex, before garbage is collected.
+    std::atomic<bool (*)(Bytes)> relieve{nullptr};
     std::atomic<Bytes> limit{no_limit};
     // Smaller ones are NumPy's: from 6 KB on results that are kept for a while cost the C library more, for
     // it gives the end of its heap back to the system each time they go. In the pool they are there in the
@@ -655,7 +658,8 @@ class Pool {
     // granted stays reserved until `held` goes, by when it is counted as live.
     bool grant(Bytes n, Reservation& held, std::size_t capacity = 0, Block** block = nullptr) noexcept {
         if (capacity == 0 && limit.load() == no_limit) return true;
-        for (bool is_collected : {false, true}) {
+        bool is_collected = false;
+        while (true) {
             Bytes left;
             Block* excess;
             {
@@ -669,7 +673,11 @@ class Pool {
             }
             give_back_all(excess);
             if (left >= 0) return true;
-            if (!is_collected && collect_garbage != nullptr) collect_garbage();
+            const auto relief = relieve.load();
+            if (relief != nullptr && relief(-left)) continue;
+            if (is_collected || collect_garbage == nullptr) break;
+            is_collected = true;
+            collect_garbage();
         }
         refuse(n, limit.load());
         return false;

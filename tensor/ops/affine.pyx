@@ -7,7 +7,9 @@ from tensor.core.tensor cimport TensorCore, is_tensor
 from tensor.kernels.affine cimport affine, affine_then
 from tensor.kernels.context cimport enter, leave
 from tensor.tape.nodes cimport Rule
-from tensor.tape.recording cimport record, record_after, recorder, wrap_recorded
+from tensor.tape.recording cimport record, record_after, recorder, remember, wrap_recorded
+
+from functools import partial
 
 from tensor._errors import InvalidArgumentError
 from tensor.kernels import exponentials, gaussian
@@ -73,10 +75,29 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
         leave(context, True)
     if failure is not None:
         raise failure
-    node = record(rule, (x, weight) if bias is None else (x, weight, bias), out, {})
+    inputs = (x, weight) if bias is None else (x, weight, bias)
+    node = record(rule, inputs, out, {})
+    if node is not None and node.recipe is not None:
+        remember(node, partial(_map_again, activation), inputs)
     if last is not None:
         node = record_after(last, node, before, out)
+        if node is not None and node.recipe is not None:
+            if last is _RELU:
+                node.recipe.remember_like(node.next[0].recipe, _rectified_again)
+            else:
+                node.recipe.remember_after(node.next[0].recipe, _KERNELS[activation], node)
     return wrap_recorded(out, node)
+
+
+def _map_again(str activation, cnp.ndarray a, cnp.ndarray w, b=None):
+    """Return the array of the map, which `activation` is or is not computed after, as the op did."""
+    if activation is None or activation == "relu":
+        return affine(a, w, b, False)
+    return affine_then(a, w, b, _KERNELS[activation], True)[0]
+
+
+def _rectified_again(cnp.ndarray a, cnp.ndarray w, b=None):
+    return affine(a, w, b, True)
 
 
 cdef TensorCore _of_one_output(Rule rule, object x, object weight, object bias):

@@ -18,6 +18,8 @@ cdef class UnaryOp:
     # Asked first; None if there is none.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
+    cdef cnp.ndarray _promoted(self, cnp.ndarray a)
+    cdef cnp.ndarray _computed(self, cnp.ndarray a)
 
 
 cdef class BinaryOp:
@@ -28,6 +30,7 @@ cdef class BinaryOp:
     cdef Promotion promotion
     cdef BinaryKernel compiled
     cdef object run(self, object x1, object x2, bint is_operator)
+    cdef cnp.ndarray _computed(self, object a, object b)
 
 
 # A tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed. `rule`

@@ -18,7 +18,15 @@ from tensor.memory.buffer cimport Buffer, new_share, root_of
 from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline, compute_inline_unary
 from tensor.ops.promotion cimport needs_floats, needs_promotion, promoted_pair, promotion_of
 from tensor.tape.nodes cimport Node, Rule
-from tensor.tape.recording cimport record, record_binary, record_unary, record_view, recorder, wrap_recorded
+from tensor.tape.recording cimport (
+    record,
+    record_binary,
+    record_unary,
+    record_view,
+    recorder,
+    remember,
+    wrap_recorded,
+)
 
 import numpy as np
 
@@ -138,9 +146,9 @@ cdef class UnaryOp:
         self.counts_bools = kernel is np.square
 
     cdef TensorCore run(self, object x):
-        cdef cnp.ndarray out = None
+        cdef cnp.ndarray out
         cdef TensorCore computed
-        cdef bint pooled
+        cdef Node node
         if self.compiled is not None:
             computed = compute_inline_unary(self.compiled, self.rule, x)
             if computed is not None:
@@ -150,25 +158,40 @@ cdef class UnaryOp:
             raise foreign(self.rule.name, x)
         if not isinstance(a, cnp.ndarray):
             a = as_data(a, None)
-        if needs_floats(self.promotion, <cnp.ndarray>a):
-            a = as_floats(<cnp.ndarray>a)
-        elif self.counts_bools and cnp.PyArray_ISBOOL(<cnp.ndarray>a):
-            a = (<cnp.ndarray>a).astype(np.int64)
+        a = self._promoted(a)
         if _is_donated(x):
             return _run_on_donated(self.rule, self.kernel, (x,), [a])
         failure = None
         try:
-            if self.compiled is not None:
-                out = self.compiled.run(a, None)
-            if out is None:
-                # Twice the bytes: a result may be wider than its operand.
-                pooled = is_worth_pooling(2 * cnp.PyArray_NBYTES(<cnp.ndarray>a))
-                out = _as_array(_call(self.kernel, a, None, 1, pooled))
+            out = self._computed(a)
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a,))
         if failure is not None:
             raise failure
-        return wrap_recorded(out, record_unary(self.rule, x, a, out))
+        node = record_unary(self.rule, x, a, out)
+        if node is not None and node.recipe is not None:
+            remember(node, self.compute, (x,))
+        return wrap_recorded(out, node)
+
+    cdef cnp.ndarray _promoted(self, cnp.ndarray a):
+        if needs_floats(self.promotion, a):
+            return as_floats(a)
+        if self.counts_bools and cnp.PyArray_ISBOOL(a):
+            return (<object>a).astype(np.int64)
+        return a
+
+    cdef cnp.ndarray _computed(self, cnp.ndarray a):
+        cdef cnp.ndarray out = None
+        if self.compiled is not None:
+            out = self.compiled.run(a, None)
+        if out is None:
+            # Twice the bytes: a result may be wider than its operand.
+            out = _as_array(_call(self.kernel, a, None, 1, is_worth_pooling(2 * cnp.PyArray_NBYTES(a))))
+        return out
+
+    def compute(self, cnp.ndarray a not None):
+        """Return the array of the result for an operand with this one."""
+        return self._computed(self._promoted(a))
 
     def __call__(self, x):
         return self.run(x)
@@ -196,7 +219,8 @@ cdef class BinaryOp:
         rule.require_no_parameters()
 
     cdef object run(self, object x1, object x2, bint is_operator):
-        cdef cnp.ndarray out = None
+        cdef cnp.ndarray out
+        cdef Node node
         if self.arithmetic != NO_ARITHMETIC:
             computed = compute_inline(self.arithmetic, self.rule, x1, x2)
             if computed is not None:
@@ -215,15 +239,29 @@ cdef class BinaryOp:
             return _run_on_donated(self.rule, self.kernel, (x1, x2), [a, b])
         failure = None
         try:
-            if self.compiled is not None:
-                out = self.compiled.run(a, b, None)
-            if out is None:
-                out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_bound(a, b))))
+            out = self._computed(a, b)
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             failure = _told(self.rule.name, error, (a, b))
         if failure is not None:
             raise failure
-        return wrap_recorded(out, record_binary(self.rule, x1, x2, a, b, out))
+        node = record_binary(self.rule, x1, x2, a, b, out)
+        if node is not None and node.recipe is not None:
+            remember(node, self.compute, (x1, x2))
+        return wrap_recorded(out, node)
+
+    cdef cnp.ndarray _computed(self, object a, object b):
+        cdef cnp.ndarray out = None
+        if self.compiled is not None:
+            out = self.compiled.run(a, b, None)
+        if out is None:
+            out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_bound(a, b))))
+        return out
+
+    def compute(self, a, b):
+        """Return the array of the result for operands with these arrays, or numbers."""
+        if needs_promotion(self.promotion, a, b):
+            a, b = promoted_pair(self.promotion, a, b)
+        return self._computed(a, b)
 
     def __call__(self, x1, x2):
         return self.run(x1, x2, False)
@@ -330,6 +368,7 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
     """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
     cdef cnp.ndarray out
     cdef TensorCore y
+    cdef Node node
     arrays = _arrays_of(rule, inputs)
     context = enter(True)
     failure = None
@@ -341,7 +380,9 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
         leave(context, True)
     if failure is not None:
         raise failure
-    y = wrap_recorded(out, record(rule, inputs, out, parameters))
+    node = record(rule, inputs, out, parameters)
+    remember(node, kernel, inputs, parameters)
+    y = wrap_recorded(out, node)
     _release_donated(inputs)
     return y
 
@@ -376,9 +417,23 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
     if failure is not None:
         raise failure
     node = record(rule, inputs, out, parameters)
+    if donor is None and node is not None and node.recipe is not None:
+        remember(node, _WithoutPlace(kernel), inputs, parameters)
     y = wrap_recorded(out, node) if donor is None else _over_donated(donor, out, node)
     _release_donated(inputs)
     return y
+
+
+cdef class _WithoutPlace:
+    """A kernel that can write its result over an operand, called to make a new array."""
+
+    cdef object kernel
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __call__(self, *arrays):
+        return self.kernel(*arrays, None)
 
 
 cdef list _arrays_of(Rule rule, inputs):
@@ -427,6 +482,8 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
     cdef TensorCore y
     if x._node is not None and rule is not None:
         node = record_view(rule, x, out, saved)
+        if node is not None and node.recipe is not None:
+            node.recipe.remember_view(node, array, out)
     if cnp.PyArray_ISWRITEABLE(array) and not cnp.PyArray_ISWRITEABLE(out):
         # NumPy marks an expanded view read-only, and then its rows too; here the strides decide
         # (`begin_write`).
@@ -438,7 +495,10 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
 
 def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
     """Return the new tensor `y` with the history of what `rule` makes of `x`; nothing is saved for it."""
-    y._node = record_view(rule, x, array_of(y), ())
+    cdef Node node = record_view(rule, x, array_of(y), ())
+    if node is not None and node.recipe is not None:
+        node.recipe.remember_view(node, array_of(x), array_of(y))
+    y._node = node
     return y
 
 

@@ -4,7 +4,8 @@ cimport numpy as cnp
 
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor, wrap
-from tensor.tape.recording cimport record, wrap_recorded
+from tensor.tape.nodes cimport Node
+from tensor.tape.recording cimport record, remember, wrap_recorded
 
 from tensor.core.dims import dim_of, dims_of
 from tensor.kernels.context import run_kernel
@@ -66,7 +67,27 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     if given._node is None:
         return wrap(out)
     more["shape"], more["axis"], more["keepdims"] = (<object>array).shape, axis, keepdims
-    return wrap_recorded(out, record(_RULES[name], (given,), out, more))
+    cdef Node node = record(_RULES[name], (given,), out, more)
+    if node is not None and node.recipe is not None:
+        for name in ("shape", "axis", "keepdims"):
+            del more[name]
+        own = own if more.get("dtype") is None else None
+        remember(node, _Again(kernel, own, axis, keepdims, more), (given,))
+    return wrap_recorded(out, node)
+
+
+cdef class _Again:
+    """A reduction of an array, computed again as it was."""
+
+    cdef object kernel, own, axis, keepdims
+    cdef dict options
+
+    def __init__(self, kernel, own, axis, keepdims, dict options):
+        self.kernel, self.own, self.axis, self.keepdims, self.options = kernel, own, axis, keepdims, options
+
+    def __call__(self, array):
+        out = None if self.own is None else self.own(array, self.axis, self.keepdims)
+        return self.kernel(array, self.axis, self.keepdims, **self.options) if out is None else out
 
 
 def failed(name, error, array):

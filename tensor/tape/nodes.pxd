@@ -45,6 +45,10 @@ cdef class Node:
     cdef public object hooks
     # Set while anomalies are looked for: the user's lines by which the op was recorded.
     cdef public str site
+    # How to make the output again, noted in a budget (`tensor.tape.recipes`); None outside.
+    cdef public object recipe
+    # Backward uses the saved values now: they stay in memory.
+    cdef public bint is_in_use
     # Those of `next`, `saved`, `holds` and `shape`, told as overhead.
     cdef int bytes_of_tuples
     cdef object __weakref__

@@ -7,6 +7,7 @@ from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.hooks import NodeHooks
+from tensor.tape.recipes import Recipe
 
 if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
     from tensor._tensor import Tensor
@@ -58,6 +59,8 @@ class Node:
     dtype: Dtype
     hooks: NodeHooks | None
     site: str | None
+    recipe: Recipe | None
+    is_in_use: bool
     def shares(self) -> list[Share]: ...
     def save_output(self, array: Array | None, share: Share | None) -> int: ...
     def moved_to(self, x: StorageReference) -> None: ...

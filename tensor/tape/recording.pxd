@@ -19,6 +19,9 @@ cdef Node record_inline_binary(Rule rule, object x1, object x2, InlineValues* ou
 cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out)
 # The node of a view of `x`; `saved` is what the derivative asks for, in that order.
 cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved)
+# Let the new `node`, which may be None, know in a budget that ``kernel(*arrays)`` of its inputs makes its
+# output.
+cpdef int remember(Node node, object kernel, object inputs, dict parameters=*) except -1
 # A new tensor over `out` with the history `node`, which may be None.
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node)
 # A new tensor with these values inline, with the history `node`, which may be None.

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor._dtypes import Array
@@ -9,4 +9,10 @@ if TYPE_CHECKING:  # Checkers then read the operations before the class that the
 
 def complete(node: Node, out: Array, answer: Any) -> Node: ...
 def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None: ...
+def remember(
+    node: Node | None,
+    kernel: Callable[..., Any],
+    inputs: Sequence[object],
+    parameters: dict[str, Any] | None = None,
+) -> int: ...
 def wrap_recorded(out: Array, node: Node | None) -> Tensor: ...

@@ -254,6 +254,17 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
     return _new_node(rule, plan, (before,), saved, holds, out, answer)
 
 
+cpdef int remember(Node node, object kernel, object inputs, dict parameters=None) except -1:
+    """Let the new `node` know, in a budget, that ``kernel(*arrays)`` of `inputs` makes its output again.
+
+    It must make the same bits, change nothing else, and depend on nothing that others may change, but for
+    tensors among the `parameters` of the op.
+    """
+    if node is not None and node.recipe is not None:
+        node.recipe.remember(node, kernel, inputs, parameters)
+    return 0
+
+
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     """Return a new tensor over the new array `out` with the history `node`, which may be None."""
     cdef TensorCore x

@@ -1,0 +1,255 @@
+"""Budgets: training that would need more memory goes on within a limit."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from scopes.lowlevel import ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
+from tensor.memory.allocator import Bound, Watch, live_or_pinned, relieve_by
+from tensor.memory.limits import forget_failure, note_failure
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from scopes.lowlevel import Spilled
+    from tensor._dtypes import Array
+
+
+class Tape(Protocol):
+    """What a budget asks of the tape."""
+
+    def evict(self, nbytes: int) -> int:
+        """Take at least `nbytes` of saved values out of memory if so much can go; return how many went."""
+
+
+# What knows the tape lies above this package, and most programs never need it.
+_tapes: Any = ModuleOnDemand("tensor.autograd.evictions")
+# The budgets that are open, the innermost last; a new list at each change.
+_opened: list[budget] = []
+_changing = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatistics:
+    """What a budget has done so far.
+
+    Attributes
+    ----------
+    pressure_count : int
+        How often memory was short.
+    recomputed_count, recomputed_bytes : int
+        How many values were computed again for backward, and their bytes.
+    forgotten_bytes : int
+        The bytes that left memory to be computed again.
+    spilled_bytes : int
+        The bytes that were written to the file.
+    read_bytes : int
+        The bytes that were read back from it.
+    peak_bytes : int
+        The most bytes that were live at once.
+    """
+
+    pressure_count: int
+    recomputed_count: int
+    recomputed_bytes: int
+    forgotten_bytes: int
+    spilled_bytes: int
+    read_bytes: int
+    peak_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"peak {format_bytes(self.peak_bytes)}; short of memory {self.pressure_count} times; "
+            f"{self.recomputed_count} values recomputed ({format_bytes(self.recomputed_bytes)}); "
+            f"{format_bytes(self.spilled_bytes)} spilled, {format_bytes(self.read_bytes)} read back"
+        )
+
+
+class budget:  # noqa: N801  # it is called like a function
+    """Keep the memory of the process within a limit while a block runs, and let training go on.
+
+    Where an op needs more than is left, values that the tape has saved for backward leave memory. They are
+    computed again when backward needs them, or read from a file: for each the cheaper is taken. Losses and
+    gradients are the same to the bit. Random ops keep what they drew.
+
+    The limit is one as of ``memory.limit``: it holds for the whole process. Values that other threads record,
+    and tasks that do not inherit this block, stay in memory.
+
+    Parameters
+    ----------
+    size
+        Bytes, or text such as ``"512 MiB"``.
+    spill
+        A folder for a file of values that are expensive to compute again. The file has no name, and goes with
+        the last value in it, or with the process. None: no file.
+    recompute
+        Compute values again.
+    on_pressure
+        Called first, with the number of bytes that are missing, on the thread that asks for memory. It may
+        dispose tensors or empty caches. It sees no scope and no setting of its caller.
+
+    Raises
+    ------
+    OutOfMemoryError
+        By an op whose own operands and result do not fit, when nothing is left to evict.
+    SpillError
+        When the file can't be created; by an op, when its disk is full or fails; by backward, when what was
+        written can't be read. It is an ``OSError``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor import memory
+    >>> x = tensor.ones((256, 256), requires_grad=True)
+    >>> with memory.budget("2 MiB") as budget:
+    ...     y = x
+    ...     for _ in range(20):  # each saves 256 KiB
+    ...         y = y.sin()
+    ...     y.sum().backward()
+    >>> budget.statistics().peak_bytes <= 2 * 2**20
+    True
+    """
+
+    def __init__(
+        self,
+        size: int | str,
+        *,
+        spill: str | os.PathLike[str] | None = None,
+        recompute: bool = True,
+        on_pressure: Callable[[int], object] | None = None,
+    ) -> None:
+        self.nbytes: int = parse_size(size, "size")
+        self.recompute: bool = recompute
+        self._folder = spill
+        self._on_pressure = on_pressure
+        self._file: SpillFile | None = None
+        self._tape: Tape | None = None
+        self._stack: ExitStack | None = None
+        self._lock = Lock()
+        # The thread that evicts: what that allocates itself is not to evict more.
+        self._thread: int | None = None
+        self._watch = Watch()
+        self._figures = dict.fromkeys(BudgetStatistics.__slots__, 0)
+
+    def __enter__(self) -> Self:
+        if self._stack is not None:
+            raise RuntimeError(
+                "this budget is open already: write memory.budget(...) once more for a block inside"
+            )
+        self._file = None if self._folder is None else SpillFile(self._folder)
+        with ExitStack() as stack:
+            bound = Bound(self.nbytes)
+            stack.callback(forget_failure)
+            bound.set()
+            stack.callback(bound.lift)
+            self._tape = stack.enter_context(_tapes.open_tape(self))
+            _add(self)
+            stack.callback(_remove, self)
+            self._watch.start()
+            stack.callback(self._watch.stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.close()
+        self._tape = None
+        self._file = None  # values that are in it keep it
+
+    def statistics(self) -> BudgetStatistics:
+        """Return what was done so far, over all blocks of this object."""
+        self._figures["peak_bytes"] = max(self._figures["peak_bytes"], self._watch.nbytes)
+        return BudgetStatistics(**self._figures)
+
+    def __repr__(self) -> str:
+        state = "open" if self._stack is not None else "not open"
+        return f"<budget of {format_bytes(self.nbytes)}: {state}>"
+
+    @property
+    def can_spill(self) -> bool:
+        """Whether there is a file to write to."""
+        return self._file is not None
+
+    # --- When memory is short -------------------------------------------------------------------------------
+
+    def _relieve(self, missing: int) -> bool:
+        """Free some memory, and tell whether it is worth while to ask for it again."""
+        if self._thread == get_ident():
+            return False
+        if not self._lock.acquire(blocking=False):
+            with self._lock:
+                return True  # another thread has freed some
+        try:
+            self._thread = get_ident()
+            self._figures["pressure_count"] += 1
+            forget_failure()
+            if self._on_pressure is not None and self._asked_for(missing):
+                return True
+            tape = self._tape
+            # A little more, so that the next op need not ask.
+            return tape is not None and tape.evict(missing + self.nbytes // 64) > 0
+        finally:
+            self._thread = None
+            self._lock.release()
+
+    def _asked_for(self, missing: int) -> bool:
+        """Call the user's function; tell whether it has freed what is missing."""
+        assert self._on_pressure is not None
+        _, before = live_or_pinned()
+        try:
+            self._on_pressure(missing)
+        except Exception as error:  # noqa: BLE001  # the op that asks for memory raises it
+            note_failure(error)
+            return False
+        _, after = live_or_pinned()
+        return before - after >= missing
+
+    def _write(self, data: Array) -> Spilled | None:
+        """Write bytes to the file; None, with the error noted, if that fails."""
+        file = self._file
+        if file is None:
+            return None
+        try:
+            return file.write(data.data)
+        except SpillError as error:
+            note_failure(error)
+            return None
+
+    # --- Figures --------------------------------------------------------------------------------------------
+
+    def _count_forgotten(self, nbytes: int) -> None:
+        self._figures["forgotten_bytes"] += nbytes
+
+    def _count_made(self, nbytes: int) -> None:
+        self._figures["recomputed_count"] += 1
+        self._figures["recomputed_bytes"] += nbytes
+
+    def _count_written(self, nbytes: int) -> None:
+        self._figures["spilled_bytes"] += nbytes
+
+    def _count_read(self, nbytes: int) -> None:
+        self._figures["read_bytes"] += nbytes
+
+
+def _relieve(missing: int) -> bool:
+    return any(each._relieve(missing) for each in reversed(_opened))
+
+
+def _add(one: budget) -> None:
+    global _opened
+    with _changing:
+        _opened = [*_opened, one]
+        relieve_by(_relieve)
+
+
+def _remove(one: budget) -> None:
+    global _opened
+    with _changing:
+        _opened = [each for each in _opened if each is not one]
+        if not _opened:
+            relieve_by(None)

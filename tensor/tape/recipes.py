@@ -1,0 +1,279 @@
+"""How the outputs of recorded ops can be made again: what a budget notes beside the tape.
+
+Each node that a budget sees has a `Recipe` for its output: the kernel, and the recipes of its operands. It
+keeps no operand with a history in memory. So a recipe can be followed only as far back as something is there.
+Who evicts a value makes sure of that first (`Recipe.secure`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import ref
+
+import numpy as np
+
+from tensor.core.storage import snapshot_share
+from tensor.core.tensor import TensorCore
+from tensor.memory.buffer import offset_in, owner_of, share_with, view_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tensor._dtypes import Array, Dtype
+    from tensor.memory.buffer import Share
+    from tensor.tape.nodes import Node
+
+# Operands of fewer bytes are kept: to make them again costs more than it saves.
+_SMALL = 4096
+# How many operations take as long as a byte takes to be read or written, where a kernel does many for each.
+_FLOPS_IN_PRODUCT = 16.0
+_FLOPS_IN_CONVOLUTION = 8.0
+_PRODUCTS = frozenset({"linear", "matmul", "vecdot", "einsum", "tensordot"})
+# Kernels that compute more for each byte than an addition does.
+_SLOW = frozenset(
+    {"gelu", "gelu_by_tanh", "silu", "softmax", "log_softmax", "tanh", "exp", "erf", "pow", "dropout"}
+)
+
+
+class Layout(NamedTuple):
+    """Where an array lies, relative to the first element of another one."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Dtype
+
+    def over(self, base: Array) -> Array:
+        """Return the array that lies so in the memory of `base`."""
+        return view_at(base, self.offset, self.shape, self.strides, self.dtype)
+
+
+def layout_of(array: Array, base: Array) -> Layout:
+    """Return where `array` lies in the memory of `base`."""
+    return Layout(offset_in(array, base), array.shape, array.strides, array.dtype)
+
+
+class Stored(Protocol):
+    """The contents of a buffer that were written to a file."""
+
+    nbytes: int
+
+    def read(self) -> Share:
+        """Return a share of all of it, as bytes."""
+
+
+class Recipe:
+    """How to make one value again: by a kernel, as a view, out of a file, or out of what is kept."""
+
+    __slots__ = (
+        "__weakref__",
+        "claims",
+        "is_secured",
+        "keeps",
+        "kernel",
+        "operands",
+        "share",
+        "stored",
+        "users",
+        "work",
+    )
+
+    def __init__(self, claims: list[ref[Recipe]]) -> None:
+        # Those that keep memory themselves are noted here, so that it can be evicted.
+        self.claims = claims
+        # With the arrays of the operands it gives that of the value. A `Layout` makes a view of its operand.
+        self.kernel: Callable[..., Any] | Layout | None = None
+        # A recipe, or a number.
+        self.operands: tuple[Any, ...] = ()
+        # Nodes that save the value, each with the place.
+        self.users: list[tuple[ref[Node], int]] = []
+        # The value itself, where nothing can make it again.
+        self.share: Share | None = None
+        # The file's bytes, and the place of the value in these.
+        self.stored: tuple[Stored, Layout] | None = None
+        # What the kernel uses beside its operands.
+        self.keeps: tuple[Share, ...] = ()
+        # What the kernel costs, in the time that a byte takes to be read or written.
+        self.work = 0.0
+        # The value can be made again, whatever else goes.
+        self.is_secured = False
+
+    # --- What the op notes ----------------------------------------------------------------------------------
+
+    def remember(
+        self,
+        node: Node,
+        kernel: Callable[..., Any],
+        inputs: Sequence[object],
+        parameters: Mapping[str, object] | None,
+    ) -> None:
+        """Note that ``kernel(*arrays)`` of `inputs` makes the value, if these can be kept or made again."""
+        keeps = [] if parameters is None else _kept_parameters(node, parameters)
+        if keeps is None:
+            return
+        operands: list[Any] = []
+        arrays: list[Any] = []
+        for place, x in enumerate(inputs):
+            if isinstance(x, TensorCore):
+                if x.is_invalid:
+                    return
+                found = self._of_input(node, place, x)
+                if found is None:
+                    return
+                arrays.append(x._live_array())
+                operands.append(found)
+            elif isinstance(x, np.ndarray):
+                if x.nbytes > _SMALL:
+                    return  # the user's own, who may write to it
+                arrays.append(x)
+                operands.append(x.copy())
+            else:
+                operands.append(x)
+        self.kernel = kernel
+        self.operands = tuple(operands)
+        self.keeps = tuple(keeps)
+        self.work = _work(node, arrays)
+
+    def _of_input(self, node: Node, place: int, x: TensorCore) -> Recipe | None:
+        before = node.next[place] if place < len(node.next) else None
+        known = None if before is None else before.recipe
+        array = x._live_array()
+        if known is not None and array.nbytes >= _SMALL:
+            return known
+        source = Recipe(self.claims)
+        if place < len(node.next) and place in node.plan.saves:
+            source.share = _hold_of(node, place)
+            if source.share is None:
+                return None
+        else:
+            buffer = x._buffer
+            if buffer.is_borrowed or buffer.exports or buffer.writers:
+                return None  # others may write to it, and a copy takes memory
+            source.share = snapshot_share(x)
+        source.is_secured = True
+        if before is None or known is not None:  # a leaf's memory is the user's
+            self.claims.append(ref(source))
+        return source
+
+    def remember_like(self, other: Recipe, kernel: Callable[..., Any]) -> None:
+        """Note that `kernel` makes the value of the operands of `other`."""
+        if other.kernel is not None:
+            self.kernel, self.operands, self.work = kernel, other.operands, other.work
+
+    def remember_after(self, before: Recipe, kernel: Callable[[Array], Any], node: Node) -> None:
+        """Note that `kernel` makes the value of `node` of that of `before`."""
+        self.kernel, self.operands = kernel, (before,)
+        self.work = _work(node, [])
+
+    def remember_view(self, node: Node, array: Array, out: Array) -> None:
+        """Note that the value is the view `out` of `array`, the value of the node before."""
+        before = node.next[0]
+        if before is not None and before.recipe is not None and owner_of(array) is owner_of(out):
+            self.kernel, self.operands = layout_of(out, array), (before.recipe,)
+
+    # --- Where the value is ---------------------------------------------------------------------------------
+
+    def present(self) -> Share | None:
+        """Return a share of the value, if it is in memory."""
+        if self.share is not None:
+            return self.share
+        for known, place in self.users:
+            node = known()
+            if node is None or node.saved is None:
+                continue
+            holds = holds_of(node)
+            share = holds[place] if place < len(holds) else None
+            if share is not None:
+                return share
+        return None
+
+    def made_of(self) -> Iterator[Recipe]:
+        """Return the recipes of the operands."""
+        for x in self.operands:
+            if isinstance(x, Recipe):
+                yield x
+
+    def secure(self, leaving: object) -> bool:
+        """Make sure that the value can be made when the buffer `leaving` has gone, and others later.
+
+        Values on the way for which there is no kernel are kept from now on. False where one has gone already.
+        """
+        waiting, passed = [self], [self]
+        kept: list[tuple[Recipe, Share]] = []
+        known = {self}
+        while waiting:
+            recipe = waiting.pop()
+            if recipe.share is not None or recipe.stored is not None:
+                continue
+            if recipe.kernel is None:
+                share = None if recipe is self else recipe.present()
+                if share is None or share.buffer is leaving:
+                    return False
+                kept.append((recipe, share))
+                continue
+            for x in recipe.made_of():
+                if x not in known and not x.is_secured:
+                    known.add(x)
+                    waiting.append(x)
+                    passed.append(x)
+        for recipe, share in kept:
+            recipe.share = share_with(share, share.array)
+            self.claims.append(ref(recipe))
+        for recipe in passed:
+            recipe.is_secured = True
+        return True
+
+    def cost(self, depth: int = 8) -> float:
+        """Return what it costs to make the value again, with what is not there of its operands."""
+        total = self.work
+        for x in self.made_of():
+            if depth and x.share is None and x.present() is None:
+                total += x.cost(depth - 1)
+        return total
+
+
+def holds_of(node: Node) -> Sequence[Share | None]:
+    """Return the shares of what `node` saves, in the order of its plan."""
+    saved: Any = node.saved
+    if type(saved) is tuple:
+        return node.holds
+    return getattr(saved, "holds", ())
+
+
+def _hold_of(node: Node, source: int | str) -> Share | None:
+    """Return the share of what `node` has saved of an input or a parameter."""
+    if source not in node.plan.saves or not isinstance(node.saved, tuple):
+        return None
+    return node.holds[node.plan.saves.index(source)]
+
+
+def _kept_parameters(node: Node, parameters: Mapping[str, object]) -> list[Share] | None:
+    """Return the shares of tensors among the parameters; None where others may write to one."""
+    kept = []
+    for name, value in parameters.items():
+        if not isinstance(value, TensorCore):
+            continue
+        share = _hold_of(node, name)
+        if share is None or value.is_invalid or share.buffer is not value._buffer:
+            return None
+        kept.append(share)
+    return kept
+
+
+def _work(node: Node, arrays: Sequence[Array]) -> float:
+    """Estimate a kernel's cost from shapes: it is the same each time, which a clock is not."""
+    name = node.rule.name
+    elements = prod(node.shape)
+    nbytes = float(elements * node.dtype.itemsize)
+    if name in _PRODUCTS and arrays:
+        inner: int = arrays[0].shape[-1] if arrays[0].ndim else 1
+        return 2.0 * elements * inner / _FLOPS_IN_PRODUCT + nbytes
+    if name == "convolution" and len(arrays) > 1:
+        taps: int = prod(arrays[1].shape[1:])
+        return 2.0 * elements * taps / _FLOPS_IN_CONVOLUTION + nbytes
+    if name == "attention" and len(arrays) > 1:
+        keys: int = arrays[1].shape[-2]
+        return 4.0 * arrays[0].size * keys / _FLOPS_IN_CONVOLUTION + nbytes
+    moved = nbytes + (sum(x.nbytes for x in arrays) or nbytes)
+    return 4.0 * moved if name in _SLOW else moved

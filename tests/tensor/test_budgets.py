@@ -1,0 +1,424 @@
+"""Budgets: what no longer fits leaves memory and comes back, and gradients are the same to the bit."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensor
+from scopes import new_dispose_scope
+from scopes.lowlevel import SpillError
+from tensor import Tensor, autograd, memory
+
+N = 256
+KIB256 = N * N * 4
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cached() -> Iterator[None]:
+    gc.collect()
+    memory.trim()
+    yield
+    memory.configure(limit_bytes=None)
+
+
+def values(seed: int = 0) -> Tensor:
+    array = np.random.default_rng(seed).standard_normal((N, N), np.float32)
+    return tensor.tensor(array, requires_grad=True)
+
+
+def chain(x: Tensor, w: Tensor, depth: int = 12) -> Tensor:
+    """Return a number computed from `x` and `w`; each round saves four arrays of 256 KiB or more."""
+    for _ in range(depth):
+        x = ((x @ w) * 0.05).tanh() + x.sin()
+        x = x.exp().clip(-3.0, 3.0).reshape(N // 2, 2 * N).reshape(N, N)
+    return x.mean()
+
+
+def gradients(function: Callable[[Tensor, Tensor], Tensor] = chain) -> list[bytes]:
+    x, w = values(0), values(1)
+    loss = function(x, w)
+    loss.backward()
+    return [loss.detach().numpy().tobytes(), x.grad.numpy().tobytes(), w.grad.numpy().tobytes()]
+
+
+def least_more(function: Callable[[], object]) -> int:
+    """Return how far live bytes rise while `function` runs."""
+    with memory.measure() as used:
+        function()
+    return used.peak_bytes_change
+
+
+def budget_of(nbytes: int, **options: Any) -> memory.budget:
+    """Return a budget of `nbytes` beside what is live now."""
+    gc.collect()
+    memory.trim()
+    return memory.budget(memory.statistics().bytes_live + nbytes, **options)
+
+
+WAYS = {"recompute": (False, True), "spill": (True, False), "both": (True, True)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.3])
+def test_gradients_within_a_budget_are_the_same_to_the_bit(way, share, tmp_path):
+    wanted, most = gradients(), least_more(gradients)
+    spill, recompute = WAYS[way]
+    with budget_of(int(most * share), spill=tmp_path if spill else None, recompute=recompute) as budget:
+        assert gradients() == wanted
+    done = budget.statistics()
+    assert done.peak_bytes <= budget.nbytes
+    assert done.pressure_count > 0
+    assert (done.recomputed_count > 0) == (way != "spill")
+    assert (done.spilled_bytes > 0) or way != "spill"
+    assert done.spilled_bytes == done.read_bytes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_budget_that_is_not_needed_changes_nothing():
+    wanted = gradients()
+    with memory.budget("1 GiB") as budget:
+        assert gradients() == wanted
+    done = budget.statistics()
+    assert (done.pressure_count, done.recomputed_count, done.spilled_bytes) == (0, 0, 0)
+
+
+def test_an_op_that_does_not_fit_alone_raises_and_leaves_all_as_it_was(tmp_path):
+    x = values()
+    with budget_of(5 * KIB256, spill=tmp_path):
+        y = x.sin()
+        with pytest.raises(memory.OutOfMemoryError, match="the limit of memory is"):
+            tensor.ones((6 * N, N))
+        y.sum().backward()
+    assert np.array_equal(x.grad.numpy(), x.detach().cos().numpy())
+
+
+def test_inference_has_nothing_to_evict():
+    x = values()
+    with budget_of(4 * KIB256), tensor.no_grad():
+        kept = [x.sin() for _ in range(3)]
+        with pytest.raises(memory.OutOfMemoryError):
+            kept += [x.sin() for _ in range(3)]
+
+
+# --- When memory is short -----------------------------------------------------------------------------------
+
+
+def test_on_pressure_gets_the_chance_first():
+    x, spare, asked = values(), [tensor.ones((N, N)) for _ in range(4)], []
+
+    def drop(missing: int) -> None:
+        asked.append(missing)
+        while spare:
+            spare.pop().dispose()
+
+    with budget_of(2 * KIB256, on_pressure=drop) as budget:
+        y = x.sin().sin().sin()
+        y.sum().backward()
+    assert 0 < asked[0] <= 2 * KIB256
+    assert not spare
+    assert budget.statistics().recomputed_count == 0
+
+
+def test_what_on_pressure_raises_is_raised_by_the_op_when_nothing_else_helps():
+    def fail(missing: int) -> None:
+        raise ValueError("no cache to empty")
+
+    x = values()
+    with budget_of(4 * KIB256, on_pressure=fail) as budget:
+        x.sin().exp().sin().exp().sum().backward()  # eviction helps
+        with pytest.raises(ValueError, match="no cache to empty"):
+            tensor.ones((8 * N, N))
+    assert budget.statistics().pressure_count > 1
+
+
+def test_a_budget_without_any_means_is_a_limit():
+    x = values()
+    with budget_of(3 * KIB256, recompute=False), pytest.raises(memory.OutOfMemoryError):
+        x.sin().sin().sin().sin().sin()
+
+
+# --- The file -----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_none_is_named_at_once(tmp_path):
+    with (
+        pytest.raises(SpillError, match="no spill file can be created"),
+        memory.budget("1 GiB", spill=tmp_path / "none"),
+    ):
+        pass
+    with memory.budget("1 GiB"):
+        pass  # nothing was left open
+
+
+def test_a_full_disk_is_an_error_of_the_op_and_nothing_is_lost(tmp_path):
+    resource = pytest.importorskip("resource")
+    wanted = gradients(lambda x, w: x.sin().sin().mean() + 0 * w.sum())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with budget_of(6 * KIB256, spill=tmp_path, recompute=False):
+        x, w = values(0), values(1)
+        loss = x.sin().sin().mean() + 0 * w.sum()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 * KIB256, before[1]))
+        try:
+            with pytest.raises(SpillError, match="can't be written to the spill file"):
+                y = x
+                for _ in range(20):
+                    y = y.sin()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        del y
+        loss.backward()
+    assert [loss.detach().numpy().tobytes(), x.grad.numpy().tobytes(), w.grad.numpy().tobytes()] == wanted
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_that_fails_is_an_error_of_backward_and_leaves_gradients_as_they_were(tmp_path):
+    x = values()
+    with budget_of(6 * KIB256, spill=tmp_path, recompute=False) as budget:
+        y = x
+        for _ in range(10):
+            y = y.sin()
+        loss = y.sum()
+        file: Any = budget._file
+        file._file.truncate(0)
+        with pytest.raises(SpillError, match="can't be read back"):
+            loss.backward()
+    assert x.grad is None
+
+
+# --- Graphs -------------------------------------------------------------------------------------------------
+
+
+def test_backward_after_the_block_has_what_was_evicted_in_it(tmp_path):
+    wanted = gradients()
+    for options in ({}, {"spill": tmp_path, "recompute": False}):
+        x, w = values(0), values(1)
+        with budget_of(10 * KIB256, **options):
+            loss = chain(x, w)
+        loss.backward()
+        assert [loss.detach().numpy().tobytes(), x.grad.numpy().tobytes(), w.grad.numpy().tobytes()] == wanted
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_backwards_through_one_graph(way, tmp_path):
+    def twice(x: Tensor, w: Tensor) -> Tensor:
+        loss = chain(x, w, 6)
+        loss.backward(retain_graph=True)
+        return loss
+
+    wanted = gradients(twice)
+    spill, recompute = WAYS[way]
+    with budget_of(14 * KIB256, spill=tmp_path if spill else None, recompute=recompute) as budget:
+        assert gradients(twice) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_higher_derivatives(way, tmp_path):
+    def penalty(x: Tensor, w: Tensor) -> Tensor:
+        (g,) = autograd.grad(chain(x, w, 3), x, create_graph=True)
+        return (g * g).sum()
+
+    wanted = gradients(penalty)
+    spill, recompute = WAYS[way]
+    nbytes = int(least_more(lambda: gradients(penalty)) * 0.7)
+    with budget_of(nbytes, spill=tmp_path if spill else None, recompute=recompute) as budget:
+        assert gradients(penalty) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+def test_one_gradient_and_then_another_of_the_same_graph():
+    def parts(x: Tensor, w: Tensor) -> Tensor:
+        loss = chain(x, w, 6)
+        (g,) = autograd.grad(loss, w, retain_graph=True)
+        (h,) = autograd.grad(loss, x, retain_graph=True)
+        return loss * g.sum().detach() * h.sum().detach()
+
+    wanted = gradients(parts)
+    with budget_of(14 * KIB256):
+        assert gradients(parts) == wanted
+
+
+def test_a_parameter_that_is_written_to_before_backward():
+    def written(x: Tensor, w: Tensor) -> Tensor:
+        loss = chain(x, w, 8)
+        with tensor.no_grad():
+            w.mul_(3)
+            x.zero_()
+        return loss
+
+    wanted = gradients(written)
+    with budget_of(14 * KIB256) as budget:
+        assert gradients(written) == wanted
+    assert budget.statistics().recomputed_count > 0
+
+
+def test_writes_in_place_on_the_way(tmp_path):
+    def writes(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(8):
+            x = x * 1.5
+            x[: N // 2].mul_(0.5)
+            y = x.sin()
+            x.tanh_().add_(y, alpha=0.5)
+            x = x @ w * 0.05
+        return x.square().mean()
+
+    wanted = gradients(writes)
+    with budget_of(int(least_more(lambda: gradients(writes)) * 0.6), spill=tmp_path) as budget:
+        assert gradients(writes) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+def test_indices_that_change_before_backward():
+    rows = np.arange(N)[::-1].copy()
+
+    def picked(x: Tensor, w: Tensor) -> Tensor:
+        places = tensor.from_numpy(rows)
+        for _ in range(8):
+            x = x[places].sin().exp() * 0.3
+        rows[:] = 0
+        loss = x.mean() + w.sum()
+        loss.backward(retain_graph=True)
+        rows[:] = np.arange(N)[::-1]
+        return loss
+
+    wanted = gradients(picked)
+    with budget_of(9 * KIB256) as budget:
+        assert gradients(picked) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+def test_checkpoints_inside():
+    def checkpointed(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(4):
+            x = autograd.checkpoint(lambda x: ((x @ w) * 0.05).sin().exp().tanh(), x)
+            x = x.sin().cos()
+        return x.mean()
+
+    wanted = gradients(checkpointed)
+    with budget_of(11 * KIB256) as budget:
+        assert gradients(checkpointed) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+def test_scopes_that_end_inside_and_parameters_that_are_disposed():
+    def scoped(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(8):
+            with new_dispose_scope() as scope:
+                factor = tensor.full((N, N), 0.5)
+                x = scope.move_to_outer((x * factor).sin().exp())
+        y = w.clone()
+        loss = (x * y).mean()
+        y.dispose()
+        x.dispose()
+        return loss
+
+    wanted = gradients(scoped)
+    with budget_of(18 * KIB256) as budget:
+        assert gradients(scoped) == wanted
+    assert budget.statistics().pressure_count > 0
+
+
+def test_graph_statistics_count_what_is_in_memory():
+    x = values()
+    with budget_of(6 * KIB256):
+        y = x
+        for _ in range(20):
+            y = y.sin()
+        held = autograd.graph_statistics(y)
+        assert held.bytes_held_alone <= 6 * KIB256
+        y.sum().backward()
+
+
+def test_a_graph_that_is_dropped_leaves_nothing():
+    x = values()
+    before = memory.statistics().bytes_live
+    with budget_of(5 * KIB256):
+        y = x
+        for _ in range(20):
+            y = y.sin()
+        del y
+        assert memory.statistics().bytes_live == before
+    assert memory.statistics().bytes_live == before
+
+
+# --- Blocks -------------------------------------------------------------------------------------------------
+
+
+def test_budgets_nest_and_the_smaller_holds():
+    wanted = gradients()
+    with budget_of(40 * KIB256):
+        with budget_of(14 * KIB256) as inner:
+            assert gradients() == wanted
+        assert gradients() == wanted
+    assert inner.statistics().peak_bytes <= inner.nbytes
+    assert inner.statistics().recomputed_count > 0
+
+
+def test_a_budget_serves_many_blocks_one_after_the_other():
+    wanted = gradients()
+    budget = budget_of(14 * KIB256)
+    for _ in range(3):
+        with budget:
+            assert gradients() == wanted
+    with budget, pytest.raises(RuntimeError, match="open already"), budget:
+        pass
+    assert budget.statistics().recomputed_count > 0
+    assert "not open" in repr(budget)
+
+
+def test_threads_with_a_budget_each():
+    wanted, found = gradients(), []
+    start = threading.Barrier(2)
+    limit = memory.statistics().bytes_live + 40 * KIB256
+
+    def run() -> None:
+        start.wait()
+        with memory.budget(limit):
+            found.extend(gradients() == wanted for _ in range(3))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 6
+
+
+def test_tasks_inherit_the_budget():
+    wanted = gradients()
+
+    async def step() -> bool:
+        await asyncio.sleep(0)
+        return gradients() == wanted
+
+    async def both() -> list[bool]:
+        with budget_of(16 * KIB256) as budget:
+            found = await asyncio.gather(step(), step())
+        assert budget.statistics().recomputed_count > 0
+        return list(found)
+
+    assert asyncio.run(both()) == [True, True]
+
+
+def test_sizes_that_are_none_are_named():
+    with pytest.raises(ValueError, match="size"):
+        memory.budget("much")
+
+
+def test_the_folder_stays_empty_while_values_are_in_the_file(tmp_path: Path):
+    x = values()
+    with budget_of(6 * KIB256, spill=tmp_path, recompute=False) as budget:
+        y = x
+        for _ in range(10):
+            y = y.sin()
+        assert budget.statistics().spilled_bytes > 0
+        assert list(tmp_path.iterdir()) == []
+        y.sum().backward()
