@@ -32,6 +32,12 @@ def test_an_odd_word_is_reported_with_its_line_and_what_to_write(check: ModuleTy
     assert check.odd_words(ROOT / "page.md", text) == ["page.md:3: 'in place of'; write instead: instead of"]
 
 
+def test_names_of_tests_are_read_as_sentences(check: ModuleType) -> None:
+    text = check.with_names_as_sentences("x = 1\ndef test_a_hook_runs_no_more() -> None:\n")
+    (found,) = check.odd_words(ROOT / "test_a.py", text)
+    assert found == "test_a.py:2: 'no more'; write instead: no longer"
+
+
 def test_prose_has_no_code_tables_and_headings(check: ModuleType) -> None:
     page = "# Title\n\nCall `x.dispose()` on\n[each](a.md) tensor:\n\n```py\nx = 1\n```\n\n| a |\n\n- 3.11\n"
     assert check.prose(page) == "Call name on each tensor.\n311."

@@ -194,7 +194,7 @@ def test_files_hold_one_idea_in_some_600_lines_at_most(package: str) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_nothing_of_ours_imports_a_module_that_needs_its_host(host: str) -> None:
+def test_no_module_of_the_library_imports_a_module_that_needs_its_host(host: str) -> None:
     for package in ALLOWED:
         for path in files(package).values():
             assert host not in {module for module, _, _, types in imports(path) if not types}, path

@@ -103,7 +103,7 @@ def test_public_functions_go_through_pickle_by_their_public_name() -> None:
     assert tensor.sum.__module__ == "tensor"
 
 
-def test_in_a_scope_what_is_caught_inside_holds_nothing_after_it() -> None:
+def test_an_error_caught_inside_a_scope_holds_nothing_after_it() -> None:
     before = memory.statistics().bytes_live
     with new_dispose_scope():
         try:

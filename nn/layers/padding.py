@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-# Parameters of all of them, and where each number of the padding is.
+# The parameter of all of them.
 _PADDING = """
         Parameters
         ----------
@@ -26,6 +26,16 @@ _PADDING = """
 
 class _Pad(Dimensional):
     _mode: ClassVar[str]
+    _sections = (
+        _PADDING
+        + """
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.{name}(1)(tensor.ones((1, 2, {sizes[3]}))).shape
+        (1, 2, {sizes[5]})
+    """
+    )
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
@@ -57,7 +67,7 @@ class _ConstantPad(_Pad):
         Examples
         --------
         >>> import nn, tensor
-        >>> nn.ConstantPad{dims}d(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape
+        >>> nn.{name}(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape
         (1, 2, {sizes[5]})
     """
     )
@@ -77,58 +87,18 @@ class _ConstantPad(_Pad):
 
 class _ZeroPad(_Pad):
     _mode = "constant"
-    _sections = (
-        _PADDING
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.ZeroPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
-    """
-    )
 
 
 class _ReflectionPad(_Pad):
     _mode = "reflect"
-    _sections = (
-        _PADDING
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.ReflectionPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
-    """
-    )
 
 
 class _ReplicationPad(_Pad):
     _mode = "replicate"
-    _sections = (
-        _PADDING
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.ReplicationPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
-    """
-    )
 
 
 class _CircularPad(_Pad):
     _mode = "circular"
-    _sections = (
-        _PADDING
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.CircularPad{dims}d(1)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
-    """
-    )
 
 
 class ConstantPad1d(_ConstantPad, dims=1):

@@ -241,7 +241,22 @@ class RNNBase(Module):
         return Recurrent.apply(self.mode, sizes, is_reversed, data, h, c, *weights)
 
 
-class RNN(RNNBase):
+class _OneState(RNNBase):
+    """Base of networks with one state for each layer, instead of the two of an LSTM."""
+
+    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
+
+        def __call__(  # type: ignore[override]
+            self, input: _S, hx: Tensor | None = None
+        ) -> tuple[_S, Tensor]: ...
+
+    def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
+        """Return the output at all steps, and the last states."""
+        output, last = self._run(input, None if hx is None else (hx,))
+        return output, last
+
+
+class RNN(_OneState):
     """A plain recurrent network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
     Input ``(length, batch, input_size)``, ``(batch, length, input_size)`` with `batch_first`,
@@ -292,29 +307,11 @@ class RNN(RNNBase):
     ) -> None:
         require_nonlinearity("RNN", nonlinearity)
         super().__init__(
-            nonlinearity,
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
+            *(nonlinearity, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional),
             device=device,
             dtype=dtype,
         )
         self.nonlinearity = nonlinearity
-
-    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
-
-        def __call__(  # type: ignore[override]
-            self, input: _S, hx: Tensor | None = None
-        ) -> tuple[_S, Tensor]: ...
-
-    def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
-        """Return the output at all steps, and the last states."""
-        output, last = self._run(input, None if hx is None else (hx,))
-        return output, last
 
 
 class LSTM(RNNBase):
@@ -359,14 +356,7 @@ class LSTM(RNNBase):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            "lstm",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
+            *("lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional),
             proj_size,
             device=device,
             dtype=dtype,
@@ -384,7 +374,7 @@ class LSTM(RNNBase):
         return output, (h, c)
 
 
-class GRU(RNNBase):
+class GRU(_OneState):
     """A gated recurrent unit (Cho et al., 2014), with the reset gate behind the product, as in PyTorch.
 
     Input, output and states as of `RNN`. Gates are in the order reset, update, new.
@@ -417,28 +407,10 @@ class GRU(RNNBase):
         dtype: DtypeLike | None = None,
     ) -> None:
         super().__init__(
-            "gru",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
+            *("gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional),
             device=device,
             dtype=dtype,
         )
-
-    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
-
-        def __call__(  # type: ignore[override]
-            self, input: _S, hx: Tensor | None = None
-        ) -> tuple[_S, Tensor]: ...
-
-    def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
-        """Return the output at all steps, and the last states."""
-        output, last = self._run(input, None if hx is None else (hx,))
-        return output, last
 
 
 def _two(hx: Any, name: str) -> tuple[Any, Any]:

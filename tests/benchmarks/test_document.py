@@ -93,7 +93,7 @@ def test_tables_tell_medians_and_both_ratios(folder: Path):
     assert "2026-11-22: a CPU, 2 cores" in blocks["run"]
 
 
-def test_what_was_measured_while_others_used_the_machine_is_named_and_not_printed(folder: Path):
+def test_measurements_on_a_loaded_machine_are_named_and_not_printed(folder: Path):
     blocks = document.blocks(Runs.read(folder))
     assert "Left out, for others used the machine: ops/add 100,000." in blocks["run"]
     assert [name for name, text in blocks.items() if "100,000" in text] == ["run"]
@@ -107,7 +107,7 @@ def test_the_page_opens_with_where_we_are_ahead_level_and_behind(folder: Path):
     assert document.PAGE.read_text().startswith("# Performance\n\n<!-- begin summary -->")
 
 
-def test_the_page_keeps_what_was_written_by_hand():
+def test_the_page_keeps_the_text_outside_of_the_markers():
     page = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
     filled = document.filled(page, {"x": "new", "y": "unused"})
     assert filled == "a\n<!-- begin x -->\n\nnew\n\n<!-- end x -->\nb\n"

@@ -126,7 +126,7 @@ def test_cases_run_and_what_they_do_agrees(name: str):
     assert list(result.summaries) == contenders
 
 
-def test_only_who_is_asked_for_is_imported():
+def test_only_the_requested_libraries_are_imported():
     program = (
         "import sys; from benchmarks.catalogue import case_of; from benchmarks.contenders import library\n"
         "case_of('ops/add 1').build(library('numpy'))\n"

@@ -113,7 +113,7 @@ def test_leading_dimensions_broadcast() -> None:
     assert [x.shape for x in autograd.grad(found.sum(), (q, k, v))] == [q.shape, k.shape, v.shape]
 
 
-def test_who_sees_no_key_gets_zeros_and_gives_no_gradient() -> None:
+def test_a_query_without_a_key_gets_zeros_and_no_gradient() -> None:
     q, k, v = drawn(1, 2, 3, 2), drawn(1, 2, 4, 2), drawn(1, 2, 4, 2)
     hidden = np.zeros((3, 4), np.bool_)
     hidden[0] = True
@@ -127,7 +127,7 @@ def test_who_sees_no_key_gets_zeros_and_gives_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("empty", ["batch", "heads", "queries", "keys", "features"])
-def test_nothing_is_attended_by_nobody(empty: str) -> None:
+def test_attention_over_an_empty_dimension_has_the_right_shapes(empty: str) -> None:
     n, h, queries, keys, e = (
         0 if what == empty else 2 for what in ("batch", "heads", "queries", "keys", "features")
     )
@@ -170,7 +170,7 @@ def test_dropout_drops_with_its_probability_and_scales_what_stays() -> None:
     assert (seeded(nothing, nothing, tensor.ones((4, 300, 1)), p=1.0) == 0).all()
 
 
-def test_dropout_is_drawn_anew_and_the_same_from_one_seed() -> None:
+def test_dropout_differs_between_calls_and_is_equal_for_equal_seeds() -> None:
     x = drawn(1, 1, 8, 4)
     assert seeded(x, x, x, p=0.5).tolist() == seeded(x, x, x, p=0.5).tolist()
     first, second = (F.scaled_dot_product_attention(x, x, x, dropout_p=0.5) for _ in range(2))
@@ -284,7 +284,7 @@ def test_a_mask_of_padding_stays_a_row() -> None:
     assert masked(4096) - masked(2048) < 1.05 * (peak_of(4096) - peak_of(2048))
 
 
-def test_what_is_written_after_forward_does_not_disturb_backward() -> None:
+def test_a_write_after_forward_does_not_change_backward() -> None:
     q, k, v = drawn(1, 1, 3, 2), drawn(1, 1, 3, 2), drawn(1, 1, 3, 2)
     mask = tensor.tensor([[True, False, True]] * 3)
     expected = autograd.grad(F.scaled_dot_product_attention(q, k, v, mask).sum(), q)[0].tolist()

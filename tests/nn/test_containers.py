@@ -40,7 +40,7 @@ def test_places_are_filled_replaced_and_taken():
     assert taken not in layers
 
 
-def test_what_is_no_module_is_refused():
+def test_a_value_that_is_not_a_module_is_refused():
     with pytest.raises(TypeError, match="argument 1 is a function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(TypeError, match=r"nn\.Module"):

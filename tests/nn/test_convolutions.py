@@ -83,7 +83,7 @@ def test_a_convolution_is_its_formula_whatever_the_pieces(
         np.testing.assert_allclose((weight * by_weight).sum(), product_of, atol=1e-10)
 
 
-def test_what_goes_through_a_convolution_is_disposed_with_its_scope() -> None:
+def test_the_result_of_a_convolution_is_disposed_with_its_scope() -> None:
     layer = nn.Conv2d(2, 3, 3, padding=1)
     x = tensor.ones((2, 2, 4, 4))
     with new_dispose_scope() as scope:
@@ -170,7 +170,7 @@ def test_convolutions_of_many_samples_are_their_formula_for_any_number_of_thread
 
 
 @pytest.mark.parametrize("channels", [2, 20])
-def test_what_is_not_finite_goes_where_the_formula_has_it(channels: int) -> None:
+def test_values_that_are_not_finite_appear_where_the_formula_has_them(channels: int) -> None:
     geometry = convolution.Geometry((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
     drawn = np.random.default_rng(0)
     x, weight = drawn.standard_normal((1, 2, 6, 20)), drawn.standard_normal((channels, 2, 3, 3))

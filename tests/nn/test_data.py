@@ -116,7 +116,7 @@ def test_after_a_break_the_batch_is_the_callers():
     assert x.is_invalid
 
 
-def test_a_batch_of_a_loop_that_failed_goes_with_the_scope_around_it(window):
+def test_the_batch_of_a_failed_loop_is_disposed_with_the_scope_around_it(window):
     data = numbered(6)
     live = window().live_count
     stored, kept = None, []
@@ -179,7 +179,7 @@ def test_no_scope_of_the_loader_is_current_in_the_loop():
             assert current_dispose_scope() is scope
 
 
-def test_what_is_moved_detached_or_cloned_survives():
+def test_a_moved_detached_or_cloned_batch_survives():
     kept = []
     with new_dispose_scope() as scope:
         for x, y in Disposing(numbered(4), 2):

@@ -22,7 +22,7 @@ def test_a_hook_may_replace_the_output():
     assert seen == [layer]
 
 
-def test_a_removed_hook_runs_no_more():
+def test_a_removed_hook_no_longer_runs():
     layer = nn.Identity()
     handle = layer.register_forward_hook(lambda module, args, output: output * 5)
     handle.remove()

@@ -24,7 +24,7 @@ def test_it_takes_no_memory_and_records_nothing():
     assert all(x.requires_grad for x in net.parameters())
 
 
-def test_it_keeps_the_values_of_its_moment_while_training_goes_on():
+def test_it_keeps_its_values_while_training_continues():
     net = model()
     with new_dispose_scope():
         frozen = net.valid()
@@ -37,7 +37,7 @@ def test_it_keeps_the_values_of_its_moment_while_training_goes_on():
         assert net.valid()(x).tolist() != expected
 
 
-def test_a_write_to_one_side_copies_what_is_written_alone():
+def test_a_write_to_one_side_copies_only_the_written_tensor():
     net = nn.Linear(30, 20)
     frozen = net.valid()
     before = memory.statistics().bytes_live
@@ -47,7 +47,7 @@ def test_a_write_to_one_side_copies_what_is_written_alone():
     assert np.allclose(net.bias.detach().numpy() - frozen.bias.numpy(), 1.0)
 
 
-def test_train_gives_trainability_back_to_what_was_trainable():
+def test_train_makes_the_same_parameters_trainable_again():
     net = model()
     net[0].requires_grad_(False)
     frozen = net.valid()

@@ -69,7 +69,7 @@ def test_a_dirac_convolution_hands_on_the_channels_of_each_group(outputs, inputs
     np.testing.assert_array_equal(weight, expected)
 
 
-def test_a_dirac_convolution_returns_what_it_is_given():
+def test_a_dirac_convolution_returns_its_input():
     layer = nn.Conv2d(4, 4, 3, padding=1, groups=2, bias=False)
     init.dirac_(layer.weight, groups=2)
     x = tensor.randn(2, 4, 5, 6)
@@ -127,7 +127,7 @@ def test_wrong_use_names_the_culprit(call, error, named):
         call()
 
 
-def test_a_clone_does_not_see_what_is_filled_in():
+def test_a_clone_does_not_see_a_later_fill():
     x = tensor.zeros((2,))
     clone = x.clone()
     init.ones_(x)

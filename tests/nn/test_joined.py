@@ -114,7 +114,7 @@ def test_second_derivatives_are_the_same(activation: str) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_hooks_of_either_are_called_with_what_is_theirs(place: int) -> None:
+def test_hooks_of_a_linear_and_of_a_relu_see_their_own_arguments(place: int) -> None:
     model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
     with tensor.no_grad():
         model[0].weight.fill_(1.0)
@@ -152,7 +152,7 @@ def test_a_subclass_is_called() -> None:
     assert model(tensor.ones((1, 1))).item() == 6.0
 
 
-def test_what_is_disposed_is_named_as_by_the_modules_themselves() -> None:
+def test_errors_name_disposed_tensors_as_the_modules_themselves_do() -> None:
     model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
     model[0].bias.dispose()
     with pytest.raises(TensorDisposedError, match="parameter 'bias' of Linear"):

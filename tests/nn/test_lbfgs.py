@@ -75,7 +75,7 @@ def test_a_step_leaves_nothing_but_the_state_and_the_loss(window):
     assert window().live_count == live
 
 
-def test_training_goes_on_from_a_saved_state():
+def test_training_continues_from_a_saved_state():
     first, second = (Descent(lr=0.1, max_iter=4) for _ in range(2))
     first.optimizer.step(first.closure)
     second.optimizer.step(second.closure)

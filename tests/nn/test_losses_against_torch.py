@@ -229,7 +229,7 @@ def test_smooth_losses_can_be_derived_twice(name):
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
-def test_a_loss_leaves_itself_alone_and_its_graph_goes_with_it(case, window):
+def test_only_the_loss_is_left_and_its_graph_is_freed_with_it(case, window):
     given = [tensor.tensor(x) if isinstance(x, np.ndarray) else x for x in case.arrays]
     for x in given[: case.wanted]:
         x.requires_grad_()

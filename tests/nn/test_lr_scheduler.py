@@ -34,7 +34,7 @@ def test_each_group_follows_the_formula(make, factor):
         schedule.step()
 
 
-def test_a_saved_schedule_goes_on_where_it_was():
+def test_a_saved_schedule_continues_where_it_stopped():
     held = optimizer()
     first = lr_scheduler.StepLR(held, 1, 0.5)
     first.step()
@@ -47,7 +47,7 @@ def test_a_saved_schedule_goes_on_where_it_was():
     assert [group["lr"] for group in other.param_groups] == [0.125, 0.25]
 
 
-def test_a_schedule_goes_on_with_an_optimizer_that_was_loaded():
+def test_a_schedule_continues_with_a_loaded_optimizer():
     held = optimizer()
     first = lr_scheduler.ExponentialLR(held, 0.5)
     first.step()

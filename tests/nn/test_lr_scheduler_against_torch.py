@@ -121,7 +121,7 @@ def test_step_sizes_are_pytorchs(case, name, options):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_schedule_goes_on_from_a_state_of_pytorch(case):
+def test_a_schedule_continues_from_a_state_of_pytorch(case):
     ours, here, theirs, there = pair(CASES[case], momentum=0.9)
     for _ in range(13):
         there.step()

@@ -22,7 +22,7 @@ class Net(nn.Module):
         return self.second(self.first(x).relu()) * self.scale
 
 
-def test_what_is_assigned_is_registered_and_leaves_its_scope(window):
+def test_an_assigned_tensor_is_registered_and_leaves_its_scope(window):
     with new_dispose_scope() as scope:
         net = Net()
         assert len(scope) == 0
@@ -347,7 +347,7 @@ def test_a_cycle_of_a_module_and_its_owner_is_no_leak(window):
         gc.enable()
 
 
-def test_dispose_goes_to_any_depth():
+def test_dispose_reaches_any_depth():
     innermost = net = nn.Module()
     for _ in range(5000):
         innermost.inner = nn.Module()

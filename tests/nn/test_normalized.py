@@ -145,7 +145,7 @@ def test_wrong_use_names_the_culprit(call, named):
         call()
 
 
-def test_what_is_computed_can_not_be_assigned():
+def test_a_computed_parameter_cannot_be_assigned():
     layer = normalized("weight_norm")
     for value in (tensor.ones((3, 4)), nn.Parameter(tensor.ones((3, 4)))):
         with pytest.raises(AttributeError, match="computed by weight_norm"):

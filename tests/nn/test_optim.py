@@ -290,7 +290,7 @@ def test_a_clone_of_a_parameter_does_not_see_steps():
     assert clone.item() == 1.0
 
 
-def test_the_state_belongs_to_no_scope_and_goes_with_the_optimizer(window):
+def test_the_state_has_no_scope_and_is_freed_with_the_optimizer(window):
     a = one(grad=1.0)
     live = window().live_count
     optimizer = optim.Adam([a])
@@ -363,7 +363,7 @@ def test_a_step_that_can_not_be_made_changes_no_parameter_and_no_state(kind):
     assert (a.item(), str(optimizer.state[a])) == before
 
 
-def test_the_state_goes_with_the_last_reference(window):
+def test_the_state_is_freed_with_the_last_reference(window):
     a = one(grad=1.0)
     live = window().live_count
     optim.Adam([a]).step()
@@ -511,7 +511,7 @@ def test_zero_grad_disposes_or_fills():
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_training_goes_on_from_a_saved_state(duplicate):
+def test_training_continues_from_a_saved_state(duplicate):
     def run(steps, a, optimizer):
         for i in range(steps):
             a.grad = tensor.tensor([1.0 + i])

@@ -117,7 +117,7 @@ def test_steps_in_other_dtypes_are_pytorchs(name, options, dtype):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_training_goes_on_from_a_state_of_pytorch(name, options):
+def test_training_continues_from_a_state_of_pytorch(name, options):
     pair = Pair(name, options)
     pair.step(3)
     saved = pair.reference.state_dict()
@@ -132,7 +132,7 @@ def test_training_goes_on_from_a_state_of_pytorch(name, options):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_pytorch_goes_on_from_a_state_of_ours(name, options):
+def test_pytorch_continues_from_our_state(name, options):
     pair = Pair(name, options)
     pair.step(3)
     saved = pair.optimizer.state_dict()
@@ -149,7 +149,7 @@ def test_pytorch_goes_on_from_a_state_of_ours(name, options):
     pair.assert_equal(1e-8 if name == "NAdam" else 1e-12)
 
 
-def test_rprop_leaves_what_has_no_gradient_and_what_is_nan_as_pytorch_does():
+def test_rprop_leaves_nan_and_parameters_without_gradient_as_pytorch_does():
     ours, theirs = nn.Parameter(tensor.zeros(3)), torch.nn.Parameter(torch.zeros(3))
     optimizer, reference = optim.Rprop([ours], lr=0.1), torch.optim.Rprop([theirs], lr=0.1)
     for row in ([1.0, 0.0, np.nan], [1.0, 1.0, 1.0], [-1.0, 0.0, 1.0]):
@@ -236,7 +236,7 @@ def test_muons_steps_along_any_gradient_differ_by_the_last_bits_of_bfloat16(opti
         assert np.linalg.norm(made - expected) < 0.01 * np.linalg.norm(expected)
 
 
-def test_muon_goes_on_from_a_state_of_pytorch_and_pytorch_from_ours():
+def test_muon_continues_from_a_state_of_pytorch_and_pytorch_from_ours():
     matrices = Matrices([(4, 4), (3, 5)], "float64", {"lr": 0.1})
     matrices.step(matrices.diagonal)
     theirs, ours = matrices.reference.state_dict(), matrices.optimizer.state_dict()

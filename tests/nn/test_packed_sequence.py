@@ -166,7 +166,7 @@ def test_it_moves_between_scopes_with_all_that_it_holds() -> None:
     assert all_are_disposed(packed)
 
 
-def test_it_goes_where_another_disposable_is() -> None:
+def test_it_is_accepted_wherever_another_disposable_is() -> None:
     with new_dispose_scope() as outer:
         total = tensor.zeros((1,))
         with new_dispose_scope():
@@ -194,7 +194,7 @@ def test_a_disposing_function_returns_it() -> None:
     assert all_are_disposed(first)
 
 
-def test_what_is_found_in_containers_is_the_sequence_and_not_its_tensors() -> None:
+def test_a_search_in_containers_finds_the_sequence_and_not_its_tensors() -> None:
     with new_dispose_scope(), new_dispose_scope() as inner:
         batch = inner.move_to_outer({"words": [create()]})
         assert len(inner) == 0
@@ -219,7 +219,7 @@ def test_its_memory_is_counted_as_the_scope_s() -> None:
         assert scope.nbytes == 6 * 8 + 4 * 8 + 2 * 2 * 8
 
 
-def test_memory_goes_with_it() -> None:
+def test_its_memory_is_freed_with_it() -> None:
     with memory.measure() as measured:
         packed = pack_sequence([tensor.zeros((1000, 8))])
         packed.dispose()
@@ -313,7 +313,7 @@ def test_one_made_of_another_s_parts_outlives_it() -> None:
     assert [x.tolist() for x in unpack_sequence(second)] == [[2, 4, 6, 8], [10, 12]]
 
 
-def test_one_made_by_hand_finds_the_other_order_itself() -> None:
+def test_a_sequence_made_by_its_constructor_computes_the_inverse_order() -> None:
     order = tensor.tensor([2, 0, 1])
     packed = PackedSequence(tensor.zeros((3, 2)), tensor.tensor([3]), order)
     assert packed.unsorted_indices is not None

@@ -29,7 +29,7 @@ def sequences_of(lengths: list[int], rest: tuple[int, ...]) -> list[np.ndarray[A
 
 
 @given(LENGTHS, REST, st.booleans(), st.sampled_from([None, 6, 9]))
-def test_what_is_packed_comes_back(lengths, rest, batch_first, total) -> None:
+def test_a_packed_sequence_unpacks_to_the_same_values(lengths, rest, batch_first, total) -> None:
     arrays = sequences_of(lengths, rest)
     packed = pack_sequence([tensor.tensor(x) for x in arrays], enforce_sorted=False)
     for x, array in zip(unpack_sequence(packed), arrays, strict=True):

@@ -127,7 +127,7 @@ def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: i
         assert (alive > 0) == (at > 0)  # before the first step it has none yet
 
 
-def test_workers_who_look_at_the_same_time_all_see_that_another_is_gone() -> None:
+def test_workers_that_look_at_the_same_time_all_see_that_another_is_gone() -> None:
     assert workers.run(3, training.look_again_and_again, 3000) == [3000, None, 3000]
 
 
@@ -139,14 +139,14 @@ def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -
         assert f"WorkerLostError: worker {killed} has ended or was killed" in error
 
 
-def test_who_comes_when_others_have_left_blames_the_one_that_was_killed() -> None:
+def test_a_worker_that_arrives_after_the_others_left_blames_the_killed_worker() -> None:
     first, killed, last = workers.run(3, training.prepare_when_another_has_left, 1)
     assert killed is None
     for error in (first, last):
         assert "WorkerLostError: worker 1 has ended or was killed" in error
 
 
-def test_who_comes_after_the_last_look_is_not_late() -> None:
+def test_a_worker_that_arrives_after_the_last_look_is_not_late() -> None:
     layout = regions.Layout()
     begin = layout.add(8)
     region = regions.Region("", 0, 1, layout, 0.0, (0,))
@@ -154,7 +154,7 @@ def test_who_comes_after_the_last_look_is_not_late() -> None:
     assert region.wait(flag, 1, "to come", at_half=lambda: region.flags.set(flag, 1)) > 0
 
 
-def test_who_waits_too_long_says_for_whom(tmp_path: Path) -> None:
+def test_a_worker_that_waits_too_long_names_the_missing_worker(tmp_path: Path) -> None:
     slept, late = workers.run(2, training.come_too_late, tmp_path / "over", timeout=1.0)
     assert slept == "slept"
     waited = re.search(r"waited (\S+) s for worker 0 at a barrier", late)
@@ -257,7 +257,7 @@ def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: py
         regions.Region("test.0-n0-1", 0, 2, layout, 1.0, (0, 1))
 
 
-def test_a_worker_that_waits_in_vain_for_another_to_map_memory_leaves_as_one_who_is_not_to_blame() -> None:
+def test_a_worker_that_waits_in_vain_for_mapped_memory_leaves_without_blame() -> None:
     layout, ranks = regions.Layout(), (0, 1, 2)
     layout.add(8)
     name = f"{uuid.uuid4().hex[:8]}.0-n0-1"
@@ -271,7 +271,7 @@ def test_a_worker_that_waits_in_vain_for_another_to_map_memory_leaves_as_one_who
     assert second.flags.get(0) == regions._LEFT
 
 
-def test_files_whose_makers_were_killed_are_removed_and_those_of_others_stay() -> None:
+def test_files_of_killed_processes_are_removed_and_other_files_stay() -> None:
     token = f"{regions.PREFIX}{uuid.uuid4().hex[:8]}.0"
     left, held = regions.folder() / f"{token}-n0-1", regions.folder() / f"{token}-n0-2"
     left.write_bytes(b"")
@@ -298,7 +298,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts what /proc says that is mapped")
-def test_regions_are_made_while_others_look_for_what_is_left_behind_and_go_with_their_models() -> None:
+def test_regions_are_created_during_a_search_for_stale_ones_and_freed_with_their_models() -> None:
     is_over = threading.Event()
 
     def look() -> None:
@@ -315,7 +315,7 @@ def test_regions_are_made_while_others_look_for_what_is_left_behind_and_go_with_
     assert unmapped == [3, 3]
 
 
-def test_what_was_written_last_is_read_whole_while_more_is_written() -> None:
+def test_the_last_complete_write_is_read_during_further_writes() -> None:
     layout = regions.Layout()
     values = SharedValues(layout, 500)
     values.attach(regions.Region("", 0, 1, layout, 1.0, (0,)))

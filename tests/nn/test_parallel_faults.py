@@ -52,7 +52,7 @@ def assert_learnt(result: Any, steps: int) -> None:
         np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12)
 
 
-def test_a_killed_worker_costs_no_more_than_the_steps_since_the_last_checkpoint(
+def test_a_killed_worker_costs_at_most_the_steps_since_the_last_checkpoint(
     at_its_start: None, tmp_path: Path
 ) -> None:
     config = {
@@ -81,7 +81,7 @@ def test_a_worker_that_is_killed_while_others_connect_costs_an_attempt(
     assert_learnt(result, 20)
 
 
-def test_machines_that_do_not_connect_are_waited_for_and_told(cluster: None) -> None:
+def test_machines_that_do_not_connect_are_waited_for_and_reported(cluster: None) -> None:
     pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
     told = ray.get(ray.remote(num_cpus=0)(jobs.connect_to_nobody).remote())
     assert told.startswith("waited 0.5 s for the workers of the other machines to connect")
@@ -97,7 +97,7 @@ def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp
     assert "last seen" in str(parallel.statistics())
 
 
-def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
+def test_an_exception_in_one_worker_is_reported_with_its_lines_and_stops_the_others(
     at_its_start: None, tmp_path: Path
 ) -> None:
     config = {"steps": 1000, "what": "raise", "worker": 1, "at": 5}
@@ -112,7 +112,7 @@ def test_an_exception_in_one_worker_is_told_with_its_lines_and_stops_the_others(
     assert figures[0].step <= 6
 
 
-def test_the_error_of_a_loop_is_told_also_where_the_board_is_gone(at_its_start: None, tmp_path: Path) -> None:
+def test_the_error_of_a_loop_is_reported_even_without_the_board(at_its_start: None, tmp_path: Path) -> None:
     with (
         pytest.warns(RuntimeWarning, match="what the workers told is lost"),
         pytest.raises(train.TrainingFailedError, match="the error of the loop itself"),
@@ -229,7 +229,7 @@ def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: P
     assert "to exchange gradients" in str(caught.value)
 
 
-def test_a_job_goes_on_elsewhere_when_a_node_goes_away(three_nodes: Any, tmp_path: Path) -> None:
+def test_a_job_continues_elsewhere_when_a_node_disappears(three_nodes: Any, tmp_path: Path) -> None:
     running = tmp_path / "running"
     config = {"steps": 60, "every": 10, "pause": 0.1, "running": str(running)}
     removed = []

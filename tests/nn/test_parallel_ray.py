@@ -82,7 +82,7 @@ def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tm
     assert "worker 2" in str(parallel.memory())
 
 
-def test_a_data_set_comes_to_the_workers_in_tensors_over_the_store(cluster: None, tmp_path: Path) -> None:
+def test_workers_get_a_data_set_as_tensors_over_the_store(cluster: None, tmp_path: Path) -> None:
     import ray.data
 
     dataset = ray.data.from_numpy(np.arange(1000, dtype=np.float64)).rename_columns({"data": "x"})
@@ -122,7 +122,7 @@ def test_a_view_lets_the_store_go_when_its_scope_ends(at_its_start: None) -> Non
     assert wait_until(lambda: free("object_store_memory") >= before)
 
 
-def test_what_is_written_over_the_store_is_a_copy(at_its_start: None) -> None:
+def test_a_write_over_the_store_makes_a_copy(at_its_start: None) -> None:
     reference = parallel.put([tensor.zeros((100_000,))])
     with new_dispose_scope():
         (x,) = parallel.get([reference])[0]

@@ -90,7 +90,7 @@ def test_several_are_applied_one_after_the_other() -> None:
     assert layer.weight.tolist() == before.tolist()
 
 
-def test_what_is_assigned_goes_through_the_inverse() -> None:
+def test_an_assigned_value_passes_through_the_inverse() -> None:
     layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
     layer.weight = tensor.ones((3, 3))
     assert layer.parametrizations.weight.original.tolist() == tensor.ones((3, 3)).triu().tolist()
@@ -120,7 +120,7 @@ def test_a_tensor_can_be_made_of_several_and_buffers_too() -> None:
     assert [name for name, _ in norm.named_parameters()] == ["weight", "bias"]
 
 
-def test_what_is_computed_belongs_to_the_scope_and_nothing_is_left() -> None:
+def test_a_computed_parameter_belongs_to_the_scope_and_nothing_is_left() -> None:
     layer = parametrizations.weight_norm(nn.Linear(3, 2))
     live = statistics.live_count
     with new_dispose_scope() as scope:
@@ -164,7 +164,7 @@ def test_rows_of_a_transposed_convolution_are_those_of_its_outputs() -> None:
     ],
     ids=["array", "tuple", "none", "dtype", "shape", "integers"],
 )
-def test_an_inverse_that_does_not_fit_leaves_the_module_as_it_was(
+def test_an_inverse_that_does_not_fit_leaves_the_module_unchanged(
     inverse: Any, error: type[Exception], says: str
 ) -> None:
     class Inverse(nn.Module):

@@ -172,7 +172,7 @@ def test_writing_to_indices_later_changes_no_gradient() -> None:
     assert x.grad.tolist() == [[0.0, 1.0, 1.0, 0.0]]
 
 
-def test_what_goes_through_pools_is_disposed_with_its_scope() -> None:
+def test_results_of_pools_are_disposed_with_their_scope() -> None:
     x = tensor.ones((2, 3, 4, 4), requires_grad=True)
     with new_dispose_scope() as scope:
         y, places = F.max_pool2d(x, 2, return_indices=True)

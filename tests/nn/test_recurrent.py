@@ -341,7 +341,7 @@ def test_nan_and_infinity_go_where_formulas_send_them() -> None:
     assert (abs(far.detach().numpy()) == 1).all()
 
 
-def test_what_a_layer_keeps_goes_with_the_graph() -> None:
+def test_memory_that_a_layer_keeps_is_freed_with_the_graph() -> None:
     lstm = nn.LSTM(8, 16, num_layers=2)
     x = tensor.randn(20, 4, 8)
     lstm(x)[0].sum().backward()  # gradients

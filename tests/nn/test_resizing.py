@@ -55,7 +55,7 @@ def test_what_lies_on_an_element_is_that_element(mode: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [(1, 1), (3, 11), (5, 4)])
-def test_what_is_even_stays_even(mode: str, options: dict[str, Any], size: tuple[int, int]) -> None:
+def test_a_constant_stays_constant(mode: str, options: dict[str, Any], size: tuple[int, int]) -> None:
     y = resized(np.full((2, 3, 5, 4), 1.25), size, mode=mode, **options)
     assert y.shape == (2, 3, *size)
     np.testing.assert_allclose(y, 1.25, rtol=1e-14)

@@ -59,7 +59,7 @@ def test_transient_buffers_are_left_out():
     assert module.state_dict() == {}
 
 
-def test_a_state_goes_from_model_to_model(window):
+def test_a_state_loads_into_another_model(window):
     first, second = model(), model()
     live = window().live_count
     assert repr(second.load_state_dict(first.state_dict())) == "<All keys matched successfully>"

@@ -111,7 +111,7 @@ def test_a_model_that_is_not_like_the_copied_one_is_refused_and_nothing_has_chan
     assert averaged.n_averaged.item() == 0
 
 
-def test_the_average_of_a_model_goes_on_by_a_module_around_it_and_the_other_way_round():
+def test_an_average_continues_with_a_wrapped_model_and_without_the_wrapper():
     model = network(nn)
     around = nn.Sequential(model)
     for copied, trained in ((model, around), (around, model)):

@@ -54,7 +54,7 @@ def test_train_and_eval_reach_all_modules():
         model.train("yes")
 
 
-def test_apply_goes_inside_out():
+def test_apply_calls_inner_modules_first():
     seen = []
     twice = nn.Sigmoid()
     model = nn.Sequential(nn.ReLU(), nn.ModuleList([twice, nn.Tanh()]), twice)
@@ -67,7 +67,7 @@ def test_requires_grad_freezes_all_parameters():
     assert not model(tensor.ones((1, 2))).requires_grad
 
 
-def test_get_submodule_names_what_is_missing():
+def test_get_submodule_names_the_missing_module():
     model = nn.Sequential(nn.Sequential(nn.ReLU()))
     assert isinstance(model.get_submodule("0.0"), nn.ReLU)
     assert model.get_submodule("") is model

@@ -235,7 +235,7 @@ def test_a_rule_that_is_not_there_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam])
-def test_the_state_of_a_parameter_is_there_when_it_is_asked_for_and_steps_go_on_with_it(kind: Any) -> None:
+def test_the_state_of_a_parameter_is_created_at_its_first_read_and_used_by_steps(kind: Any) -> None:
     x = nn.Parameter(tensor.ones((2,)))
     optimizer = kind([x], lr=0.25)
     optimizer.state[x]["note"] = "mine"

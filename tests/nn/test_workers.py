@@ -80,7 +80,7 @@ def numbers(loader: Any) -> list[list[int]]:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_batches_come_in_order_whoever_makes_them(method: str, workers: int) -> None:
+def test_batches_arrive_in_order_whichever_worker_makes_them(method: str, workers: int) -> None:
     loader = forked(Images(23), 4, num_workers=workers, multiprocessing_context=method)
     here = numbers(DataLoader(Images(23), 4))
     assert len(loader) == len(here) == 6
@@ -165,7 +165,7 @@ def test_data_sets_that_are_iterated_end_worker_by_worker() -> None:
         len(forked(Counting(5)))
 
 
-def test_persistent_workers_begin_each_round_anew() -> None:
+def test_persistent_workers_start_each_epoch_again() -> None:
     loader = forked(Counting(6), 2, persistent_workers=True)
     processes = set()
     for _ in range(3):
@@ -257,7 +257,7 @@ def test_batches_of_every_kind_arrive_as_they_were() -> None:
     assert np.array_equal(found["array"], kinds["array"])
 
 
-def test_a_batch_belongs_to_the_scope_where_it_is_handed_out_and_is_counted_there(window: Any) -> None:
+def test_a_batch_belongs_to_the_scope_that_receives_it_and_counts_there(window: Any) -> None:
     batches = iter(forked(Images(12), 2, prefetch_factor=6))
     with new_dispose_scope() as first:
         x, y = next(batches)
@@ -325,7 +325,7 @@ def test_blocks_grow_and_shrink_with_the_batches() -> None:
         assert (x.shape, x[-1].item()) == ((sizes[i],), sizes[i])
 
 
-def test_threads_let_go_of_batches_while_the_loop_goes_on() -> None:
+def test_threads_release_batches_while_the_loop_continues() -> None:
     given: list[Tensor] = []
     over = threading.Event()
 
@@ -368,7 +368,7 @@ def test_a_stored_error_keeps_no_worker() -> None:
     assert not children()
 
 
-def test_errors_that_can_not_be_sent_are_told() -> None:
+def test_errors_that_cannot_be_pickled_are_described() -> None:
     with pytest.raises(RuntimeError, match=r"OddError in worker 0 .*") as caught:
         next(iter(forked(FailingOddly(2))))
     assert "OddError: 0 and 0" in caught.value.__notes__[0]
@@ -415,7 +415,7 @@ def test_the_death_of_a_worker_is_an_error_that_says_how(code: int, says: str) -
     assert not children()
 
 
-def test_a_worker_that_cannot_read_what_it_is_asked_for_ends_and_is_no_hang() -> None:
+def test_a_worker_that_cannot_read_its_request_ends_without_a_hang() -> None:
     loader = forked(Images(8), None, sampler=[0, 1, Unreadable()])
     with pytest.raises(RuntimeError, match=r"worker 0 \(process \d+\) .* ended with exit code"):
         for _ in loader:
@@ -449,7 +449,7 @@ def test_a_worker_killed_from_outside_is_noticed_and_all_end(method: str) -> Non
     assert numbers(forked(Images(4), 2)) == [[0, 1], [2, 3]]
 
 
-def test_persistent_workers_that_died_are_made_anew() -> None:
+def test_persistent_workers_that_died_are_replaced() -> None:
     loader = forked(Images(8), 2, persistent_workers=True)
     assert len(numbers(loader)) == 4
     for process in children():

@@ -455,7 +455,7 @@ def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "page.html"])
-def test_a_report_of_ours_is_written_anew(name: str, tmp_path: Path) -> None:
+def test_our_own_report_is_overwritten(name: str, tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", LEAK)
     option = "--html" if name == "page.html" else "--trace"
     for _ in range(2):
@@ -589,7 +589,7 @@ def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(t
 @pytest.mark.parametrize(
     "content", [None, b"", b"{}", b"[1]", b"\x1f\x8b broken", b"\xff\xfe", b'{"traceEvents": []}'], ids=str
 )
-def test_what_is_no_trace_is_named(content: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trace_is_named(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "trace.json").write_bytes(content)
     done = python("-m", "scopes", "report", "trace.json", cwd=tmp_path)

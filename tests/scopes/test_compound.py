@@ -65,7 +65,7 @@ def test_a_disposed_part_is_refused_and_the_others_stay_where_they_are() -> None
         assert a in scope
 
 
-def test_what_is_no_disposable_is_refused() -> None:
+def test_a_value_that_is_not_disposable_is_refused() -> None:
     with pytest.raises(TypeError):
         Pair((object(),))  # type: ignore[arg-type]
 
@@ -93,7 +93,7 @@ def test_parts_of_a_whole_without_owner_go_on_without_one() -> None:
     assert part.owning_dispose_scope is None
 
 
-def test_a_part_that_went_to_a_scope_of_its_own_stays_there_when_the_whole_goes() -> None:
+def test_a_part_attached_to_another_scope_stays_there_after_the_whole() -> None:
     part = Part()
     with new_dispose_scope() as outer, new_dispose_scope():
         pair = Pair((part,))

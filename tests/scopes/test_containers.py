@@ -90,7 +90,7 @@ def _flat(x):
 
 
 @given(nestings(plain))
-def test_what_is_no_disposable_passes_through(nest) -> None:
+def test_a_value_that_is_not_disposable_passes_through(nest) -> None:
     with new_dispose_scope() as scope:
         assert scope.attach(nest) is nest
         assert scope.move_to_outer(nest) is nest
@@ -191,7 +191,7 @@ def test_the_attributes_of_an_estimator_are_found_in_estimators_inside_it_too() 
     assert found(Estimator) == []
 
 
-def test_detaching_an_estimator_keeps_what_was_fitted() -> None:
+def test_detaching_an_estimator_keeps_its_fitted_tensors() -> None:
     with new_dispose_scope() as scope:
         estimator = scope.detach(Estimator(coef_=tensor.ones((2,))))
     assert estimator.coef_.tolist() == [1.0, 1.0]

@@ -41,7 +41,7 @@ def test_a_scope_of_a_thread_is_not_seen_by_others() -> None:
     assert results == [True]
 
 
-def test_a_scope_disposed_from_another_thread_is_current_no_more() -> None:
+def test_a_scope_disposed_from_another_thread_is_no_longer_current() -> None:
     with new_dispose_scope() as outer:
         inner = new_dispose_scope()
         x = tensor.ones((1,))
@@ -106,7 +106,7 @@ def test_a_task_that_outlives_its_parents_scope_registers_with_the_next_one_outw
     asyncio.run(main())
 
 
-def test_a_scope_disposed_from_another_task_is_current_no_more() -> None:
+def test_a_scope_disposed_from_another_task_is_no_longer_current() -> None:
     async def end(scope):
         scope.dispose()
 

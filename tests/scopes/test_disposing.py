@@ -107,12 +107,12 @@ def test_methods_static_methods_and_class_methods() -> None:
 
 
 @pytest.mark.parametrize("kind", [staticmethod, classmethod])
-def test_disposing_above_staticmethod_says_where_it_goes(kind) -> None:
+def test_disposing_above_staticmethod_says_to_swap_them(kind) -> None:
     with pytest.raises(TypeError, match=f"write @disposing below @{kind.__name__}"):
         disposing(kind(len))
 
 
-def test_disposing_of_what_is_no_function_says_so() -> None:
+def test_disposing_of_a_value_that_is_not_a_function_says_so() -> None:
     with pytest.raises(TypeError, match="takes a function, not a int: write @disposing above a def"):
         disposing(3)
 
@@ -267,7 +267,7 @@ def test_a_scope_open_at_a_yield_is_suspended_too() -> None:
         assert not held[0].whole
 
 
-def test_what_is_sent_and_thrown_arrives_in_the_body() -> None:
+def test_values_and_errors_sent_to_a_generator_arrive_in_the_body() -> None:
     caught = []
 
     @disposing
@@ -331,7 +331,7 @@ def test_a_body_that_ignores_its_close_is_an_error_as_ever() -> None:
         next(iterator)
 
 
-def test_a_dropped_generator_changes_nothing_for_who_runs_then() -> None:
+def test_a_dropped_generator_changes_nothing_for_the_running_code() -> None:
     held = []
 
     @disposing
@@ -412,7 +412,7 @@ def test_interleaved_generators_do_not_mix() -> None:
             assert all(thing in scope for thing in pair)
 
 
-def test_a_body_that_ends_its_own_scope_goes_on_outside() -> None:
+def test_a_body_that_ends_its_own_scope_continues_outside() -> None:
     @disposing
     def odd():
         current_dispose_scope().dispose()
@@ -431,7 +431,7 @@ def test_a_body_that_ends_its_own_scope_goes_on_outside() -> None:
         iterator.close()
 
 
-def test_a_failed_generator_holds_neither_arguments_nor_what_was_sent() -> None:
+def test_a_failed_generator_holds_neither_arguments_nor_sent_values() -> None:
     @disposing
     def fail(thing):
         del thing
@@ -502,7 +502,7 @@ def test_an_async_generator_yields_to_the_consumers_scope_and_suspends_its_own()
     asyncio.run(main())
 
 
-def test_an_async_generator_passes_on_what_is_sent_and_thrown() -> None:
+def test_an_async_generator_passes_on_sent_values_and_thrown_errors() -> None:
     @disposing
     async def echo():
         got = None

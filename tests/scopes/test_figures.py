@@ -75,7 +75,7 @@ def test_the_story_with_attach_and_detach(window) -> None:
     assert figures(window) == (1, 1, 0, 0, 1, 1, 0)
 
 
-def test_the_parameter_that_goes_with_its_last_reference_counts_once(window) -> None:
+def test_a_parameter_that_ends_with_its_last_reference_counts_once(window) -> None:
     parameter = nn.Parameter(tensor.ones((2,)))
     del parameter
     assert figures(window) == (1, 1, 0, 0, 0, 0, 0)

@@ -39,7 +39,7 @@ def test_a_call_inside_a_call_runs_at_once() -> None:
     assert not guard.is_held_here()
 
 
-def test_nobody_gets_in_while_a_call_runs() -> None:
+def test_no_other_thread_enters_while_a_call_runs() -> None:
     guard = Guard()
     assert not guard.run(lambda: guard.run_if_free(int))
     assert not guard.run(lambda: is_free(guard))

@@ -58,7 +58,7 @@ def test_a_gap_before_the_last_look_hides_no_leak() -> None:
     assert risen(few, SITE) == (2900, True, False)
 
 
-def test_the_building_of_what_is_kept_is_no_part_of_a_run_that_lets_go_of_more() -> None:
+def test_setup_memory_is_not_counted_in_a_run_that_frees_more() -> None:
     building = [Look(n, 1000 * n, 0, 0, {OTHER: n}) for n in range(1, 20)]
     loop = [Look(20 + n, 20_000 + 500 * n, 500 * n, 0, {SITE: n, OTHER: 20}) for n in range(40)]
     assert risen([*building, *loop], SITE) == (36, True, False)

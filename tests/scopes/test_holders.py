@@ -179,7 +179,7 @@ def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleT
     assert module.work(looked_for) == ({1: "mine, a local of work()"}, [None])
 
 
-def test_a_search_follows_so_many_references_and_no_more(module: types.ModuleType) -> None:
+def test_a_search_follows_a_limited_number_of_references(module: types.ModuleType) -> None:
     source = "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])"
     found = [told(module, source, most) for most in (0, 1, 100 * MOST_REFERENCES)]
     assert found == ["", "", "users_own_module.kept[0][0][0]"]
@@ -195,7 +195,7 @@ def test_a_search_says_what_it_has_cost(module: types.ModuleType) -> None:
     assert 0 < whole.left < MOST_REFERENCES
 
 
-def test_what_nobody_holds_by_a_name_is_left_out(module: types.ModuleType) -> None:
+def test_objects_without_a_named_holder_are_left_out(module: types.ModuleType) -> None:
     assert looked_for({1: [], 2: Weakly(threading.Event())}) == {}
 
 

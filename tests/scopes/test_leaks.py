@@ -108,7 +108,7 @@ def test_what_a_history_keeps_of_an_older_things_memory_is_not_the_newer_ones() 
         del old, new
 
 
-def test_what_is_made_for_something_is_at_the_line_of_that() -> None:
+def test_an_object_made_for_another_is_reported_at_the_line_of_the_other() -> None:
     with track():
         owner = Thing()
         for _ in range(2):
@@ -187,7 +187,7 @@ def test_the_last_ones_of_a_bounded_cache_do_not_grow() -> None:
         assert (row.count, row.is_growing, row.count_per_round) == (5, False, 0.0)
 
 
-def test_without_scopes_growth_is_told_from_a_run_of_some_length() -> None:
+def test_without_scopes_growth_is_reported_only_after_a_long_enough_run() -> None:
     with track():
         kept = []
         for i in range(400):

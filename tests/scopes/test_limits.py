@@ -68,7 +68,7 @@ def test_limit_of_members_names_them():
         assert scope.disposables_count == len(kept) == 2
 
 
-def test_memory_of_what_goes_is_there_again():
+def test_memory_of_disposed_tensors_is_available_again():
     with new_dispose_scope(limit="64 KiB", max_members=2) as scope:
         for _ in range(100):
             kibs(48)
@@ -228,7 +228,7 @@ def test_scope_tells_its_limits():
 # --- borrow -------------------------------------------------------------------------------------------------
 
 
-def test_borrowed_member_goes_back_to_its_owner_and_no_counter_moves():
+def test_a_borrowed_member_returns_to_its_owner_and_no_counter_moves():
     with new_dispose_scope() as outer:
         x = tensor.ones((2,))
         with new_dispose_scope() as inner:
@@ -271,7 +271,7 @@ def test_borrowing_several_returns_all_after_an_error():
         assert y in outer
 
 
-def test_what_is_disposed_or_moved_in_the_block_does_not_go_back():
+def test_a_tensor_disposed_or_moved_in_the_block_does_not_return():
     with new_dispose_scope() as outer:
         x, y = tensor.ones((2,)), tensor.zeros((2,))
         with new_dispose_scope() as inner, inner.borrow(x, y):

@@ -59,7 +59,7 @@ def test_a_class_of_ones_own_needs_a_release_and_its_bases_init_alone() -> None:
             scope.attach(lease)
 
 
-def test_one_that_is_registered_by_hand_may_be_left_without_an_owner() -> None:
+def test_an_explicitly_registered_object_may_have_no_owner() -> None:
     before = statistics.of(Lease).snapshot()
     with new_dispose_scope() as scope:
         owned, free = Lease.__new__(Lease), Lease.__new__(Lease)
@@ -71,7 +71,7 @@ def test_one_that_is_registered_by_hand_may_be_left_without_an_owner() -> None:
     assert (figures.created_in_scope_count, figures.created_outside_scope_count) == (1, 1)
 
 
-def test_one_that_was_never_registered_says_what_is_missing() -> None:
+def test_an_object_that_was_never_registered_says_what_is_missing() -> None:
     class Forgetful(Lease):
         def __init__(self) -> None:
             pass
@@ -85,7 +85,7 @@ def test_one_that_was_never_registered_says_what_is_missing() -> None:
     assert statistics.of(Forgetful).live_count == 0
 
 
-def test_one_that_does_not_say_what_it_gives_back_says_so_at_its_end() -> None:
+def test_a_disposable_without_a_release_method_raises_at_its_end() -> None:
     class Silent(Disposable):
         pass
 

@@ -65,7 +65,7 @@ def test_what_a_finalizer_makes_is_a_member() -> None:
     assert not any(x.whole for x in made)
 
 
-def test_a_finalizer_that_looks_at_the_scope_does_not_find_what_goes() -> None:
+def test_a_finalizer_that_looks_at_the_scope_does_not_find_the_dying_object() -> None:
     seen = []
 
     class Nosy:
@@ -86,7 +86,9 @@ def test_a_finalizer_that_looks_at_the_scope_does_not_find_what_goes() -> None:
 
 
 @pytest.mark.parametrize("end", [DisposeScope.dispose, DisposeScope.dispose_everything])
-def test_a_finalizer_may_end_the_scope_of_what_goes(end: Callable[[DisposeScope], None], window) -> None:
+def test_a_finalizer_may_end_the_scope_of_the_dying_object(
+    end: Callable[[DisposeScope], None], window
+) -> None:
     class Ending:
         def __del__(self) -> None:
             end(scope)
@@ -143,7 +145,7 @@ def test_one_that_its_finalizer_brings_back_is_a_member_and_counted_once(window)
     assert (figures.disposed_in_scope_count, figures.finalized_count) == (1, 0)
 
 
-def test_who_holds_all_objects_there_are_changes_no_figure(window) -> None:
+def test_a_tool_that_holds_all_objects_changes_no_figure(window) -> None:
     with new_dispose_scope() as scope:
         x = Thing()
         everything = [gc.get_objects(), list(scope.disposables_view)]

@@ -128,6 +128,6 @@ def test_the_module_started_from_a_project_with_its_own_scopes_says_so(
     assert "start this where it is not found" in done.stderr
 
 
-def test_the_version_is_told(installed: Path, project: Path) -> None:
+def test_the_version_is_printed(installed: Path, project: Path) -> None:
     done = disposescope(installed, project, "--version")
     assert done.stdout.startswith("disposescope ")

@@ -229,7 +229,7 @@ def test_a_scope_that_is_dropped_without_an_end_lets_go_of_its_resources() -> No
     assert gone() is None
 
 
-def test_objects_that_compare_equal_are_told_apart() -> None:
+def test_objects_that_compare_equal_are_distinguished() -> None:
     class Same(Resource):
         def __eq__(self, other):
             return True

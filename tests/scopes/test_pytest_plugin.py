@@ -113,7 +113,7 @@ def test_a_test_that_leaves_tensors_fails_with_their_lines_and_the_tree_of_scope
     )
 
 
-def test_without_a_marker_nobody_looks(run):
+def test_without_a_marker_nothing_is_checked(run):
     result = run(LEAKING.replace("@pytest.mark.no_tensor_leaks", ""), "-v")
     result.assert_outcomes(passed=1)
     assert "dispose" not in result.stdout.str().lower().replace("disposescope-", "")
@@ -158,7 +158,7 @@ def test_it(x):
     result.stdout.fnmatch_lines(["test_it[[]three[]] left 1 disposable, 12 bytes:"])
 
 
-def test_a_marker_on_a_class_holds_for_its_tests_and_what_they_keep_in_self_goes(run):
+def test_a_marker_on_a_class_covers_its_tests_and_tensors_in_self_are_no_leak(run):
     source = """
 @pytest.mark.no_tensor_leaks
 class TestIt:
@@ -217,7 +217,7 @@ def test_it():
 # Fixtures
 
 
-def test_what_fixtures_of_the_test_create_goes_with_it(run):
+def test_tensors_of_the_test_s_fixtures_are_disposed_with_it(run):
     source = """
 @pytest.fixture
 def plain():
@@ -350,7 +350,7 @@ def test_a_leak_of_a_fixture_of_wider_scope_has_a_report_of_its_own(run, scope, 
     assert "test_second" not in result.stdout.str()
 
 
-def test_a_fixture_that_no_watched_test_set_up_is_put_to_nobody(run):
+def test_a_fixture_set_up_by_no_watched_test_is_charged_to_no_test(run):
     run(WIDE_LEAKING.format(scope="module", mark="limit_live_tensors(0)")).assert_outcomes(passed=2)
 
 
@@ -543,7 +543,7 @@ def test_it():
     )
 
 
-def test_a_limit_counts_what_is_alive_and_not_what_was_created(run):
+def test_a_limit_counts_live_tensors_and_not_created_ones(run):
     source = """
 @pytest.mark.limit_live_tensors(2)
 def test_it():
@@ -841,7 +841,7 @@ def test_it():
     assert not scopes.is_tracking()
 
 
-def test_tracking_that_a_test_does_itself_goes_on_as_it_would(run):
+def test_tracking_that_a_test_starts_itself_continues(run):
     source = """
 @pytest.mark.no_tensor_leaks
 def test_it():

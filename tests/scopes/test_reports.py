@@ -114,7 +114,7 @@ def test_figures_are_shown_for_people_and_sorted_as_numbers() -> None:
     assert size(2048) == Cell("2 KiB", 2048)
 
 
-def test_a_page_is_whole_needs_no_other_file_and_escapes_what_is_said() -> None:
+def test_a_page_is_complete_needs_no_other_file_and_escapes_its_texts() -> None:
     text = FRUIT.to_html()
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>")
@@ -153,9 +153,7 @@ def test_print_writes_plain_text_without_rich(without_rich: None) -> None:
     assert stream.getvalue() == f"{FRUIT}\n"
 
 
-def test_print_goes_to_standard_output_if_nothing_is_said(
-    without_rich, capsys: pytest.CaptureFixture
-) -> None:
+def test_print_writes_to_standard_output_by_default(without_rich, capsys: pytest.CaptureFixture) -> None:
     FRUIT.print()
     assert capsys.readouterr().out == f"{FRUIT}\n"
 

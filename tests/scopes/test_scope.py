@@ -184,7 +184,7 @@ def test_attach_of_what_another_scope_owns_transfers_it_and_counts_one(window) -
         assert (window().attached_to_scope_count, window().detached_from_scope_count) == (1, 0)
 
 
-def test_attach_of_what_is_here_already_does_nothing(window) -> None:
+def test_attach_of_an_attached_tensor_does_nothing(window) -> None:
     with new_dispose_scope() as scope:
         x, channel = tensor.ones((1,)), Channel()
         scope.attach(channel)
@@ -311,7 +311,7 @@ def test_move_to_a_disposed_scope_raises_and_leaves_ownership_as_before(window) 
         assert window() == before
 
 
-def test_move_to_what_is_no_scope_says_what_to_write() -> None:
+def test_move_to_a_value_that_is_not_a_scope_says_what_to_write() -> None:
     with new_dispose_scope() as scope:
         x = tensor.ones((1,))
         with pytest.raises(TypeError, match=r"takes the scope first, or None, not a Tensor: write"):
@@ -581,7 +581,7 @@ def test_what_dispose_has_ended_its_scope_does_not_end_again() -> None:
     assert channel.closed == 1
 
 
-def test_dispose_passes_over_files_that_nobody_attached() -> None:
+def test_dispose_ignores_files_that_were_not_attached() -> None:
     file = io.StringIO()
     dispose([file])
     assert not file.closed

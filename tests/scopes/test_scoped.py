@@ -30,7 +30,7 @@ def test_dispose_twice_counts_once(make, window) -> None:
     assert window().live_count == 0
 
 
-def test_disposed_is_owned_no_more(make) -> None:
+def test_a_disposed_object_has_no_owner(make) -> None:
     with new_dispose_scope() as scope:
         x = make()
         x.dispose()
@@ -47,7 +47,7 @@ def test_the_last_reference_ends_it_and_counts_as_finalized(make, window) -> Non
     assert (window().disposed_outside_scope_count, window().finalized_count) == (1, 2)
 
 
-def test_what_was_disposed_by_hand_is_not_finalized(make, window) -> None:
+def test_an_explicitly_disposed_object_is_not_finalized(make, window) -> None:
     thing = make()
     thing.dispose()
     del thing

@@ -197,14 +197,14 @@ with SpillFile(sys.argv[1]) as file:
 """
 
 
-def test_a_file_that_may_not_be_larger_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_a_file_at_its_size_limit_leaves_everything_unchanged(tmp_path: Path) -> None:
     pytest.importorskip("resource", reason="needs limits of processes")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))"
     subprocess.run([sys.executable, "-c", FULL.format(before=limit), str(tmp_path)], check=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_everything_unchanged(tmp_path: Path) -> None:
     on_small_disk(tmp_path, FULL.format(before=""))
 
 

@@ -150,7 +150,7 @@ def test_a_thread_that_follows_another_does_not_inherit_its_figures() -> None:
 # Reset.
 
 
-def test_what_was_created_before_a_reset_is_counted_no_more() -> None:
+def test_objects_created_before_a_reset_no_longer_count() -> None:
     old = Thing()
     channel = Channel()
     with new_dispose_scope() as scope:

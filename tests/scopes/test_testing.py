@@ -74,7 +74,7 @@ def test_a_scope_that_is_still_open_is_named():
         assert not x.is_invalid
 
 
-def test_what_was_there_before_the_block_is_no_leak():
+def test_tensors_from_before_the_block_are_no_leak():
     before = tensor.ones((2,))
     with assert_no_leaks():
         assert (before + 1).sum().item() == 4.0
@@ -146,7 +146,7 @@ def test_the_error_holds_no_tensors():
     assert "left 1" in message_of(caught)
 
 
-def test_blocks_nest_and_each_judges_what_was_created_in_it():
+def test_blocks_nest_and_each_checks_its_own_tensors():
     kept = []
     with pytest.raises(AssertionError, match="left 1 disposable"):
         with assert_no_leaks():
@@ -164,7 +164,7 @@ def test_what_another_thread_leaves_counts():
             thread.join()
 
 
-def test_depth_lists_who_called():
+def test_depth_lists_the_callers():
     kept = []
 
     def helper():
@@ -291,7 +291,7 @@ def test_a_block_of_the_right_counts_passes():
     assert y.is_invalid
 
 
-def test_wrong_counts_are_named_with_what_was_expected_and_all_figures():
+def test_wrong_counts_are_named_with_the_expected_ones_and_all_figures():
     with pytest.raises(AssertionError) as caught:
         with assert_dispose_counts(live_count=0, created_outside_scope_count=1, attached_to_scope_count=3):
             x = tensor.ones((2,))
@@ -354,7 +354,7 @@ def test_no_figure_at_all_is_an_error_that_says_what_to_write():
         assert_dispose_counts(living=0)
 
 
-def test_what_is_no_figures_is_named():
+def test_an_argument_that_is_not_figures_is_named():
     with pytest.raises(TypeError, match=r"not a Tensor: pass statistics.snapshot\(\) - before"):
         assert_dispose_counts(tensor.ones((2,)), live_count=0)
 
@@ -365,7 +365,7 @@ def test_figures_that_were_compared_are_no_block():
             pass
 
 
-def test_a_block_that_nobody_enters_warns():
+def test_a_block_that_is_not_entered_warns():
     with pytest.warns(RuntimeWarning, match="nothing was compared"):
         assert_dispose_counts(live_count=0)
 

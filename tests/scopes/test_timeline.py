@@ -52,7 +52,7 @@ def test_scopes_are_slices_one_inside_the_other_with_what_happens_in_them(trace)
     assert created[0]["args"]["line"].startswith("tests/things.py:")
 
 
-def test_an_arrow_leads_from_each_creation_to_its_disposal_and_none_from_what_is_alive(trace) -> None:
+def test_an_arrow_leads_from_each_creation_to_its_disposal_and_none_from_live_objects(trace) -> None:
     with Timeline() as timeline:
         Thing()
         kept = Thing()
@@ -148,7 +148,7 @@ def test_names_with_quotes_and_other_letters_come_through(trace) -> None:
     assert trace(timeline).scopes()[0]["name"] == name
 
 
-def test_what_was_created_before_is_not_in_it_but_its_end_breaks_nothing(trace) -> None:
+def test_an_older_object_is_not_in_it_and_its_end_breaks_nothing(trace) -> None:
     with scopes.track():
         before = Thing()
         with Timeline() as timeline:
@@ -158,7 +158,7 @@ def test_what_was_created_before_is_not_in_it_but_its_end_breaks_nothing(trace) 
     assert (found.count("create"), found.count("dispose")) == (1, 1)
 
 
-def test_tracking_is_on_in_the_block_only_and_nobody_listens_after_it() -> None:
+def test_tracking_is_on_in_the_block_only_and_no_listener_is_left() -> None:
     with scopes.track():
         with Timeline() as first, Timeline() as second:
             assert is_tracking()
@@ -285,7 +285,7 @@ def make_things(count: int) -> None:
         Thing()
 
 
-def test_a_thread_that_is_slow_to_enter_what_is_new_is_waited_for(trace, monkeypatch) -> None:
+def test_a_thread_that_is_slow_to_enter_events_is_waited_for(trace, monkeypatch) -> None:
     monkeypatch.setattr("scopes.tracking.timeline._PATIENCE", 300.0)
     with Timeline(max_events=200) as timeline:
         entering = Entering(timeline, monkeypatch)
@@ -320,7 +320,7 @@ def held_elsewhere(guard: Guard) -> Iterator[None]:
         other.join()
 
 
-def test_who_has_waited_in_vain_for_the_one_who_enters_goes_on_and_what_is_missing_is_counted(
+def test_a_thread_that_waits_in_vain_for_the_entering_thread_continues_and_lost_events_are_counted(
     trace, monkeypatch
 ) -> None:
     monkeypatch.setattr(timelines, "_PATIENCE", 0.01)

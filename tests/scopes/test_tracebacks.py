@@ -145,7 +145,7 @@ def tb_of(frame, after):
     return types.TracebackType(after, frame, frame.f_lasti, frame.f_lineno)
 
 
-def test_a_generator_that_caught_the_error_goes_on(cleared) -> None:
+def test_a_generator_that_caught_the_error_continues(cleared) -> None:
     made = []
     iterator = cleared.generate(references(made))
     next(iterator)

@@ -167,7 +167,7 @@ def test_code_of_exec_has_a_line_and_text_where_linecache_knows_it() -> None:
         del linecache.cache["<cell 1>"]
 
 
-def test_a_line_that_is_compiled_anew_each_time_is_one_row() -> None:
+def test_a_line_that_is_compiled_repeatedly_is_one_row() -> None:
     kept = []
     with track():
         for _ in range(5):
@@ -178,7 +178,7 @@ def test_a_line_that_is_compiled_anew_each_time_is_one_row() -> None:
         assert (row.count, row.nbytes) == (5, 40)
 
 
-def test_code_that_goes_is_forgotten() -> None:
+def test_collected_code_is_forgotten() -> None:
     with track():
         space = {"Made": Made, "__name__": "of_the_user"}
         exec(compile("x = Made()", "<cell 3>", "exec"), space)
@@ -278,7 +278,7 @@ def test_listeners_hear_in_order_and_each_end_once() -> None:
     ]
 
 
-def test_what_goes_in_a_cycle_is_forgotten_when_it_is_collected() -> None:
+def test_objects_in_a_cycle_are_forgotten_when_they_are_collected() -> None:
     with track():
         a, b = Made(), Made()
         a.partner, b.partner = b, a
@@ -447,7 +447,7 @@ def test_a_depth_in_the_environment_that_is_no_number_is_an_error_that_says_what
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_goes_on_tracking_by_itself() -> None:
+def test_a_forked_child_continues_tracking_by_itself() -> None:
     source = (
         "import os, sys, scopes, tensor\n"
         "with scopes.track():\n"

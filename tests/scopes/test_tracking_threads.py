@@ -72,7 +72,9 @@ def end_scopes_while_others_make(rounds: int) -> None:
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(500, marks=pytest.mark.soak)])
-def test_what_others_end_while_it_is_made_is_created_and_ended_once_in_this_order(rounds: int) -> None:
+def test_an_object_that_others_end_during_its_creation_is_created_and_ended_once_in_this_order(
+    rounds: int,
+) -> None:
     hearing = Hearing()
     with scopes.track():
         tracker = tracking.current.tracker

@@ -42,7 +42,7 @@ SPECIAL = {
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_is_no_number_infinite_or_zero_goes_to_the_limits(name: str, dtype: type) -> None:
+def test_nan_infinity_and_zero_give_the_limits(name: str, dtype: type) -> None:
     # Many, so that vectors are full of them, and a few over.
     x = np.tile(np.array([NAN, INF, -INF, 0.0, -0.0], dtype), 13)
     expected = np.tile(np.array(SPECIAL[name], dtype), 13)

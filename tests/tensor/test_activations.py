@@ -93,7 +93,7 @@ def test_any_shape_and_layout_is_kept(name, array):
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_nan_goes_through(name):
+def test_nan_is_passed_on(name):
     assert math.isnan(getattr(tensor, name)(tensor.tensor([math.nan])).item())
 
 

@@ -52,7 +52,7 @@ def test_inside_large_results_of_numpy_come_from_the_pool_and_outside_none_does(
     assert (y == 3).all()
 
 
-def test_a_last_huge_page_is_told_and_goes_with_its_block() -> None:
+def test_a_last_huge_page_is_counted_and_freed_with_its_block() -> None:
     start = memory.statistics()
     held = [
         block(4_000_000) for _ in range(5)
@@ -220,7 +220,7 @@ def test_a_program_that_repeats_itself_takes_nothing_fresh_after_its_first_round
     assert {run() for _ in range(5)} == {first}
 
 
-def test_what_was_used_the_longest_time_ago_goes_first() -> None:
+def test_the_least_recently_used_block_is_freed_first() -> None:
     sizes = [N, 2 * N, 3 * N]
     arrays = [block(n) for n in sizes]
     while arrays:
@@ -235,7 +235,7 @@ def test_what_was_used_the_longest_time_ago_goes_first() -> None:
     assert N <= memory.trim() <= N + PAGES
 
 
-def test_the_pool_keeps_no_more_than_it_may() -> None:
+def test_the_pool_keeps_at_most_its_limit() -> None:
     memory.configure(max_cached_bytes=2 * N)
     arrays = [block(n) for n in (N, N // 2, N, 3 * N)]
     arrays.clear()
@@ -253,7 +253,7 @@ def test_sizes_beyond_what_a_machine_has_are_settings_too() -> None:
         pass
 
 
-def test_a_pinned_block_is_not_live_and_goes_when_it_is_freed() -> None:
+def test_a_pinned_block_is_not_live_and_leaves_when_it_is_freed() -> None:
     start = memory.statistics()
     x = block()
     for _ in range(2):
@@ -270,7 +270,7 @@ def test_a_pinned_block_is_not_live_and_goes_when_it_is_freed() -> None:
     assert not (memory.statistics() - start).allocation_count - 1
 
 
-def test_buffers_of_others_are_counted_by_those_who_hold_them() -> None:
+def test_external_buffers_are_counted_by_their_holders() -> None:
     start = memory.statistics()
     x = np.ones(3)
     assert allocator.count_small(24)
@@ -449,7 +449,7 @@ def test_arrays_are_made_in_the_order_of_memory_of_another() -> None:
         allocator.empty((-1,), np.uint8)
 
 
-def test_who_holds_memory_is_told_by_kind_and_the_rest_by_number() -> None:
+def test_holders_of_memory_are_listed_by_kind_and_the_rest_is_counted() -> None:
     _, others, nbytes = holdings()
     x, y, z = block(), block(), block(100_000)
     allocator.count_small(100)
@@ -470,7 +470,7 @@ def test_who_holds_memory_is_told_by_kind_and_the_rest_by_number() -> None:
     del x, y, z
 
 
-def test_importing_and_using_tensors_leaves_the_allocator_of_the_process_as_it_was() -> None:
+def test_importing_and_using_tensors_leaves_the_process_allocator_unchanged() -> None:
     program = """
 import numpy as np
 from numpy._core.multiarray import get_handler_name
@@ -512,7 +512,7 @@ builtins.late = late
 
 
 @needs_process_memory
-def test_the_memory_of_the_process_is_what_is_counted_and_after_trim_it_is_the_systems() -> None:
+def test_process_memory_equals_the_counters_and_trim_returns_it_to_the_system() -> None:
     program = """
 import random
 import numpy as np

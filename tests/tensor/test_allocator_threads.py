@@ -141,7 +141,7 @@ def test_threads_at_a_limit_never_get_more_than_it_allows() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("forks", [30, pytest.param(1000, marks=pytest.mark.soak)])
-def test_a_child_forked_while_others_allocate_goes_on_by_itself(forks: int) -> None:
+def test_a_child_forked_during_allocations_continues_by_itself(forks: int) -> None:
     go_on = True
 
     def run() -> None:

@@ -64,7 +64,7 @@ def test_autograd_grad_looks_too():
             autograd.grad(y, x)
 
 
-def test_without_it_nan_goes_on_as_ever():
+def test_without_detection_nan_is_passed_on():
     x = leaf(1.0)
     root_of_nothing(x).backward()
     assert str(x.grad.tolist()) == "[nan]"
@@ -84,7 +84,7 @@ class Root(nn.Module):
         return (x * 0).sqrt() * 0
 
 
-def test_the_lines_lead_through_modules_of_the_users_and_show_none_of_ours():
+def test_the_lines_lead_through_the_user_s_modules_and_show_no_library_line():
     def compute(model: nn.Module) -> Tensor:
         return model(tensor.ones((1, 2))).sum()
 
@@ -173,7 +173,7 @@ def test_infinities_are_no_anomaly():
     assert x.grad.tolist() == [float("inf")]
 
 
-def test_a_sum_of_infinities_that_is_nan_is_found_where_it_goes_on():
+def test_a_sum_of_infinities_that_is_nan_is_found_at_its_next_use():
     x = leaf(0.0)
     with autograd.detect_anomaly():
         y = x * 1

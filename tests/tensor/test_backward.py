@@ -102,7 +102,7 @@ def test_gradients_are_owned_by_their_tensor_and_survive_a_steps_scope():
     assert x.grad.tolist() == [2.0]
 
 
-def test_a_gradient_goes_with_its_tensor(window):
+def test_a_gradient_is_freed_with_its_tensor(window):
     x = leaf(1.0)
     (x * x).sum().backward()
     grad = x.grad
@@ -345,7 +345,7 @@ def test_mixed_dtypes_give_each_leaf_a_gradient_of_its_own_dtype():
 
 @pytest.mark.parametrize("shape", [(64, 10), (64, 8096), (3, 40_000)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_gradient_of_what_is_added_to_rows_is_their_sum(shape, dtype):
+def test_the_gradient_of_a_row_added_to_rows_is_their_sum(shape, dtype):
     rows = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     for given in (rows, rows.T.copy().T):
         bias = tensor.zeros(shape[1:], dtype=dtype, requires_grad=True)

@@ -122,7 +122,7 @@ def test_few_elements_or_none_hold_the_buffer_too(shape):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python asks for __buffer__ from 3.12 on")
-def test_a_class_with_a_buffer_of_its_own_is_a_source_too_and_is_told_of_the_release():
+def test_a_class_with_its_own_buffer_is_a_source_too_and_learns_of_the_release():
     told = []
 
     class Ring:
@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_named_before_anything_happens(shape, options, mess
         (np.array([None, None]), "int64", TypeError, "references to Python objects"),
     ],
 )
-def test_what_is_no_buffer_or_no_dtype_is_named(source, dtype, error, message):
+def test_arguments_that_are_no_buffer_or_no_dtype_are_named(source, dtype, error, message):
     released = Calls()
     with pytest.raises(error, match=message):
         tensor.from_blob(source, (1,), dtype, on_release=released)
@@ -270,7 +270,7 @@ def test_a_memmap_stays_mapped_while_a_tensor_lives(tmp_path):
         lambda x: tensor.from_numpy(x.numpy()),
     ],
 )
-def test_the_last_holder_releases_once_whoever_it_is(kept):
+def test_the_last_holder_of_any_kind_releases_once(kept):
     released = Calls()
     source = numbers()
     x = tensor.from_blob(source, (4,), "float32", on_release=released)

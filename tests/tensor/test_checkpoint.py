@@ -206,7 +206,7 @@ def test_an_output_that_is_unused_at_first_still_has_a_backward():
     assert x.grad.tolist() == [4 + 12.0]
 
 
-def test_what_the_function_returns_is_handed_on_as_it_is():
+def test_the_result_of_the_function_is_returned_unchanged():
     x = leaf(2.0)
     assert checkpoint(lambda a: a, x) is x
     assert checkpoint(lambda a: {"n": 3, "x": [a]}, x) == {"n": 3, "x": [x]}

@@ -155,7 +155,7 @@ def test_checkpoints_leave_no_tensor_no_node_no_memory_and_no_cycle():
         use()
 
 
-def test_a_checkpoint_in_each_of_many_steps_leaves_the_live_count_as_it_was():
+def test_a_checkpoint_in_each_of_many_steps_leaves_the_live_count_unchanged():
     w = matrix(0)
     counts = set()
     for _ in range(20):
@@ -272,7 +272,7 @@ def test_a_tensor_of_the_closure_that_is_disposed_is_an_error_that_says_so():
     assert (x.grad, w.grad) == (None, None)
 
 
-def test_graph_statistics_count_what_is_kept_for_the_second_run_once():
+def test_graph_statistics_count_tensors_kept_for_the_second_run_once():
     x, *weights = [matrix(i) for i in range(5)]
     y = checkpoint(nested, x * 2, weights, checkpoint, 2)
     whole = autograd.graph_statistics(plainly(nested, x * 2, weights, plainly, 2))
@@ -309,7 +309,7 @@ def test_a_limit_met_in_the_second_run_changes_no_gradient_and_keeps_no_memory()
 
 # A tensor whose disposal was interrupted is missed by its scope when it goes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_as_it_was():
+def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_unchanged():
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     event = 0
     while True:

@@ -67,7 +67,7 @@ def test_ragged_lists_are_named_by_their_path(data, message):
         (np.array([1], "datetime64[s]"), "tensors can't hold"),
     ],
 )
-def test_what_is_no_number_is_named(data, message):
+def test_a_value_that_is_not_a_number_is_named(data, message):
     with pytest.raises(TypeError, match=message):
         tensor.tensor(data)
 

@@ -72,7 +72,7 @@ def test_no_rule_is_without_a_sample() -> None:
     assert set(rules_of("tensor")) - {sample.rule for sample in [*REAL, *COMPLEX]} == set()
 
 
-def test_what_is_not_differentiable_is_listed() -> None:
+def test_ops_that_are_not_differentiable_are_listed() -> None:
     without = {name for name, rule in RULES.items() if not any(rule.functions.values())}
     assert without == NOT_DIFFERENTIABLE
 

@@ -65,7 +65,7 @@ def test_a_clone_from_before_the_export_is_not_written_through_it():
     assert (x.tolist(), clone.tolist()) == ([1.0, 0.0], [0.0, 0.0])
 
 
-def test_what_was_exported_survives_the_tensor():
+def test_an_exported_array_survives_the_tensor():
     x = tensor.ones((2,))
     array = np.from_dlpack(x)
     x.dispose()
@@ -73,7 +73,7 @@ def test_what_was_exported_survives_the_tensor():
     assert array.tolist() == [2.0, 2.0]
 
 
-def test_what_a_consumer_looks_at_is_no_other_tensors_memory_until_it_is_gone():
+def test_memory_that_a_consumer_uses_is_not_reused_until_the_consumer_is_gone():
     before = memory.statistics()
     x = tensor.zeros((100, 1_000))
     array = np.from_dlpack(x)
@@ -112,7 +112,7 @@ def test_a_consumer_that_asks_for_a_copy_gets_one_and_nothing_is_lent():
     assert has_lazy_clones(x)
 
 
-def test_read_only_memory_is_exported_as_such_and_not_at_all_to_who_can_not_be_told():
+def test_read_only_memory_is_exported_as_such_or_refused_to_consumers_without_the_flag():
     x = tensor.from_blob(b"\x01\x02", (2,), "uint8")
     assert not np.from_dlpack(x).flags.writeable
     with pytest.raises(BufferError, match="readonly"):
@@ -193,7 +193,7 @@ def test_from_dlpack_shares_both_ways_and_its_clone_does_not():
     assert clone.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_what_was_imported_survives_its_producer_and_the_producer_the_tensor():
+def test_imported_memory_survives_its_producer_and_the_producer_the_tensor():
     array = np.zeros(2)
     x = tensor.from_dlpack(array)
     view = x[1:]
@@ -241,7 +241,7 @@ def test_what_can_not_be_imported_is_named():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "complex64"])
-def test_each_dtype_goes_round(dtype):
+def test_each_dtype_survives_export_and_import(dtype):
     x = tensor.ones((2,), dtype=dtype)
     y = tensor.from_dlpack(x)
     y[0] = 0
@@ -289,7 +289,7 @@ def test_we_read_pytorchs_memory_and_both_see_each_others_writes(torch):
     assert clone.tolist() == [[0.0, 0.0]] * 3
 
 
-def test_our_memory_lives_while_pytorch_looks_and_goes_with_its_last_tensor(torch):
+def test_our_memory_lives_as_long_as_pytorch_s_last_tensor(torch):
     released = []
     source = bytearray(8)
     with new_dispose_scope():
@@ -307,7 +307,7 @@ def test_our_memory_lives_while_pytorch_looks_and_goes_with_its_last_tensor(torc
     source.clear()
 
 
-def test_what_pytorch_looks_at_is_no_other_tensors_memory_until_it_is_gone(torch):
+def test_memory_that_pytorch_uses_is_not_reused_until_its_tensor_is_gone(torch):
     before = memory.statistics()
     x = tensor.zeros((100, 1_000))
     theirs = torch.from_dlpack(x)
@@ -321,7 +321,7 @@ def test_what_pytorch_looks_at_is_no_other_tensors_memory_until_it_is_gone(torch
     assert (memory.statistics() - before).bytes_pinned == 0
 
 
-def test_pytorchs_memory_lives_while_a_tensor_of_ours_looks_and_goes_with_the_last(torch):
+def test_pytorchs_memory_lives_as_long_as_our_last_tensor(torch):
     array = np.zeros(2, np.float32)
     gone = weakref.ref(array)
     theirs = torch.from_numpy(array)
@@ -346,7 +346,7 @@ def test_a_copy_for_pytorch_and_one_of_pytorch_are_each_sides_own(torch):
     assert has_lazy_clones(x)
 
 
-def test_a_loaded_file_goes_to_pytorch_without_a_copy_and_its_copy_may_be_written(torch, tmp_path):
+def test_a_loaded_file_is_exported_to_pytorch_without_a_copy_and_its_copy_may_be_written(torch, tmp_path):
     tensor.save_file({"x": np.zeros(2, np.float32)}, tmp_path / "x")
     x = tensor.load_file(tmp_path / "x")["x"]
     assert torch.from_dlpack(x).data_ptr() == x.data_ptr()
@@ -372,7 +372,7 @@ def test_pytorch_and_we_refuse_each_others_recorded_tensors(torch):
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float64", "complex128"]
 )
-def test_each_dtype_goes_to_pytorch_and_back_on_one_memory(torch, dtype):
+def test_each_dtype_is_exported_to_pytorch_and_back_on_one_memory(torch, dtype):
     x = tensor.ones((2,), dtype=dtype)
     theirs = torch.from_dlpack(x)
     back = tensor.from_dlpack(theirs)

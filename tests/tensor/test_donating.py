@@ -49,7 +49,7 @@ def test_argument_is_empty_afterwards_and_says_why():
 @pytest.mark.parametrize(
     "look", [lambda x: x.alias(), lambda x: x.view(-1), lambda x: x.clone(), lambda x: x.numpy()]
 )
-def test_who_else_looks_at_the_memory_sees_no_change(look, shape):
+def test_other_users_of_the_memory_see_no_change(look, shape):
     state = tensor.full(shape, 4.0)
     looker = look(state)
     result = decayed(state, tensor.ones(shape))
@@ -65,7 +65,7 @@ def test_borrowed_array_is_not_written_to():
     assert result.tolist()[0][0] == 1.5
 
 
-def test_result_elsewhere_counts_as_a_miss_and_the_memory_goes():
+def test_a_result_elsewhere_counts_as_a_miss_and_the_memory_is_freed():
     @memory.donating("state")
     def summed(state):
         return state.sum()

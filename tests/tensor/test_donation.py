@@ -151,7 +151,7 @@ def test_borrowed_memory_is_never_used(donations) -> None:
         (lambda x: tensor.flip(x.donate()), "elements move"),
     ],
 )
-def test_a_result_that_does_not_fit_is_no_error_and_the_memory_goes(op, why, donations) -> None:
+def test_a_result_that_does_not_fit_is_no_error_and_the_memory_is_freed(op, why, donations) -> None:
     live = memory.statistics().bytes_live
     x = of((3,))
     y = op(x)

@@ -142,7 +142,7 @@ def test_empty_tensors_lie_between_others(path: Path) -> None:
     ]
 
 
-def test_a_state_dict_goes_through_a_file(path: Path) -> None:
+def test_a_state_dict_is_saved_to_a_file_and_loaded(path: Path) -> None:
     one, other = nn.Linear(3, 2), nn.Linear(3, 2)
     tensor.save_file(one.state_dict(), path)
     with new_dispose_scope():
@@ -231,7 +231,7 @@ def test_the_end_of_the_scope_lets_the_file_go_at_once(
     path.unlink()
 
 
-def test_each_loaded_tensor_counts_as_borrowed_until_it_goes_or_is_written(path: Path) -> None:
+def test_each_loaded_tensor_counts_as_borrowed_until_it_ends_or_is_written(path: Path) -> None:
     tensor.save_file({"x": np.zeros(3), "y": np.zeros(3), "empty": np.zeros(0)}, path)
     before = memory.statistics().bytes_external
     with new_dispose_scope():
@@ -245,9 +245,7 @@ def test_each_loaded_tensor_counts_as_borrowed_until_it_goes_or_is_written(path:
     assert memory.statistics().bytes_external == before
 
 
-def test_an_exported_array_keeps_the_mapping_that_nobody_can_close(
-    path: Path, mappings: list[weakref.ref[mmap.mmap]]
-) -> None:
+def test_an_exported_array_keeps_the_mapping_open(path: Path, mappings: list[weakref.ref[mmap.mmap]]) -> None:
     tensor.save_file({"x": np.arange(3)}, path)
     with new_dispose_scope():
         x = tensor.load_file(path)["x"]
@@ -346,7 +344,7 @@ def test_a_process_killed_in_the_middle_of_a_save_leaves_the_old_file(path: Path
     assert tensor.load_file(path)["x"].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_saving_streams_what_is_not_packed(path: Path) -> None:
+def test_saving_streams_tensors_that_are_not_packed(path: Path) -> None:
     x = tensor.zeros((2048, 4096)).T
     tracemalloc.start()
     try:

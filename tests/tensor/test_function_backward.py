@@ -129,7 +129,9 @@ def test_more_gradients_than_arguments_may_be_none(monkeypatch: pytest.MonkeyPat
     assert x.grad.tolist() == [1.0]
 
 
-def test_writing_to_the_gradient_in_backward_changes_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_to_the_gradient_in_backward_changes_no_other_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     returning(monkeypatch, lambda g: (g.mul_(3), None))
     x, z = leaf(1.0), leaf(1.0)
     given = tensor.tensor([2.0])
@@ -137,7 +139,7 @@ def test_writing_to_the_gradient_in_backward_changes_nobody_elses(monkeypatch: p
     assert (x.grad.tolist(), z.grad.tolist(), given.tolist()) == ([6.0], [2.0], [2.0])
 
 
-def test_a_gradient_that_nobody_else_has_is_written_to_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gradient_without_another_user_is_written_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
 
     def scale(grad: Tensor) -> Any:
@@ -252,7 +254,7 @@ def test_a_disposed_tensor_is_not_saved() -> None:
         Late.apply(leaf(1.0))
 
 
-def test_what_is_saved_outlives_its_tensors_and_their_scope() -> None:
+def test_saved_values_outlive_their_tensors_and_their_scope() -> None:
     class Scoped(Multiply):
         @staticmethod
         @disposing
@@ -284,7 +286,7 @@ def test_a_second_backward_needs_a_retained_graph() -> None:
         y.backward()
 
 
-def test_what_is_saved_is_freed_by_backward() -> None:
+def test_saved_values_are_freed_by_backward() -> None:
     x = tensor.ones((1000,), requires_grad=True)
     y = Multiply.apply(x * 2, x * 3)
     before = bytes_live()
@@ -322,7 +324,7 @@ def test_saved_tensors_are_read_in_backward_only() -> None:
         lambda ctx: ctx.set_materialize_grads(True),
     ],
 )
-def test_ctx_is_told_nothing_after_forward(monkeypatch: pytest.MonkeyPatch, call: Any) -> None:
+def test_ctx_takes_no_setting_after_forward(monkeypatch: pytest.MonkeyPatch, call: Any) -> None:
     class Late(Exp):
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Any:

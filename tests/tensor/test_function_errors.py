@@ -94,7 +94,7 @@ def test_a_backward_that_is_derivable_once_says_so_when_it_is_derived_again() ->
     assert x.grad is None
 
 
-def test_what_is_derived_once_is_found_by_all_that_it_depends_on() -> None:
+def test_once_differentiable_raises_for_each_source_of_the_gradient() -> None:
     x, weights = doubles(3), doubles(3, seed=1)
     y = NumpyCube.apply(x)
     for source in (x, weights):

@@ -63,7 +63,7 @@ def test_an_error_of_the_users_leaves_no_memory_and_no_gradient(
     assert (x.grad, z.grad) == (None, None)
 
 
-def test_a_stored_error_of_forward_holds_nothing_of_ours() -> None:
+def test_a_stored_error_of_forward_holds_no_tensor_memory() -> None:
     class Refusing(Identity):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ def block() -> Tensor:
     return tensor.ones((SIDE, SIDE), requires_grad=True)
 
 
-def test_a_gradient_goes_when_its_tensor_is_dropped_disposed_zeroed_or_requires_grad_no_more():
+def test_a_gradient_is_freed_when_its_tensor_is_dropped_disposed_zeroed_or_no_longer_requires_grad():
     endings = {
         "zero_grad": lambda x: nn.optim.SGD([x], lr=0.1).zero_grad(),
         "grad = None": lambda x: setattr(x, "grad", None),
@@ -146,7 +146,7 @@ def test_a_gradient_that_was_set_is_added_to_and_the_users_own():
     assert mine.tolist() == [3.0]
 
 
-def test_a_gradient_that_was_disposed_is_made_anew():
+def test_a_disposed_gradient_is_created_again():
     x = leaf(1.0)
     (x * 2).backward()
     x.grad.dispose()
@@ -249,7 +249,7 @@ def test_a_write_to_a_retained_gradient_changes_no_other():
     assert (z.grad.tolist(), x.grad.tolist(), given.tolist()) == ([1.0, 1.0], [2.0, 2.0], [1.0, 1.0])
 
 
-def test_a_retained_gradient_goes_with_its_tensor():
+def test_a_retained_gradient_is_freed_with_its_tensor():
     with leaving_nothing():
         x = block()
         start = bytes_live()
@@ -314,7 +314,7 @@ def test_an_update_in_a_hook_never_needs_memory_for_all_gradients():
     assert step_peak(fused=True) <= 2
 
 
-def test_a_gradient_that_nobody_else_has_is_written_over_by_that_of_a_relu():
+def test_a_gradient_without_another_user_is_overwritten_by_that_of_a_relu():
     x = tensor.ones((SIDE, 8 * SIDE), requires_grad=True)
     x.relu()  # kernels keep constants from their first call on
     with leaving_nothing():

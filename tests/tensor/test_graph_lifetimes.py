@@ -157,7 +157,7 @@ def test_a_thousand_branches_that_meet_in_one_node_are_walked_and_freed():
         del x
 
 
-def test_what_two_outputs_have_in_common_goes_with_the_later_of_them():
+def test_the_shared_part_of_two_graphs_is_freed_with_the_later_output():
     with leaving_nothing():
         x = tensor.zeros((KIB,), requires_grad=True)
         alone = bytes_live()

@@ -63,7 +63,7 @@ def test_an_empty_tensor_says_that_it_is_empty():
         autograd.graph_statistics(x)
 
 
-def test_what_is_no_tensor_is_told_what_to_pass():
+def test_an_argument_that_is_not_a_tensor_raises_an_error_that_says_what_to_pass():
     with pytest.raises(TypeError, match="not ndarray: pass the tensor"):
         autograd.graph_statistics(np.ones(3))
 
@@ -209,7 +209,7 @@ def test_all_graphs_together_are_those_of_every_thread():
     assert autograd.graph_statistics() == before
 
 
-def test_what_is_frozen_is_found_from_its_tensor_alone():
+def test_frozen_nodes_are_found_from_their_tensor_alone():
     y = leaf().exp().sin()
     before = autograd.graph_statistics().node_count
     gc.freeze()

@@ -283,7 +283,7 @@ def test_a_graph_whose_later_passes_hold_more_is_found_before_it_has_doubled_twi
 
 
 @pytest.mark.parametrize("held_bytes", ["much", -1, 1.5])
-def test_what_is_no_number_of_bytes_is_refused_and_the_setting_stays(held_bytes: object, caught):
+def test_an_invalid_number_of_bytes_is_refused_and_the_setting_stays(held_bytes: object, caught):
     autograd.warn_on_graph_growth(None)
     with pytest.raises(ValueError, match=r"held_bytes is .*write a whole number"):
         autograd.warn_on_graph_growth(held_bytes=held_bytes)
@@ -292,13 +292,13 @@ def test_what_is_no_number_of_bytes_is_refused_and_the_setting_stays(held_bytes:
 
 
 @pytest.mark.parametrize("steps", [True, 2.0, "200", [1]])
-def test_what_is_no_number_of_steps_is_told_what_to_write(steps: object):
+def test_an_invalid_number_of_steps_raises_an_error_that_says_what_to_write(steps: object):
     with pytest.raises(TypeError, match="write an int, or None"):
         warn_of_small_graphs(steps)
 
 
 @pytest.mark.parametrize("steps", [1, 0, -5])
-def test_too_few_steps_are_told_what_to_write_and_the_setting_stays(steps: int, caught):
+def test_too_few_steps_raise_an_error_that_says_what_to_write_and_the_setting_stays(steps: int, caught):
     autograd.warn_on_graph_growth(None)
     with pytest.raises(ValueError, match=f"2 steps or more, not {steps}.*Write None"):
         warn_of_small_graphs(steps)
@@ -324,7 +324,7 @@ def test_warnings_go_through_pickle():
 # Turned into an error
 
 
-def test_as_an_error_it_leaves_what_was_there_whole():
+def test_as_an_error_it_leaves_existing_tensors_whole():
     w = tensor.tensor([1.0, 2.0], requires_grad=True)
     x = (w * 1).square()
     steps = 0

@@ -70,7 +70,7 @@ def test_up_to_the_fifth_they_are_those_of_the_textbook(name):
     np.testing.assert_allclose(found, [[v, v] for v in expected], rtol=1e-12, atol=1e-12)
 
 
-def test_a_polynomial_has_no_more_history_where_its_derivative_is_a_constant():
+def test_a_polynomial_has_no_history_after_its_derivative_is_constant():
     x = double(2.0)
     (dx,) = autograd.grad(x * 3, x, create_graph=True)
     assert dx.tolist() == [3.0]
@@ -284,7 +284,7 @@ def test_graphs_of_graphs_leave_no_memory_and_no_cycle():
         use()
 
 
-def test_the_memory_of_a_second_derivative_goes_with_its_result():
+def test_the_memory_of_a_second_derivative_is_freed_with_its_result():
     x = tensor.full((64, 64), 0.5, requires_grad=True)
     y = x.exp().sin().sum()
     start = bytes_live()

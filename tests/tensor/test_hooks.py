@@ -32,7 +32,7 @@ def test_hooks_are_called_once_with_all_of_the_gradient_in_the_order_of_registra
     assert seen == [("first", [4.0, 6.0]), ("second", [4.0, 6.0])]
 
 
-def test_what_a_hook_returns_goes_on_to_the_next_and_to_the_inputs():
+def test_the_result_of_a_hook_is_passed_to_the_next_and_to_the_inputs():
     x = leaf(1.0, 2.0)
     y = x * 3
     seen = []
@@ -79,7 +79,7 @@ def test_a_hook_of_an_output_sees_the_gradient_that_backward_is_given():
     assert seen == [[3.0, 4.0]]
 
 
-def test_a_removed_hook_is_called_no_more():
+def test_a_removed_hook_is_no_longer_called():
     x = leaf(1.0)
     y = x * 1
     seen = []
@@ -250,7 +250,7 @@ def test_a_gradient_that_a_hook_keeps_stays_what_it_was(kind):
 
 @pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_gradients_that_hooks_have_kept_go_with_the_last_who_looks(kind, create_graph):
+def test_gradients_that_hooks_keep_are_freed_with_the_last_reference(kind, create_graph):
     def use() -> None:
         kept: list[Tensor] = []
         x, w = block(), block()
@@ -367,7 +367,7 @@ def test_hooks_of_parameters_see_training():
     assert norms == {name: p.grad.square().sum().item() for name, p in model.named_parameters()}
 
 
-def test_hooks_of_a_leaf_go_when_it_requires_grad_no_more():
+def test_hooks_of_a_leaf_are_removed_when_it_no_longer_requires_grad():
     x = leaf(1.0)
     x.register_hook(lambda g: pytest.fail("it is gone"))
     x.requires_grad_(False).requires_grad_()

@@ -180,7 +180,7 @@ def test_values_that_require_grad_do_not_go_into_integers():
     assert x.tolist() == [0, 0]
 
 
-def test_iteration_goes_along_the_first_dimension():
+def test_iteration_runs_along_the_first_dimension():
     x = tensor.tensor([[1, 2], [3, 4]])
     assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
     first, second = x

@@ -125,7 +125,7 @@ def test_operands_with_an_array_are_read_there() -> None:
     assert (x + x).tolist() == [10.0, 4.0, 6.0, 8.0]
 
 
-def test_a_history_is_recorded_all_the_same() -> None:
+def test_a_history_is_still_recorded() -> None:
     x, y = tensor.tensor([3.0], requires_grad=True), tensor.tensor([2.0])
     (x * y + x / 2.0).backward()
     assert x.grad is not None
@@ -189,7 +189,7 @@ def test_a_recorded_result_needs_no_array() -> None:
     assert of_recorded.bytes_overhead - of_plain.bytes_overhead < 100 * 360
 
 
-def test_what_backward_needs_of_a_small_operand_stays_as_it_was() -> None:
+def test_the_saved_value_of_a_small_operand_stays_unchanged() -> None:
     x, y = tensor.tensor([2.0], requires_grad=True), tensor.tensor([3.0]) + 1.0
     product, power = x * y, x.exp()
     kept = power.tolist()
@@ -391,7 +391,7 @@ with new_dispose_scope():
 
 
 @needs_process_memory
-def test_many_small_tensors_take_what_is_told_and_no_more() -> None:
+def test_many_small_tensors_take_the_reported_bytes_and_no_other() -> None:
     run = subprocess.run([sys.executable, "-c", PROCESS], capture_output=True, text=True, check=True)
     process, ours = [int(number) for number in run.stdout.split()]
     assert ours < 300_000 * 216

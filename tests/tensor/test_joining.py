@@ -51,7 +51,7 @@ def test_split_takes_one_size_or_all_of_them():
         x.split([1, 2])
 
 
-def test_chunk_gives_no_more_parts_than_there_is():
+def test_chunk_gives_at_most_one_part_for_each_element():
     assert [len(part) for part in tensor.arange(5).chunk(4)] == [2, 2, 1]
     assert [len(part) for part in tensor.zeros((0,)).chunk(3)] == [0, 0, 0]
 

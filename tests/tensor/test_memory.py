@@ -312,7 +312,7 @@ def test_then_garbage_is_collected() -> None:
     del x
 
 
-def test_then_an_error_says_who_holds_what_and_the_state_is_as_before() -> None:
+def test_then_an_error_lists_the_holders_and_the_state_is_unchanged() -> None:
     start = live()
     x, y, z = block(8 * N), block(8 * N), block(100)
     before = memory.statistics()
@@ -368,7 +368,7 @@ def test_small_blocks_meet_the_limit_too() -> None:
     block(101)
 
 
-def test_what_is_live_already_stays_but_nothing_comes_to_it() -> None:
+def test_live_tensors_stay_where_a_lower_limit_refuses_new_ones() -> None:
     x, small = block(), block(100)
     block(100)
     with memory.limit(1000):
@@ -475,7 +475,7 @@ def test_only_what_is_given_changes() -> None:
         memory.configure(5)  # type: ignore[misc]
 
 
-def test_trim_gives_back_what_is_over_and_says_how_much() -> None:
+def test_trim_returns_spare_memory_and_its_size() -> None:
     for n in (N, 2 * N, 3 * N):
         block(n)
     cached = memory.statistics().bytes_cached
@@ -515,7 +515,7 @@ print(full - start, kept - start, cached, own_bytes() - start)
     assert rest < 7_000_000
 
 
-def test_the_report_names_what_is_live_and_what_is_cached() -> None:
+def test_the_report_names_live_and_cached_bytes() -> None:
     others = small_buffers()
     x, y = block(30 * N), block(123)
     block(2 * N)

@@ -182,7 +182,7 @@ def test_small_tensors_that_come_to_more_together_are_refused_at_the_last_one_th
         lambda x: x[1:].zero_(),
     ],
 )
-def test_a_write_whose_copy_is_refused_leaves_both_sides_as_they_were(
+def test_a_write_whose_copy_is_refused_leaves_both_sides_unchanged(
     nbytes: int, write: Callable[[Tensor], object]
 ) -> None:
     x = of(1, nbytes)

@@ -499,7 +499,7 @@ def test_an_op_that_saves_what_was_exported_once_takes_no_copy() -> None:
         lambda x: x.reshape(-1).clone(),
     ],
 )
-def test_memory_that_nobody_sees_any_more_can_be_donated(once_seen: Callable[[Tensor], Tensor]) -> None:
+def test_memory_without_another_user_can_be_donated(once_seen: Callable[[Tensor], Tensor]) -> None:
     x = once_seen(tensor.ones((200, 200)))
     gc.collect()
     before = memory.statistics()

@@ -359,7 +359,7 @@ def test_blocks_of_a_suspended_generator_that_end_late_leave_their_consumers_mod
     assert records()
 
 
-def test_backward_in_a_thread_that_records_nothing_leaves_that_as_it_is():
+def test_backward_in_a_thread_that_records_nothing_keeps_that_setting():
     x = leaf(3.0)
     y = x * x
     with tensor.no_grad():
@@ -385,7 +385,7 @@ def test_set_grad_enabled_holds_as_a_statement_until_it_is_set_again():
     assert contextvars.copy_context().run(answers) == [True, False, True, False, True]
 
 
-def test_set_grad_enabled_as_a_block_goes_back_to_what_was_so_before_it():
+def test_set_grad_enabled_as_a_block_restores_the_setting():
     with tensor.set_grad_enabled(False):
         assert not tensor.is_grad_enabled()
         with tensor.set_grad_enabled(True):

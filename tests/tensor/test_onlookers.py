@@ -92,7 +92,7 @@ def double(x: Tensor) -> Tensor:
     return z + 0
 
 
-def test_a_scope_gives_back_all_memory_that_onlookers_refer_to(onlooker, window):
+def test_a_scope_frees_all_memory_that_onlookers_refer_to(onlooker, window):
     live = memory.statistics().bytes_live
     with onlooker() as look:
         with new_dispose_scope() as scope:
@@ -128,7 +128,7 @@ def test_a_clone_copies_at_the_first_write_and_never_else(onlooker):
         assert y[:2].tolist() == [8.0, 3.0]
 
 
-def test_a_limit_counts_what_is_live_and_no_more(onlooker):
+def test_a_limit_counts_live_bytes_only(onlooker):
     with onlooker() as look, new_dispose_scope():
         x = tensor.ones((N,))
         memory.trim()

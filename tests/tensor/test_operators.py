@@ -85,7 +85,7 @@ def test_a_class_of_ones_own_may_answer_the_operator():
     assert tensor.ones((1,)) + Answers() == "mine"
 
 
-def test_equality_with_what_is_no_number_is_pythons():
+def test_equality_with_a_value_that_is_not_a_number_is_pythons():
     x = tensor.ones((2,))
     assert (x == "text") is False
     assert (x != None) is True  # noqa: E711  # the operator is what is tested

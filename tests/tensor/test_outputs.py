@@ -144,7 +144,7 @@ def test_the_target_may_be_read_only_memory_of_others_which_stays_as_it_is() -> 
     assert not array.any()
 
 
-def test_what_is_no_tensor_or_disposed_is_an_error() -> None:
+def test_an_out_that_is_disposed_or_not_a_tensor_is_an_error() -> None:
     x, y = operands()
     with pytest.raises(
         TypeError, match=r"add: out= takes a tensor, not ndarray: write out=tensor\.empty\(shape\)"

@@ -69,7 +69,7 @@ def test_buffers_out_of_band_keep_the_values_of_the_moment_whatever_is_written()
 @pytest.mark.parametrize("protocol", [2, 5])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_unpickled_is_counted_until_it_goes(kind, size, protocol):
+def test_an_unpickled_tensor_is_counted_until_it_ends(kind, size, protocol):
     made = KINDS[kind](tensor.ones((size,)))
     text = pickle.dumps(made, protocol)
     del made
@@ -81,7 +81,7 @@ def test_what_is_unpickled_is_counted_until_it_goes(kind, size, protocol):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_limit_holds_for_what_is_unpickled(kind):
+def test_a_limit_holds_for_unpickled_tensors(kind):
     text = pickle.dumps(KINDS[kind](tensor.ones((3_000_000,))), 5)
     with memory.limit(bytes_live() + 10 * 2**20), pytest.raises(OutOfMemoryError):
         pickle.loads(text)

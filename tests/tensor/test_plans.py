@@ -45,7 +45,7 @@ def step_of(batch: int = 64):
     return step
 
 
-def test_plan_tells_what_was_alive_at_once():
+def test_a_plan_reports_the_tensors_alive_at_the_same_time():
     plan = memory.plan(work)
     assert plan.allocation_count == 4
     assert plan.lower_bound_bytes == 3 * 4 * N  # y, y + 1 and z
@@ -219,7 +219,7 @@ def test_reserved_memory_serves_the_pool():
     assert x.sum().item() == N
 
 
-def test_reserved_memory_goes_back_with_the_last_array_in_it():
+def test_reserved_memory_is_returned_with_the_last_array_in_it():
     memory.trim()
     before = memory.statistics().bytes_cached
     ahead = memory.reserve("4 MiB")

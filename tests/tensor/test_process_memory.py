@@ -182,7 +182,7 @@ def test_the_peaks_of_sorting_and_of_its_backward_are_the_processs(call: str) ->
 @needs_process_memory
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_that_is_told_together_is_what_the_process_takes(kind: str, count: int) -> None:
+def test_all_reported_memory_together_is_the_memory_of_the_process(kind: str, count: int) -> None:
     command = [sys.executable, "-m", "tests.process_memory", kind, str(count)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     process, told, left, left_told, _ = map(int, run.stdout.split())

@@ -130,7 +130,7 @@ def test_other_dtypes_are_numpys_to_the_last_bit(dtype: str) -> None:
             assert (found.dtype, found.tobytes()) == (expected.dtype, np.asarray(expected).tobytes())
 
 
-def test_not_a_number_is_found_by_whoever_meets_it() -> None:
+def test_nan_is_found_by_the_thread_that_reads_it() -> None:
     for place in (0, 17, 33, 130, 4000, 4990, 4999):
         for shape in ((5000,), (50, 100)):
             values = np.zeros(shape, np.float32)

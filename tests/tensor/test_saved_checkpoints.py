@@ -73,7 +73,7 @@ LEAVES = st.one_of(
         max_leaves=8,
     )
 )
-def test_what_is_saved_is_loaded(x: Any) -> None:
+def test_saved_values_are_loaded(x: Any) -> None:
     with new_dispose_scope():
         assert equal(x, through_a_file(x))
 
@@ -93,7 +93,7 @@ def test_other_dicts_become_dicts_with_the_same_order() -> None:
     assert found == {"b": 1, "a": {"x": [1.5]}}
 
 
-def test_a_training_run_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+def test_a_training_run_continues_where_it_was_saved(tmp_path: Path) -> None:
     def step(model: nn.Linear, optimizer: nn.optim.Adam) -> float:
         with new_dispose_scope():
             optimizer.zero_grad()
@@ -164,7 +164,7 @@ def test_a_path_is_mapped_and_replaced_whole(tmp_path: Path) -> None:
         assert tensor.load(path)[0].shape == (2**20,)
 
 
-def test_names_that_would_be_the_same_are_told_apart() -> None:
+def test_names_that_would_collide_are_distinguished() -> None:
     ones, zeros = tensor.ones((1,)), tensor.zeros((1,))
     found = through_a_file({"a": {"b": ones}, "a.b": zeros, "__metadata__": ones, "": zeros})
     assert [found["a"]["b"].item(), found["a.b"].item(), found["__metadata__"].item(), found[""].item()] == [

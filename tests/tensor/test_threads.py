@@ -78,7 +78,7 @@ def test_workers_take_pieces_too() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_no_more_than_the_set_number_of_threads_work(count: int) -> None:
+def test_at_most_the_set_number_of_threads_work(count: int) -> None:
     assert len(threads_at_work(5)) <= 5  # workers that are there, and shall not be used
     assert len(threads_at_work(count)) <= count
 
@@ -333,7 +333,7 @@ def test_the_environment_sets_threads_and_how_long_they_stay_awake() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinities")
-def test_there_are_no_more_threads_than_cores_that_may_be_used() -> None:
+def test_there_are_at_most_as_many_threads_as_usable_cores() -> None:
     program = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
         "import tensor; print(tensor.get_num_threads())"

@@ -97,7 +97,7 @@ def test_results_are_the_same_under_a_timeline() -> None:
         np.testing.assert_array_equal(run(), expected)
 
 
-def test_a_sample_is_of_the_scope_that_is_open_whoever_owns_what_is_created(tmp_path) -> None:
+def test_a_sample_belongs_to_the_open_scope_whichever_scope_owns_the_tensor(tmp_path) -> None:
     w = tensor.ones((4,), requires_grad=True)
     with Timeline() as timeline:
         with new_dispose_scope("forward"):

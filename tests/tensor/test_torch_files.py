@@ -104,7 +104,7 @@ def test_a_parameter_becomes_a_leaf_that_requires_grad() -> None:
     assert x.grad is not None
 
 
-def test_plain_data_comes_as_it_is() -> None:
+def test_plain_data_is_loaded_unchanged() -> None:
     given = {"epoch": 3, "rate": 1e-3, "names": ["a", "é"], "sizes": (1, (2, None)), "on": True, 7: 10**30}
     assert load(archive(pickled(given))) == given
 
@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_broken_or_would_run_is_refused(data: bytes, message: str) -> None:
+def test_broken_files_and_files_with_code_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         load(data)
 

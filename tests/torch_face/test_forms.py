@@ -130,7 +130,7 @@ def test_a_negative_index_raises_where_pytorch_has_none(call) -> None:
         call(torch.ones(3), torch.tensor([-1]))
 
 
-def test_a_view_that_is_disposed_while_it_is_filled_raises_that_it_is_disposed() -> None:
+def test_a_view_disposed_during_its_fill_raises_that_it_is_disposed() -> None:
     stop = threading.Event()
     wrong: list[BaseException] = []
     current: list[tensor.Tensor] = []

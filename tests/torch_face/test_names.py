@@ -28,7 +28,7 @@ def test_detection_of_anomalies_is_a_switch_and_a_block() -> None:
     assert not autograd.is_anomaly_enabled()
 
 
-def test_detection_goes_off_inside_detection_and_comes_back() -> None:
+def test_detection_can_be_off_inside_detection_and_is_on_after_it() -> None:
     with autograd.detect_anomaly():
         with autograd.set_detect_anomaly(False):
             assert not autograd.is_anomaly_enabled()

@@ -195,7 +195,7 @@ def test_a_module_of_another_program_is_loaded_there(tmp_path: Path) -> None:
 # --- Scopes -------------------------------------------------------------------------------------------------
 
 
-def test_what_is_loaded_belongs_to_the_scope_and_what_is_in_modules_to_them() -> None:
+def test_loaded_tensors_belong_to_the_scope_and_those_in_modules_to_the_modules() -> None:
     file = saved({"x": torch.ones(3), "model": nn.Linear(2, 2)})
     with new_dispose_scope() as scope:
         found = torch.load(file, weights_only=False)
@@ -315,7 +315,7 @@ def as_plain(x: Any) -> Any:
     return x
 
 
-def test_a_checkpoint_comes_back_as_it_was() -> None:
+def test_a_checkpoint_is_loaded_unchanged() -> None:
     given = layouts(torch)
     assert as_plain(torch.load(saved(given))) == as_plain(given)
     assert as_plain(torch.load(saved(given), weights_only=False)) == as_plain(given)

@@ -140,7 +140,7 @@ def test_an_array_of_a_users_own_class_ends_too() -> None:
         x + 1
 
 
-def test_a_scope_owns_what_is_made_inside_of_owning(window: Window) -> None:
+def test_a_scope_owns_arrays_created_inside_of_owning(window: Window) -> None:
     x, _ = array()
     with scopes.cupy.owning(), new_dispose_scope() as scope:
         y, inner = array()
@@ -188,7 +188,7 @@ def test_reports_name_the_line_and_the_bytes() -> None:
         assert scopes.leaks().count == 0
 
 
-def test_the_bytes_that_the_pool_gives_a_new_array_are_told_to_tracking() -> None:
+def test_tracking_counts_the_bytes_that_the_pool_gives_a_new_array() -> None:
     # CuPy makes an array, then asks the pool for its memory, and the pool tells its hooks: by their
     # documented keywords, as the calls below do.
     from scopes.foreign.cupy import _Blocks
@@ -204,7 +204,7 @@ def test_the_bytes_that_the_pool_gives_a_new_array_are_told_to_tracking() -> Non
 
 
 @on_a_device
-def test_on_a_device_memory_goes_back_to_the_pool_with_the_scope() -> None:
+def test_on_a_device_memory_returns_to_the_pool_with_the_scope() -> None:
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
     with scopes.track(), scopes.cupy.owning():
@@ -232,7 +232,7 @@ def test_on_a_device_results_in_place_stay_where_they_were() -> None:
 
 
 @on_a_device
-def test_on_a_device_functions_that_ask_no_class_refuse_what_is_disposed() -> None:
+def test_on_a_device_functions_that_check_no_class_refuse_disposed_arrays() -> None:
     x = cupy.ones(3)
     dispose(x)
     with pytest.raises(ValueError, match="dim"):

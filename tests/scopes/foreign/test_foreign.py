@@ -97,7 +97,7 @@ def figures(window: Window) -> tuple[int, ...]:
     return (*now._figures()[:6], now.live_count)
 
 
-def test_a_scope_disposes_what_was_adopted_in_it(window: Window) -> None:
+def test_a_scope_disposes_adopted_objects(window: Window) -> None:
     with new_dispose_scope("step") as scope:
         block = new()
         assert block in scope
@@ -135,7 +135,7 @@ def test_a_cycle_with_it_is_collected(window: Window) -> None:
     assert window().finalized_count == 1
 
 
-def test_what_is_created_outside_counts_as_that(window: Window) -> None:
+def test_an_object_created_outside_counts_as_outside(window: Window) -> None:
     block = new()
     assert owner_of(block) is None
     assert figures(window) == (1, 0, 0, 0, 0, 0, 1)
@@ -152,7 +152,7 @@ def test_statistics_know_the_librarys_own_class(window: Window) -> None:
     assert len(blocks) == 3
 
 
-def test_attach_takes_one_over_that_nobody_owned(window: Window) -> None:
+def test_attach_takes_over_an_object_without_an_owner(window: Window) -> None:
     block = new()
     with new_dispose_scope() as scope:
         assert scope.attach(block) is block
@@ -220,7 +220,7 @@ def test_disposing_moves_the_result_out() -> None:
         assert inside[0].memory is None
 
 
-def test_dispose_everything_but_keeps_what_is_named() -> None:
+def test_dispose_everything_but_keeps_its_arguments() -> None:
     with new_dispose_scope() as scope:
         kept, gone = new(), new()
         scope.dispose_everything_but([kept])
@@ -332,7 +332,7 @@ class Hasty:
         pass
 
 
-def test_one_that_is_disposed_while_its_creation_is_told_is_told_to_have_ended() -> None:
+def test_an_object_disposed_during_its_creation_event_gets_an_end_event() -> None:
     hasty = Hasty()
     with scopes.track():
         tracker = tracking.current.tracker
@@ -382,7 +382,7 @@ def late() -> Iterator[type[Late]]:
     Late.alive.clear()
 
 
-def test_what_is_found_late_belongs_to_the_innermost_scope_of_its_creation(late: type[Late]) -> None:
+def test_an_object_found_late_belongs_to_the_innermost_scope_of_its_creation(late: type[Late]) -> None:
     with new_dispose_scope() as outer:
         early = late()
         with new_dispose_scope() as inner:

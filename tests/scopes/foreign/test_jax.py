@@ -201,7 +201,7 @@ def test_statistics_and_reports_know_jax() -> None:
     assert all(x.is_deleted() for x in kept)
 
 
-def test_another_thread_is_told_to_wait() -> None:
+def test_another_thread_gets_an_error_that_says_to_wait() -> None:
     raised: list[BaseException] = []
 
     def work() -> None:

@@ -187,7 +187,7 @@ def test_gradients_are_what_they_would_have_been() -> None:
         assert torch.equal(with_end, without)
 
 
-def test_what_a_custom_function_saved_is_shown_to_its_backward_as_it_was() -> None:
+def test_a_custom_function_gets_its_saved_values_unchanged_in_backward() -> None:
     class Square(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -208,7 +208,7 @@ def test_what_a_custom_function_saved_is_shown_to_its_backward_as_it_was() -> No
     assert weight.grad.tolist() == [18.0, 18.0, 18.0]
 
 
-def test_memory_that_a_graph_needs_goes_with_the_graph() -> None:
+def test_memory_that_a_graph_needs_is_freed_with_the_graph() -> None:
     weight = torch.ones(1000, requires_grad=True)
     with scopes.track(), new_dispose_scope("step") as scope:
         x = scope.attach(weight * 2)
@@ -301,7 +301,7 @@ def test_a_capsule_of_dlpack_keeps_the_memory_and_stays_valid() -> None:
     assert other.tolist() == array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
-def test_retain_grad_holds_the_memory_and_the_tensor_is_disposed_all_the_same() -> None:
+def test_retain_grad_keeps_the_memory_and_the_tensor_is_still_disposed() -> None:
     weight = torch.ones(1000, requires_grad=True)
     with scopes.track(), new_dispose_scope() as scope:
         x = scope.attach(weight * 2)
@@ -315,7 +315,7 @@ def test_retain_grad_holds_the_memory_and_the_tensor_is_disposed_all_the_same() 
     assert weight.grad.sum().item() == 2000.0
 
 
-def test_the_autocast_cache_is_cleared_where_it_is_in_the_way() -> None:
+def test_the_autocast_cache_is_cleared_where_it_would_keep_tensors() -> None:
     weight = torch.ones(4, 4, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = torch.ones(4, 4) @ weight
@@ -466,7 +466,7 @@ def test_tied_storages_count_once_and_end_apart() -> None:
         assert y.sum().item() == 1000.0
 
 
-def test_while_a_profiler_runs_a_disposed_tensor_is_an_error_and_its_memory_goes_with_it() -> None:
+def test_during_profiling_a_disposed_tensor_raises_and_its_memory_is_freed() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True):
         with new_dispose_scope() as scope:
             x = scope.attach(torch.ones(1000))
@@ -519,7 +519,7 @@ def test_another_process_keeps_memory_that_it_shares() -> None:
     assert child.exitcode == 0
 
 
-def test_what_is_still_held_is_told_by_scope() -> None:
+def test_memory_that_is_still_held_is_reported_by_scope() -> None:
     arrays, tensors = [], []
     with scopes.track(), scopes.torch.owning(), new_dispose_scope("epoch") as epoch:
         for name in ("train", "validate", None):

@@ -319,7 +319,7 @@ def test_what_a_user_attaches_ends_though_a_module_keeps_it() -> None:
     assert is_disposed(model.weight)
 
 
-def test_what_is_disposed_before_the_end_of_the_scope_spares_what_is_kept() -> None:
+def test_dispose_before_the_end_of_the_scope_spares_kept_tensors() -> None:
     metric = Metric()
     with scopes.torch.owning(), new_dispose_scope() as scope:
         metric.update(torch.ones(2))

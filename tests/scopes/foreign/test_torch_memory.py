@@ -32,7 +32,7 @@ def test_without_scopes_it_stays(case: str) -> None:
 
 
 @each_case
-def test_with_a_scope_it_is_back_within_a_twentieth(case: str) -> None:
+def test_with_a_scope_process_memory_returns_to_within_a_twentieth(case: str) -> None:
     figures = measure_apart(case, scoped=True)
     assert figures["after"] <= 1.05 * figures["before"]
     assert figures["held"] == []

@@ -449,7 +449,7 @@ def test_threads_may_run_replicas_inside_of_a_scope() -> None:
 
 
 @both
-def test_what_is_compiled_is_left_alone_and_its_results_may_be_attached(exact: bool) -> None:
+def test_compiled_functions_are_left_alone_and_their_results_can_be_attached(exact: bool) -> None:
     @torch.compile(backend="eager")
     def compiled(x: Any) -> Any:
         return (x * 2).sum()
@@ -585,7 +585,7 @@ def test_a_stored_error_of_pytorchs_holds_no_operand() -> None:
     assert named.value.__traceback__ is not None
 
 
-def test_an_error_of_ours_holds_no_local() -> None:
+def test_our_errors_hold_no_local_variable() -> None:
     with pytest.raises(AttributeError) as caught:
         scopes.torch.memory_by_device("no scope")  # type: ignore[arg-type]
     traceback = caught.value.__traceback__

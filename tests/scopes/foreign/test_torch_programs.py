@@ -90,7 +90,7 @@ def test_a_program_without_leaks_shows_no_growth(program: type[Program]) -> None
 
 @each_program
 @pytest.mark.parametrize("leak", [leak for leak in LEAKS if leak != "total"])
-def test_a_scope_gives_back_what_a_leak_keeps(program: type[Program], leak: str) -> None:
+def test_a_scope_frees_the_memory_of_a_leak(program: type[Program], leak: str) -> None:
     with scopes.torch.owning():
         leaky = program(leak)
         losses, alive = train(leaky, scoped=True)
@@ -99,7 +99,7 @@ def test_a_scope_gives_back_what_a_leak_keeps(program: type[Program], leak: str)
 
 
 @each_program
-def test_a_total_that_nobody_moved_out_is_a_clear_error(program: type[Program]) -> None:
+def test_a_total_that_was_not_moved_out_is_a_clear_error(program: type[Program]) -> None:
     with scopes.track(), scopes.torch.owning():
         leaky = program("total")
         with pytest.raises(TensorDisposedError, match=r"its dispose scope 'step' ended.*torch_programs"):

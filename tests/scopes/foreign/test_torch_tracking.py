@@ -71,7 +71,7 @@ def test_the_tree_of_scopes_has_their_bytes() -> None:
     assert (row.peak_bytes, row.alive_bytes) == (2000, 0)
 
 
-def test_survivors_of_a_scope_are_told_by_line() -> None:
+def test_survivors_of_a_scope_are_reported_by_line() -> None:
     with scopes.track(), scopes.torch.owning(), new_dispose_scope() as scope:
         kept = [torch.ones(10) for _ in range(3)]
         assert [(row.count, row.nbytes) for row in scope.survivors().rows] == [(3, 120)]
@@ -90,7 +90,7 @@ def test_a_timeline_shows_their_memory(tmp_path: Path) -> None:
     assert max(live) >= 4_000_000
 
 
-def test_memory_is_told_by_device() -> None:
+def test_memory_is_reported_by_device() -> None:
     with scopes.torch.owning(), new_dispose_scope() as scope:
         x = torch.ones(250)
         kept = [x, x[:10], torch.ones(10, device="meta")]
