@@ -156,7 +156,7 @@ def _short_of_memory(training: Training, start: tuple[object, ...], room: int) -
 
 
 def open_files(count: int) -> Figures:
-    """Save and load where `count` times no more files can be opened."""
+    """Save and load where `count` times no file can be opened."""
     training = Training()
     start = training.alive()
     refused = 0
