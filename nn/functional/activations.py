@@ -153,12 +153,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return tn.softplus(input, beta, threshold)
 
 
-def _dim(name: str, dim: int | None) -> int:
-    if not isinstance(dim, int):
-        raise TypeError(
-            f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {shown(dim)}"
-        )
-    return dim
+def _no_dim(name: str, dim: object) -> TypeError:
+    return TypeError(f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {shown(dim)}")
 
 
 def softmax(input: Tensor, dim: int | None = None) -> Tensor:
@@ -171,7 +167,9 @@ def softmax(input: Tensor, dim: int | None = None) -> Tensor:
     [0.5, 0.5]
     """
     floating_array_of("softmax", "input", input)
-    return input.softmax(_dim("softmax", dim))
+    if not isinstance(dim, int):
+        raise _no_dim("softmax", dim)
+    return tn.softmax(input, axis=dim)
 
 
 def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
@@ -184,4 +182,6 @@ def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
     [-0.6931, -0.6931]
     """
     floating_array_of("log_softmax", "input", input)
-    return input.log_softmax(_dim("log_softmax", dim))
+    if not isinstance(dim, int):
+        raise _no_dim("log_softmax", dim)
+    return tn.log_softmax(input, axis=dim)

@@ -42,8 +42,14 @@ template <typename T>
 static DISPOSESCOPE_INLINE Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
 
 struct Sigmoid {
+    // 1 / (1 + exp(-x)), both parts times 2**-lift: so the exponential is finite where the result is subnormal.
     template <typename T>
-    static DISPOSESCOPE_INLINE T of(T x) { return gated(T(1), falling_power(x, Float<T>::exp_least), x < T(0)); }
+    static DISPOSESCOPE_INLINE T of(T x) {
+        constexpr T lowered = T(1) / Float<T>::two_to_lift;
+        const Exponential<T> e = exponential_of(-at_most(at_least(x, Float<T>::exp_least), T(40)));
+        const T scale = power_of_two(e.exponent, -Float<T>::lift);
+        return lowered / (lowered + fused(scale, e.tail, scale));
+    }
 };
 
 struct Silu {

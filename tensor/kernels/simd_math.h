@@ -96,6 +96,15 @@ DISPOSESCOPE_INLINE R at_most(R x, R bound) { return x > bound ? bound : x; }
 template <typename R>
 DISPOSESCOPE_INLINE R at_least(R x, R bound) { return x < bound ? bound : x; }
 
+// The magnitude, or `bound` where it is larger or where `x` is not a number. Compilers know a minimum of integers, but
+// compute what follows twice for a bounded float.
+template <typename T>
+DISPOSESCOPE_INLINE T magnitude_up_to(T x, T bound) {
+    using Bits = BitsOf<T>;
+    const Bits most = as<Bits>(bound), bits = as<Bits>(magnitude(x));
+    return as<T>(bits < most ? bits : most);
+}
+
 // To the nearest integer, in the range of exponents.
 template <typename R>
 DISPOSESCOPE_INLINE R rounded(R x) {
@@ -103,13 +112,13 @@ DISPOSESCOPE_INLINE R rounded(R x) {
     return (x + to_integer) - to_integer;
 }
 
-// 2**n for an integer n whose power is a normal number.
+// 2**(n + more) for integers whose power is a normal number.
 template <typename R>
-DISPOSESCOPE_INLINE R power_of_two(R n) {
+DISPOSESCOPE_INLINE R power_of_two(R n, ElementOf<R> more = 0) {
     using F = Float<ElementOf<R>>;
     using Bits = UnsignedOf<R>;
     // The last bits of the sum are the exponent as it is stored; those before them fall out of the shift.
-    return as<R>(static_cast<Bits>(as<Bits>(n + splat<R>(F::to_integer + F::bias)) << F::digits));
+    return as<R>(static_cast<Bits>(as<Bits>(n + splat<R>(F::to_integer + F::bias + more)) << F::digits));
 }
 
 // x * 2**n, in two steps, since 2**n alone may be too large or too small.
@@ -186,7 +195,7 @@ struct Exponential {
         return factor.high + fused(factor.high, r, low);
     }
     // The power, times 2**lift.
-    DISPOSESCOPE_INLINE R lifted() const { return power_of_two(exponent + splat<R>(Float<ElementOf<R>>::lift)); }
+    DISPOSESCOPE_INLINE R lifted() const { return power_of_two(exponent, Float<ElementOf<R>>::lift); }
     // For exponents that are known to be of normal numbers.
     DISPOSESCOPE_INLINE R scale() const { return power_of_two(exponent); }
 

@@ -5,6 +5,7 @@
 #include "tensor/kernels/softmax.h"
 
 #include "tensor/kernels/simd_math.h"
+#include "tensor/kernels/transposing.h"
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
@@ -122,26 +123,8 @@ DISPOSESCOPE_INLINE void write_each(const T* x, const T* y, ptrdiff_t n, T* out,
         });
 }
 
-// A row of one pack, or less, and its exponentials relative to the largest.
-template <typename T>
-struct ShortRow {
-    Pack<T> x, exps;
-    T top, total;
-
-    DISPOSESCOPE_INLINE ShortRow(const T* row, ptrdiff_t n) : x(Pack<T>::load_up_to(row, n, -infinity<T>())) {
-        top = largest(x);
-        exps = exp(x - Pack<T>::of(top));
-        total = sum(exps);
-    }
-};
-
 template <typename T>
 void softmax_row(const T* x, ptrdiff_t n, T* out) {
-    if (n <= Pack<T>::size) {
-        const ShortRow<T> row(x, n);
-        (row.exps * Pack<T>::of(static_cast<T>(1 / double(row.total)))).store_up_to(out, n);
-        return;
-    }
     const double total = sum_of_exps(x, n, top_of(x, n), out);
     const Pack<T> share = Pack<T>::of(static_cast<T>(1 / total));
     write_each(out, n, out, [&](Pack<T> e) DISPOSESCOPE_INLINED { return e * share; });
@@ -149,11 +132,6 @@ void softmax_row(const T* x, ptrdiff_t n, T* out) {
 
 template <typename T>
 void log_softmax_row(const T* x, ptrdiff_t n, T* out) {
-    if (n <= Pack<T>::size) {
-        const ShortRow<T> row(x, n);
-        (row.x - Pack<T>::of(row.top) - Pack<T>::of(log(row.total))).store_up_to(out, n);
-        return;
-    }
     const T top = top_of(x, n);
     const double total = sum_of_exps<T>(x, n, top, nullptr);
     const Pack<T> start = Pack<T>::of(top), rest = Pack<T>::of(static_cast<T>(log(total)));
@@ -186,6 +164,99 @@ void log_softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
         [&](ptrdiff_t i, ptrdiff_t left) DISPOSESCOPE_INLINED { return P::load_first(g + i, left, 0); });
     const P all = P::of(static_cast<T>(total));
     write_each(out, g, n, dx, [&](P a, P b) DISPOSESCOPE_INLINED { return b - exp(a) * all; });
+}
+
+// --- Short rows ---------------------------------------------------------------------------------------------
+
+// Rows of at most one pack, as many at once as a pack has lanes: each lane has a row. In one row alone most time would
+// go to joining lanes, and to a logarithm of one number.
+template <typename T>
+struct ShortRows {
+    using P = Pack<T>;
+    static constexpr int most = P::size;
+    ptrdiff_t rows, n;
+    T values[most * most];  // of column `j` and row `i` at j * most + i
+    P top, total;           // the largest of each row, and the sum of exponentials relative to it
+
+    static DISPOSESCOPE_INLINE bool fits(Axis axis) { return axis.behind == 1 && axis.length <= most; }
+
+    // Reads `count` rows at most.
+    DISPOSESCOPE_INLINE ShortRows(const T* x, ptrdiff_t count, ptrdiff_t length) : rows(count < most ? count : most), n(length) {
+        each_block(
+            [&](ptrdiff_t i, ptrdiff_t j) DISPOSESCOPE_INLINED { transpose_block(x + i * n + j, values + j * most + i, n, most); },
+            [&](ptrdiff_t i, ptrdiff_t j) DISPOSESCOPE_INLINED { values[j * most + i] = x[i * n + j]; });
+        for (ptrdiff_t j = 0; j < n; ++j)
+            for (ptrdiff_t i = rows; i < most; ++i) values[j * most + i] = 0;
+        top = column(0);
+        for (ptrdiff_t j = 1; j < n; ++j) top = larger(top, column(j));
+    }
+
+    DISPOSESCOPE_INLINE P column(ptrdiff_t j) const { return P::load(values + j * most); }
+    DISPOSESCOPE_INLINE void set(ptrdiff_t j, P value) { value.store(values + j * most); }
+
+    DISPOSESCOPE_INLINE P add_exponential(ptrdiff_t j) {
+        const P e = exp(column(j) - top);
+        total = total + e;
+        return e;
+    }
+
+    DISPOSESCOPE_INLINE void write(T* out) const {
+        each_block(
+            [&](ptrdiff_t i, ptrdiff_t j) DISPOSESCOPE_INLINED { transpose_block(values + j * most + i, out + i * n + j, most, n); },
+            [&](ptrdiff_t i, ptrdiff_t j) DISPOSESCOPE_INLINED { out[i * n + j] = values[j * most + i]; });
+    }
+
+   private:
+    // Calls `of_block` with each row and column where a block of 4 by 4 begins, and `of_one` with those that are left.
+    template <typename Block, typename Single>
+    DISPOSESCOPE_INLINE void each_block(Block of_block, Single of_one) const {
+        for (ptrdiff_t i = 0; i < rows; i += 4) {
+            ptrdiff_t j = 0;
+            if (i + 4 <= rows)
+                for (; j + 4 <= n; j += 4) of_block(i, j);
+            const ptrdiff_t end = i + 4 < rows ? i + 4 : rows;
+            for (; j < n; ++j)
+                for (ptrdiff_t k = i; k < end; ++k) of_one(k, j);
+        }
+    }
+};
+
+template <typename T>
+void softmax_short_rows(const T* x, ptrdiff_t count, ptrdiff_t n, T* out) {
+    using P = Pack<T>;
+    for (ptrdiff_t i = 0; i < count; i += ShortRows<T>::most) {
+        ShortRows<T> all(x + i * n, count - i, n);
+        all.total = P::of(0);
+        for (ptrdiff_t j = 0; j < n; ++j) all.set(j, all.add_exponential(j));
+        const P share = P::of(1) / all.total;
+        for (ptrdiff_t j = 0; j < n; ++j) all.set(j, all.column(j) * share);
+        all.write(out + i * n);
+    }
+}
+
+template <typename T>
+void log_softmax_short_rows(const T* x, ptrdiff_t count, ptrdiff_t n, T* out) {
+    using P = Pack<T>;
+    for (ptrdiff_t i = 0; i < count; i += ShortRows<T>::most) {
+        ShortRows<T> all(x + i * n, count - i, n);
+        all.total = P::of(0);
+        for (ptrdiff_t j = 0; j < n; ++j) all.add_exponential(j);
+        const P rest = log(all.total);
+        for (ptrdiff_t j = 0; j < n; ++j) all.set(j, all.column(j) - all.top - rest);
+        all.write(out + i * n);
+    }
+}
+
+template <typename T>
+void logsumexp_short_rows(const T* x, ptrdiff_t count, ptrdiff_t n, T* out) {
+    using P = Pack<T>;
+    for (ptrdiff_t i = 0; i < count; i += ShortRows<T>::most) {
+        ShortRows<T> all(x + i * n, count - i, n);
+        all.top = finite_or_0(all.top);
+        all.total = P::of(0);
+        for (ptrdiff_t j = 0; j < n; ++j) all.add_exponential(j);
+        (log(all.total) + all.top).store_up_to(out + i, all.rows);
+    }
 }
 
 // --- Columns ------------------------------------------------------------------------------------------------
@@ -352,8 +423,10 @@ void softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
     const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
+    const ptrdiff_t n = work.axis.length;
+    if (ShortRows<T>::fits(work.axis)) return softmax_short_rows(x + start * n, end - start, n, out + start * n);
     each_unit<T>(
-        work.axis, start, end, [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { softmax_row(x + at, work.axis.length, out + at); },
+        work.axis, start, end, [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { softmax_row(x + at, n, out + at); },
         [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED { softmax_columns(c, x + at, out + at); });
 }
 
@@ -362,9 +435,11 @@ void log_softmax(void* context, ptrdiff_t start, ptrdiff_t end) {
     const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
+    const ptrdiff_t n = work.axis.length;
+    if (ShortRows<T>::fits(work.axis)) return log_softmax_short_rows(x + start * n, end - start, n, out + start * n);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { log_softmax_row(x + at, work.axis.length, out + at); },
+        [&](ptrdiff_t, ptrdiff_t at) DISPOSESCOPE_INLINED { log_softmax_row(x + at, n, out + at); },
         [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t) DISPOSESCOPE_INLINED { log_softmax_columns(c, x + at, out + at); });
 }
 
@@ -373,9 +448,11 @@ void logsumexp(void* context, ptrdiff_t start, ptrdiff_t end) {
     const SoftmaxWork& work = *static_cast<SoftmaxWork*>(context);
     const T* const x = static_cast<const T*>(work.x);
     T* const out = static_cast<T*>(work.out);
+    const ptrdiff_t n = work.axis.length;
+    if (n > 0 && ShortRows<T>::fits(work.axis)) return logsumexp_short_rows(x + start * n, end - start, n, out + start);
     each_unit<T>(
         work.axis, start, end,
-        [&](ptrdiff_t row, ptrdiff_t at) DISPOSESCOPE_INLINED { out[row] = logsumexp_row(x + at, work.axis.length); },
+        [&](ptrdiff_t row, ptrdiff_t at) DISPOSESCOPE_INLINED { out[row] = logsumexp_row(x + at, n); },
         [&](const Columns<T>& c, ptrdiff_t at, ptrdiff_t to) DISPOSESCOPE_INLINED { logsumexp_columns(c, x + at, out + to); });
 }
 
@@ -416,9 +493,30 @@ DISPOSESCOPE_INLINE bool is_class(const CrossEntropyWork& work, ptrdiff_t number
 }
 
 template <typename T>
+void cross_entropy_short_rows(const CrossEntropyWork& work, ptrdiff_t start, ptrdiff_t end) {
+    using P = Pack<T>;
+    const ptrdiff_t n = work.axis.length;
+    for (ptrdiff_t i = start; i < end; i += ShortRows<T>::most) {
+        const T* const x = static_cast<const T*>(work.x) + i * n;
+        ShortRows<T> all(x, end - i, n);
+        all.total = P::of(0);
+        for (ptrdiff_t j = 0; j < n; ++j) all.add_exponential(j);
+        T given[ShortRows<T>::most] = {};
+        for (ptrdiff_t k = 0; k < all.rows; ++k) {
+            const ptrdiff_t at = class_of(work, i + k);
+            given[k] = is_class(work, at) ? x[k * n + at] : static_cast<T>(NAN);
+        }
+        (log(all.total) - (P::load(given) - all.top)).store_up_to(static_cast<T*>(work.out) + i, all.rows);
+        all.top.store_up_to(static_cast<T*>(work.tops) + i, all.rows);
+        all.total.store_up_to(static_cast<T*>(work.sums) + i, all.rows);
+    }
+}
+
+template <typename T>
 void cross_entropy(void* context, ptrdiff_t start, ptrdiff_t end) {
     const CrossEntropyWork& work = *static_cast<CrossEntropyWork*>(context);
     const ptrdiff_t n = work.axis.length;
+    if (ShortRows<T>::fits(work.axis)) return cross_entropy_short_rows<T>(work, start, end);
     for (ptrdiff_t i = start; i < end; ++i) {
         const T* const x = static_cast<const T*>(work.x) + i * n;
         const T top = top_of(x, n);

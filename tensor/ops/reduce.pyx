@@ -12,7 +12,7 @@ from tensor.kernels.context import run_kernel
 from tensor.kernels.reductions import max_over, mean_over, min_over, sum_over
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import as_array
+from tensor.ops.dispatch import apply_into, as_array
 from tensor.ops.messages import explain
 from tensor.tape.rules import RULES as _RULES
 
@@ -88,6 +88,47 @@ cdef class _Again:
     def __call__(self, array):
         out = None if self.own is None else self.own(array, self.axis, self.keepdims)
         return self.kernel(array, self.axis, self.keepdims, **self.options) if out is None else out
+
+
+def along(str name, kernel, x, axis):
+    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element.
+
+    Its third argument is `out`, where it may write if that has the dtype of the result: as in ``apply_into``.
+    """
+    cdef TensorCore given
+    cdef cnp.ndarray array
+    cdef Py_ssize_t ndim
+    if not is_tensor(x):
+        x = as_tensor(x)
+    given = <TensorCore>x
+    array = array_of(given)
+    if array is None:
+        given._raise_disposed()
+    ndim = cnp.PyArray_NDIM(array)
+    if type(axis) is int and 0 <= axis < ndim:
+        place = axis
+    else:
+        place = axis_of(name, axis, ndim)
+    if given.is_donated and place is not None:
+        return _along_over(name, kernel, given, place)
+    failure = None
+    try:
+        if place is not None:
+            result = run_kernel(kernel, array, place)
+        else:
+            result = run_kernel(kernel, array.reshape(1), 0).reshape(())
+    except (TypeError, ValueError) as error:
+        failure = explain(name, error, (array,))
+    if failure is not None:
+        raise failure  # not as the context of the other: its traceback holds arrays
+    if given._node is None:
+        return wrap(result)
+    return wrap_recorded(result, record(_RULES[name], (given,), result, {"axis": place}))
+
+
+# Apart from `along`: a function with another one inside makes an object for what they share.
+def _along_over(name, kernel, x, place):
+    return apply_into(_RULES[name], lambda a, out: kernel(a, place, out), (x,), axis=place)
 
 
 def failed(name, error, array):

@@ -13,49 +13,18 @@ from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels import softmax as kernels
-from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import apply_into
 from tensor.ops.elementwise import not_equal, subtract
 from tensor.ops.joining import concat
-from tensor.ops.messages import explain
 from tensor.ops.outputs import copy_out
-from tensor.ops.reduce import axis_of, reduce
+from tensor.ops.reduce import along, reduce
 from tensor.ops.reductions import add_reduce, maximum_reduce, minimum_reduce
-from tensor.tape.recording import record, wrap_recorded
-from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.ops.messages import Operand
     from tensor.ops.reductions import Axis
-
-
-def _along(name: str, kernel: Callable[..., Any], x: Operand, axis: int) -> Tensor:
-    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element.
-
-    Its third argument is `out`, where it may write if that has the dtype of the result: as in ``apply_into``.
-    """
-    x = as_tensor(x)
-    array = x._array
-    if array is None:
-        x._raise_disposed()
-    place = axis_of(name, axis, array.ndim)
-    if x._is_donated and isinstance(place, int):
-        return apply_into(RULES[name], lambda a, out: kernel(a, place, out), (x,), axis=place)
-    try:
-        if isinstance(place, int):
-            out = run_kernel(kernel, array, place)
-        else:
-            out = run_kernel(kernel, array.reshape(1), 0).reshape(())
-    except (TypeError, ValueError) as error:
-        raise explain(name, error, (array,)) from None
-    if x._node is None:
-        return wrap(out)
-    return wrap_recorded(out, record(RULES[name], (x,), out, {"axis": place}))
 
 
 def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
@@ -132,7 +101,7 @@ def _running(
 ) -> Tensor:
     place = _axis_to_run_along(name, x, axis)
     wanted = None if dtype is None else as_dtype(dtype)
-    result = _along(name, partial(_accumulate, kernel, wanted), x, place)
+    result = along(name, partial(_accumulate, kernel, wanted), x, place)
     if not include_initial:
         return result
     shape = list(result.shape)
@@ -209,7 +178,7 @@ def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    return _along("softmax", kernels.softmax, x, axis)
+    return along("softmax", kernels.softmax, x, axis)
 
 
 def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
@@ -221,7 +190,7 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
     [0.0]
     """
-    return _along("log_softmax", kernels.log_softmax, x, axis)
+    return along("log_softmax", kernels.log_softmax, x, axis)
 
 
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:

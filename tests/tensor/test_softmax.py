@@ -61,6 +61,22 @@ def test_values_are_those_of_wider_numbers(function, shape, axis):
     np.testing.assert_allclose(turned, found, rtol=2e-6, atol=4e-6)
 
 
+@pytest.mark.parametrize("columns", [1, 3, 8, 10, 16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_short_row_gives_the_same_bits_wherever_it_lies(columns, dtype):
+    rows = np.random.default_rng(columns).uniform(-9, 9, (37, columns)).astype(dtype)
+    classes = np.arange(37) % columns
+    wholes = [function(tensor.tensor(rows), axis=1).numpy() for function in FUNCTIONS]
+    _, tops, sums = mean_cross_entropy(rows, classes)
+    np.testing.assert_array_equal(tops, rows.max(axis=1))
+    for i in range(37):
+        row = rows[i : i + 1].copy()
+        for function, whole in zip(FUNCTIONS, wholes, strict=True):
+            np.testing.assert_array_equal(function(tensor.tensor(row), axis=1).numpy(), whole[i : i + 1])
+        _, top, total = mean_cross_entropy(row, classes[i : i + 1])
+        assert (top[0], total[0]) == (tops[i], sums[i])
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
