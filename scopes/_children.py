@@ -56,7 +56,7 @@ _unfollowed: Counter[str] = Counter()
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Count the children that nobody follows: copies of this process, and other runs of Python."""
+    """Count the children that are not tracked: forks of this process, and other runs of Python."""
     if event == "os.fork":
         # Those of multiprocessing are followed.
         if not _is_called_by("multiprocessing.popen_fork"):

@@ -14,7 +14,7 @@ from scopes.core.disposable import current, ending_by, register
 from scopes.core.resources import owner_of
 from scopes.core.tables import figures_to_html
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
-from scopes.tracking.here import site_here
+from scopes.tracking.call_site import call_site
 from scopes.tracking.listeners import Listener
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Record
@@ -35,6 +35,7 @@ __all__ = [
     "SpillStatistics",
     "Spilled",
     "advise_calls_of",
+    "call_site",
     "callers",
     "clear_errors_of",
     "clear_frames_of",
@@ -54,7 +55,6 @@ __all__ = [
     "parse_size",
     "record_of",
     "register",
-    "site_here",
     "when_imported",
 ]
 

@@ -69,7 +69,7 @@ class _Cells:
 
         It shows what was alive at the high-water mark, where the end does not tell all of it, and what is
         alive at the end, by the line that created it, with who holds it; and whether lines keep more and
-        more. ``%%leaks 3`` notes three lines for each: who called it, and who called that.
+        more. ``%%leaks 3`` notes three lines for each: with the caller, and the caller's caller.
         """
         __tracebackhide__ = True
         depth = line.strip() or "1"

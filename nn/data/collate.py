@@ -1,4 +1,4 @@
-"""From samples to a batch."""
+"""Collation of samples to a batch."""
 
 from __future__ import annotations
 

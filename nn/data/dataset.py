@@ -1,4 +1,4 @@
-"""Data sets: samples by number."""
+"""Data sets: samples by index."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Dataset(Generic[T_co]):
     """
 
     def __disposables__(self) -> list[object]:
-        # For scopes: to attach or return a data set moves the tensors in its attributes.
+        # For scopes: attaching or returning a data set moves the tensors in its attributes.
         return list(vars(self).values())
 
     def __getitem__(self, index: int) -> T_co:
@@ -45,7 +45,7 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Base of data sets that are iterated, and have no numbers: derive, and define ``__iter__``.
+    """Base of data sets that are iterated, and have no indices: derive, and define ``__iter__``.
 
     Each worker of a `DataLoader` iterates over a copy of its own: ``get_worker_info()`` says which part of
     the samples is its, else each sample comes once from each worker.

@@ -1,4 +1,4 @@
-"""What a loader does for each batch: read samples, collate them. In the loop's process or in a worker."""
+"""Reading and collating the samples of a batch, in the loop's process or in a worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Exhausted:
-    """What a source gives when there are no samples left."""
+    """The result of a source without further samples."""
 
 
 EXHAUSTED: Final = _Exhausted()
@@ -22,7 +22,7 @@ EXHAUSTED: Final = _Exhausted()
 
 @dataclass(frozen=True)
 class Recipe:
-    """How batches are made; it goes to each worker.
+    """How to create batches. Each worker gets it.
 
     `batch_size` is None for single samples; with a batch sampler any number.
     """
@@ -33,7 +33,7 @@ class Recipe:
     drop_last: bool
 
     def source(self) -> Source:
-        """Return where the batches of one round come from."""
+        """Return the source of the batches of one epoch."""
         if isinstance(self.dataset, IterableDataset):
             return Stream(self)
         if self._reads_rows():
@@ -41,7 +41,7 @@ class Recipe:
         return Numbered(self)
 
     def _reads_rows(self) -> bool:
-        """Tell whether a batch can be read in one go: its collated samples would be the tensors' rows."""
+        """Return whether a batch can be read in one step: its collated samples would be the tensors' rows."""
         return (
             self.collate_fn is None
             and self.batch_size is not None
@@ -51,7 +51,7 @@ class Recipe:
 
 
 class Source:
-    """Where batches come from, in two steps, since samples belong to no scope, and what is collated does."""
+    """A source of batches, in two steps: samples belong to no scope, and the collated batch does."""
 
     takes_several = False  # whether what `read` takes can be iterated over, a sample each
 
@@ -62,16 +62,16 @@ class Source:
         )
 
     def read(self, numbers: Any) -> Any:
-        """Return the samples of these numbers, or `EXHAUSTED`; of one number where there are no batches."""
+        """Return the samples of these indices, or `EXHAUSTED`; of one index without batches."""
         raise NotImplementedError
 
     def collate(self, samples: Any) -> Any:
-        """Return the batch of what `read` returned."""
+        """Return the batch of the samples from `read`."""
         return self._collate(samples)
 
 
 class Numbered(Source):
-    """A data set with samples by number."""
+    """A data set with samples by index."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -99,7 +99,7 @@ class Rows(Source):
 
 
 class Stream(Source):
-    """A data set that is iterated; the numbers say only how many samples are asked for at the most."""
+    """A data set that is iterated. Only the count of the indices matters: the most samples to return."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)

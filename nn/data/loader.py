@@ -26,10 +26,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Collated:
-    """For type checkers: batches are what ``default_collate`` makes of samples."""
+    """For type checkers: batches have the type of ``default_collate``'s result."""
 
 
-# A batch, of the loader's own `collate_fn` if it has one.
+# The type of a batch: the result of `collate_fn`, if there is one.
 if TYPE_CHECKING:
     B_co = TypeVarWithDefault("B_co", covariant=True, default=Collated)
 else:
@@ -39,7 +39,7 @@ Rows = TypeVar("Rows", bound="Tensor | tuple[Tensor, ...]")
 
 
 class Samples(Protocol[T_co]):
-    """What a loader reads from: samples by number."""
+    """A source of samples by index, for a loader."""
 
     def __getitem__(self, index: int, /) -> T_co: ...
 
@@ -47,7 +47,7 @@ class Samples(Protocol[T_co]):
 
 
 class DataLoader(Generic[T_co, B_co]):
-    """Goes through a data set in batches, as often as it is iterated.
+    """Iterates over a data set in batches, any number of times.
 
     A batch belongs to the scope that is current where the loop asks for it, like any other tensor made there;
     not so samples: they are read outside of all scopes, and tensors of the data set are never disposed.
@@ -213,12 +213,12 @@ class DataLoader(Generic[T_co, B_co]):
         return tasks
 
     def _recipe(self) -> Recipe:
-        # With a batch sampler the size of a batch is that of what the sampler gives.
+        # With a batch sampler the sampler decides the size of a batch.
         size = 1 if self.batch_size is None and self.batch_sampler is not None else self.batch_size
         return Recipe(self.dataset, self.collate_fn, size, self.drop_last)
 
     def _workers(self, base_seed: int) -> Workers:
-        """Return processes: those of an earlier round, or new ones."""
+        """Return the processes of an earlier epoch, or new ones."""
         import multiprocessing
 
         idle, self._idle = self._idle, None
@@ -241,7 +241,7 @@ class DataLoader(Generic[T_co, B_co]):
 
 
 class _Batches:
-    """One round through a loader."""
+    """One epoch of a loader."""
 
     def __init__(self, loader: DataLoader[Any, Any]) -> None:
         self._scope: DisposeScope | None = None
@@ -249,7 +249,7 @@ class _Batches:
         self._loader = loader
         self._done = 0
         tasks = iter(loader._tasks_of_a_round())
-        # Drawn in any case, so that the orders of the rounds are the same with workers and without.
+        # Always drawn, so that the orders of the epochs are the same with workers and without.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
         self._source: Source | WorkerRound
         if loader.num_workers:
@@ -290,7 +290,7 @@ class _Batches:
         return self._in_scope(source.next_batch)
 
     def _in_scope(self, make: Callable[[], Any]) -> Any:
-        """Make a batch in the current scope, or in one of its own."""
+        """Create a batch in the current scope, or in a separate one."""
         outside = current_dispose_scope()
         scope = DisposeScope("a DataLoader's batch") if self._loader.dispose_batches else None
         try:
@@ -305,7 +305,7 @@ class _Batches:
         return batch
 
     def _end(self) -> None:
-        """Dispose what is left of the batch that is out."""
+        """Dispose the rest of the last returned batch."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.dispose()
@@ -319,7 +319,7 @@ class _Batches:
         self._source = Source(self._loader._recipe())
 
     def __del__(self) -> None:
-        # No next batch will be asked for, and the caller may go on with this one.
+        # There is no next batch, and the caller may keep this one.
         scope, self._scope = self._scope, None
         if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)
@@ -330,7 +330,7 @@ class _Batches:
 
 
 def _read(source: Source, numbers: Any) -> Any:
-    """Read samples outside of all scopes: some may be the data set's own, made at this moment."""
+    """Read samples outside of all scopes: the data set may keep some that it creates now."""
     outside = current.get(None)
     current.set(None)
     try:
@@ -378,7 +378,7 @@ def _require_one_way(
     batch_sampler: object,
     drop_last: bool,
 ) -> None:
-    """Refuse two ways of saying in which order or in which batches samples come."""
+    """Refuse two arguments that both set the order or the batches."""
     if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
         raise ValueError(
             "an IterableDataset gives the order itself: leave shuffle, sampler, batch_sampler out"

@@ -1,4 +1,4 @@
-"""Data sets made of others: some of their samples, or several of them one after another or side by side."""
+"""Data sets made of others: subsets, concatenated data sets, and data sets side by side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Numbered(Protocol[T_co]):
-    """Samples by number."""
+    """Samples by index."""
 
     def __getitem__(self, index: int, /) -> T_co: ...
 
@@ -48,7 +48,7 @@ class Subset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """The samples of several data sets, one behind the other.
+    """The samples of several data sets, one after the other.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """The samples of several data sets that are iterated, one behind the other.
+    """The samples of several data sets that are iterated, one after the other.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class StackDataset(Dataset[Any]):
 def random_split(
     dataset: Numbered[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
-    """Return parts of `dataset` of these lengths, or of these shares of it, which sum to 1; chosen at random.
+    """Return random parts of `dataset` of these lengths, or of these shares of it, which sum to 1.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Samplers: which samples of a data set come next."""
+"""Samplers: the order in which the samples of a data set are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
-# So many numbers are drawn at once.
+# How many numbers are drawn at a time.
 _DRAWN = 1024
 
 
@@ -64,7 +64,7 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Samples in a random order, drawn again in each round.
+    """Samples in a random order, drawn again in each epoch.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many samples a round has."""
+        """How many samples an epoch has."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -121,7 +121,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The samples of some numbers, in a random order.
+    """The samples of some indices, in a random order.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Samples drawn as often as their weights say, which need not sum to 1.
+    """Random samples in proportion to weights, which need not sum to 1.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The numbers of another sampler, `batch_size` at a time.
+    """The indices of another sampler, `batch_size` at a time.
 
     Examples
     --------

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
-# Smaller tensors are sent as they are: that takes no longer, and a label that is kept keeps no block.
+# Smaller tensors are sent directly: that takes no longer, and a label that the user keeps keeps no block.
 _LEAST = 4096
-# A block that was not the one to be taken so many times is of a size no longer needed.
+# A block that was passed over so many times has a size that is no longer needed.
 _IDLE = 64
-# With so many blocks of a worker out, as where a program collects batches, tensors are copied: each block is
-# an open file, of which a process may have a thousand.
+# If a worker has so many blocks in use, for example because a program collects batches, tensors are copied.
+# For each block is an open file, of which a process may have a thousand.
 _MOST_OUT = 64
 
 
@@ -76,12 +76,12 @@ class Written:
         return number
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Take back blocks that nobody reads any more."""
+        """Take back blocks without readers."""
         for number in numbers:
             self._free[number] = self._takes
 
     def made(self) -> int:
-        """Return how many blocks were ever made: their numbers are those below."""
+        """Return how many blocks were created so far. Their numbers are lower."""
         return self._made
 
     def retire(self) -> list[int]:
@@ -93,7 +93,7 @@ class Written:
         return idle
 
     def unlink(self) -> None:
-        """Remove what names are left; those that were opened by the reader have none."""
+        """Remove the remaining names. Blocks that the reader has opened have none."""
         for block in self._blocks.values():
             with suppress(FileNotFoundError):
                 block.unlink()
@@ -104,7 +104,7 @@ def _shared_memory() -> type[SharedMemory]:
     from multiprocessing.shared_memory import SharedMemory
 
     class LeftToTheSystem(SharedMemory):
-        """Is closed by the end of the process where an array is left that was exported from the tensor."""
+        """Closes at the end of the process if an array exported from the tensor is left."""
 
         def __del__(self) -> None:
             with suppress(BufferError, OSError):
@@ -122,7 +122,7 @@ class Read:
         self._blocks: dict[int, SharedMemory] = {}
         self._out: set[int] = set()
         self._ended = False
-        # Filled by whichever thread lets go of a tensor, at any moment: a deque needs no lock for that.
+        # Any thread may add to it when it releases a tensor: a deque needs no lock for that.
         self._let_go: deque[int] = deque()
         self._returned: list[int] = []
 
@@ -138,12 +138,12 @@ class Read:
         self._opened += 1
 
     def retire(self, numbers: Iterable[int]) -> None:
-        """Close blocks that the worker needs no longer."""
+        """Close blocks that the worker no longer needs."""
         for number in numbers:
             self._blocks.pop(number).close()
 
     def read(self, number: int, dtype: str, shape: tuple[int, ...]) -> Tensor:
-        """Return the tensor in a block: over its memory, or a copy where too many blocks are out."""
+        """Return the tensor in a block: over its memory, or a copy if too many blocks are in use."""
         block = self._blocks[number]
         assert block.buf is not None
         if len(self._out) >= _MOST_OUT:
@@ -161,11 +161,11 @@ class Read:
             self._close_let_go()
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Give back blocks whose tensors were never made."""
+        """Return blocks whose tensors were never created."""
         self._returned.extend(numbers)
 
     def take_returned(self) -> list[int]:
-        """Return the blocks to be given back to the worker."""
+        """Return the blocks that the worker can use again."""
         self._collect()
         returned, self._returned = self._returned, []
         return returned

@@ -1,4 +1,4 @@
-"""A worker: the process that makes batches for a loader, and what runs in it."""
+"""A worker: the process that creates batches for a loader, and its code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.connection import Connection
 
-# How often a worker looks whether its parent still lives, where no closed connection tells it.
+# How often a worker checks that its parent is alive, if no closed connection shows it.
 LOOK_EVERY = 1.0  # seconds
 # How long a worker may take to end by itself.
 GRACE = 5.0  # seconds
@@ -33,7 +33,7 @@ _GRACE_OF_ORPHANS = 1.0
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What `get_worker_info` tells about the worker that calls it."""
+    """The worker that calls `get_worker_info`."""
 
     id: int
     num_workers: int
@@ -43,7 +43,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is started with."""
+    """The arguments of a new worker."""
 
     recipe: Recipe
     id: int
@@ -55,7 +55,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """A batch that is asked for. A new `round` begins at the data set's start."""
+    """A requested batch. A new `round` begins at the data set's start."""
 
     round: int
     order: int
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Answer:
-    """A batch, packed, with the blocks that it is in; or None where no samples are left; or an error."""
+    """A packed batch with its blocks, or None if no samples are left, or an error."""
 
     round: int
     order: int
@@ -88,7 +88,7 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return what worker of a `DataLoader` this process is; None in other processes.
+    """Return the `DataLoader` worker of this process; None in other processes.
 
     It has ``id``, ``num_workers``, ``seed`` (of this worker's random numbers) and ``dataset``, the worker's
     own copy: an ``IterableDataset`` reads by them which part of the samples is its.
@@ -103,12 +103,12 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _StoppedError(Exception):
-    """Raised between two samples when the loader wants no others."""
+    """Raised between two samples if the loader no longer needs them."""
 
 
 def run(job: Job, connection: Connection, other_ends: Callable[[], None]) -> None:
-    """Make batches until all are done: the function that a worker's process runs."""
-    # Ctrl-C is the parent's to answer; all processes of a terminal get it.
+    """Create batches until all are done: the main function of a worker's process."""
+    # Only the parent handles Ctrl-C, which all processes of a terminal get.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -146,17 +146,17 @@ class _Worker:
                 if not self._is_exhausted:
                     self._answer(task)
         except (BrokenPipeError, ConnectionResetError, _StoppedError):
-            pass  # nobody waits for an answer
+            pass  # no process waits for an answer
         finally:
             if self._is_orphan:
                 self._blocks.unlink()
             self._ended.set()
 
     def _listen_to_the_end(self) -> None:
-        """Take in tasks at once, so that the sender never has to wait; and end with the parent."""
+        """Receive tasks immediately, so that the sender never waits, and end with the parent."""
         try:
             self._listen()
-        finally:  # after an error of its own too: without a listener nobody would ever end this process
+        finally:  # also after its own error: without a listener this process would never end
             self._is_stopping = True
             self._tasks.put(None)
         if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):

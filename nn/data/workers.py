@@ -1,4 +1,4 @@
-"""The workers of a loader, seen from the loop's process: they start, take tasks, answer, die, and end."""
+"""The workers of a loader, from the side of the loop's process: start, tasks, answers, failures and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nn.data.fetching import Recipe
 
-# How long a busy system may take to end a process that was killed, or has closed its connection, in seconds.
+# How long a busy system may take to end a process after a kill or its closed connection, in seconds.
 _DYING = 30.0
 
 _living: WeakSet[Workers] = WeakSet()
@@ -55,7 +55,7 @@ class _Worker:
 
 
 def _start_without_interrupts(process: BaseProcess) -> None:
-    """Start a process to which Ctrl-C comes no earlier than it ignores it."""
+    """Start a process that ignores Ctrl-C from its first moment."""
     if not hasattr(signal, "pthread_sigmask"):
         process.start()
         return
@@ -67,7 +67,7 @@ def _start_without_interrupts(process: BaseProcess) -> None:
 
 
 class Workers:
-    """The processes of one loader, for one round or, where they are persistent, one round after the other."""
+    """The processes of one loader, for one epoch, or for several if they are persistent."""
 
     def __init__(
         self,
@@ -93,16 +93,16 @@ class Workers:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether there are no processes any more."""
+        """Whether all processes have ended."""
         return not self.members
 
     def begin(self) -> int:
-        """Begin a round, and return its number: the data set from its start; what was asked for is void."""
+        """Begin an epoch, and return its number. The data set starts again, without earlier requests."""
         self._round += 1
         return self._round
 
     def send(self, worker: int, order: int, numbers: Any) -> None:
-        """Ask a worker for a batch."""
+        """Request a batch from a worker."""
         to = self.members[worker]
         try:
             to.connection.send(Task(self._round, order, numbers, to.blocks.take_returned()))
@@ -110,7 +110,7 @@ class Workers:
             self._end_with(to)
 
     def receive(self, timeout: float) -> list[Answer]:
-        """Return what has come after at most `timeout` seconds, of this round; notice who has died."""
+        """Return the answers of this epoch after at most `timeout` seconds, and notice dead workers."""
         from multiprocessing.connection import wait
 
         senders: dict[Any, _Worker] = {member.connection: member for member in self.members}
@@ -146,18 +146,18 @@ class Workers:
         return unpack(answer.batch, answer.blocks, member.blocks)
 
     def discard(self, worker: int, answer: Answer) -> None:
-        """Give back the blocks of an answer that nobody will have."""
+        """Free the blocks of an answer that will not be used."""
         self.members[worker].blocks.give_back(answer.blocks)
 
     def _end_with(self, worker: _Worker) -> NoReturn:
-        """End all workers since one has died, and say how."""
+        """End all workers because one has died, and say how."""
         worker.process.join(_DYING)
         code, pid = worker.process.exitcode, worker.process.pid
         self.stop(at_once=True)
         raise RuntimeError(_obituary(worker.id, pid, code))
 
     def stop(self, at_once: bool = False) -> None:
-        """End all processes, those too that do not end by themselves. Blocks of living tensors stay."""
+        """End all processes, and kill those that do not exit. Blocks of living tensors stay."""
         members, self.members = self.members, []
         if os.getpid() != self._owner:
             return  # a child that was forked has the object, and no children of its own
@@ -184,11 +184,11 @@ class Workers:
 
 @cache
 def _prepare() -> None:
-    """Do what is done once, before the first worker starts."""
+    """Prepare this process, once, before the first worker starts."""
     if os.name == "posix":
         from multiprocessing import resource_tracker
 
-        # The process that removes names of shared memory when all others are gone: one for all of them.
+        # One process removes names of shared memory when all others have ended.
         resource_tracker.ensure_running()
     # Later than that of `multiprocessing`, and so called before it.
     atexit.register(_stop_all)
@@ -200,13 +200,13 @@ def _stop_all() -> None:
 
 
 def _close_inherited() -> None:
-    """Close, in a forked worker, its parent's connections: else none of them is ever seen closed."""
+    """Close, in a forked worker, its parent's connections: otherwise the others never see them closed."""
     for connection in list(_open_ends):
         connection.close()
 
 
 class WorkerRound:
-    """One round: which worker was asked for which batch, and what has come."""
+    """One epoch: the requests to the workers, and their answers."""
 
     def __init__(
         self, workers: Workers, tasks: Iterator[Any], prefetch_factor: int, timeout: float, in_order: bool
@@ -258,13 +258,13 @@ class WorkerRound:
             raise
 
     def _leave_out(self, worker: int) -> None:
-        """Ask a worker no longer: it has no samples left, and answers none of what it was asked for since."""
+        """Stop requests to a worker: it has no samples left, and ignores its later requests."""
         self._active.remove(worker)
         for order in [order for order, asked in self._asked.items() if asked == worker]:
             del self._asked[order]
 
     def _wait(self) -> int:
-        """Return the number of the batch that is next, once it has come."""
+        """Wait for the next batch, and return its number."""
         until = time.monotonic() + self._timeout if self._timeout else None
         while True:
             if not self._asked:
@@ -292,7 +292,7 @@ def _error_of(failure: Failure, where: str) -> BaseException:
     if failure.pickled is not None:
         with suppress(Exception):
             error = pickle.loads(failure.pickled)
-    # StopIteration would end the loop in silence.
+    # StopIteration would end the loop silently.
     if not isinstance(error, Exception) or isinstance(error, StopIteration):
         error = RuntimeError(f"{failure.kind} in {where} of a DataLoader")
     error.add_note(f"In {where} of a DataLoader:\n\n{failure.text}")

@@ -120,7 +120,7 @@ def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
     times = np.arange(len(forward))[:, None, None]
     key = tuple(np.broadcast_arrays(times, paths.rows, paths.labels))
     gathered = xp.scatter_add(shares, key, log_probs.shape)
-    # An impossible target has no derivative, where somebody asks for it.
+    # An impossible target has no derivative.
     g = xp.where(is_possible | (g == 0), g, np.nan)
     is_within = np.arange(len(forward))[:, None] < paths.steps
     return xp.where(is_within[..., None], (xp.exp(log_probs) - gathered) * g[:, None], 0.0)

@@ -74,7 +74,7 @@ class _Table(Module):
 
 
 def _rows_of(embeddings: Tensor) -> tuple[int, int]:
-    """Return the sizes of the table that somebody has trained before."""
+    """Return the sizes of a given, trained table."""
     if not isinstance(embeddings, tn.Tensor):
         raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
     if len(embeddings.shape) != 2:

@@ -67,7 +67,7 @@ class RNNBase(Module):
         ):
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name}: {what} is an integer of at least 1, not {shown(size)}")
-        # Someone who passes `dropout` or `nonlinearity` too early gets here.
+        # For example `dropout` or `nonlinearity` was passed as an earlier positional argument.
         for what, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
                 raise TypeError(f"{name}: {what} is True or False, not {shown(flag)}")

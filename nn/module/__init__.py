@@ -1,1 +1,1 @@
-"""Modules: what they hold, parameters, state dicts, hooks, walks and copies for inference."""
+"""Modules: registration, parameters, state dicts, hooks, traversal and copies for inference."""

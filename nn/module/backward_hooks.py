@@ -1,4 +1,4 @@
-"""Hooks that see the gradients which pass through a module."""
+"""Hooks that see the gradients that pass through a module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Pass:
-    """One forward: what its backward has found so far."""
+    """One forward, and the gradients that its backward has computed so far."""
 
     def __init__(self, module: Any, hooks: BackwardHooks) -> None:
         self.module = module
@@ -65,7 +65,7 @@ class _Outputs(Function):
 
 
 class BackwardHooks:
-    """The backward hooks of one module, which stand around its forward."""
+    """The backward hooks of one module, which wrap its forward."""
 
     def __init__(self, module: ModuleCore) -> None:
         self.table = HookTable()
@@ -76,7 +76,7 @@ class BackwardHooks:
 
     @classmethod
     def of(cls, module: ModuleCore) -> BackwardHooks:
-        """Return the backward hooks of `module`, made with its first."""
+        """Return the backward hooks of `module`, created with its first hook."""
         found = _OF_MODULES.get(module)
         if found is None:
             found = _OF_MODULES[module] = cls(module)

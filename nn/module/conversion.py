@@ -1,4 +1,4 @@
-"""Another dtype for a module: its parameters and buffers stay the objects that they are."""
+"""Conversion of a module to another dtype. Its parameters and buffers stay the same objects."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Conversion(Traversal):
         if not is_inexact(wanted):
             raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
         held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
-        # All memory is there before the first tensor changes.
+        # Allocate all memory before the first tensor changes.
         arrays = [run_kernel(_converted, x._live_array(), wanted) for x in held]
         grads = [
             None if grad is None else run_kernel(_converted, grad._live_array(), wanted)
@@ -85,11 +85,11 @@ class Conversion(Traversal):
         return self
 
     def cpu(self) -> Self:
-        """Return this module: all memory is the processor's."""
+        """Return this module: all memory is on the CPU."""
         return self
 
     def cuda(self, device: str | int | None = None) -> Self:
-        """Raise: there is no such device. Ask ``tensor.torch.cuda.is_available()`` before, which says False.
+        """Raise: there is no such device, and ``tensor.torch.cuda.is_available()`` returns False.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Conversion(Traversal):
         return self.to(dst_type)
 
     def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
-        """Return this module: its memory is on the one device already. The values stay.
+        """Return this module: its memory is already on the only device. The values stay.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The gradients that parameters have gathered."""
+"""The accumulated gradients of parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def gradient_of(x: TensorCore) -> TensorCore | None:
-    """Return the gradient that `x` has gathered; None where there is none, or an empty one."""
+    """Return the accumulated gradient of `x`; None if there is none, or a disposed one."""
     gradient: TensorCore | None = x._grad
     return None if gradient is None or gradient.is_invalid else gradient

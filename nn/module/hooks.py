@@ -1,4 +1,4 @@
-"""Hooks: functions of the user's own before and after a module's forward."""
+"""Hooks: the user's functions before and after a module's forward."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Hooks(ModuleCore):
     """Methods that register hooks."""
 
     def register_forward_pre_hook(self, hook: Callable[[Module, tuple[Any, ...]], Any]) -> RemovableHandle:
-        """Call ``hook(module, args)`` before each forward; what it returns, unless None, replaces `args`.
+        """Call ``hook(module, args)`` before each forward; a result that is not None replaces `args`.
 
         Hooks run in the order of their registration. A value that is no tuple stands for a single argument.
         """
         return self._pre_hooks.register(hook)
 
     def register_forward_hook(self, hook: Callable[[Module, tuple[Any, ...], Any], Any]) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; what it returns, unless None, replaces it.
+        """Call ``hook(module, args, output)`` after each forward; a result that is not None replaces it.
 
         Hooks run in the order of their registration. A hook that keeps a tensor keeps it no longer than its
         scope does: move it out, or detach it.

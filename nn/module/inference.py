@@ -1,4 +1,4 @@
-"""A copy of a module for inference, and the way back."""
+"""A copy of a module for inference, and its return to training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nn.module.traversal import Traversal
 
 
 class Inference(Traversal):
-    """What ``valid()`` returns remembers which of its parameters ``train()`` makes trainable again."""
+    """A copy from ``valid()`` remembers the parameters that ``train()`` makes trainable again."""
 
     def valid(self) -> Self:
         """Return a copy for inference: it shares all memory with this module, and records nothing.

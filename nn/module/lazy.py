@@ -39,21 +39,21 @@ class LazyModuleMixin(Module):
     cls_to_become: ClassVar[type[Module] | None] = None
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize what has no shape, by the arguments of the first call; subclasses define it."""
+        """Materialize parameters by the arguments of the first call; subclasses define this."""
         raise NotImplementedError(
             f"{type(self).__name__} has no initialize_parameters: define "
             "`def initialize_parameters(self, x)` in the class, which materializes its parameters for x"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Tell whether a parameter or buffer of this module itself has no shape yet."""
+        """Return whether a parameter or buffer of this module itself has no shape yet."""
         return any(isinstance(value, Uninitialized) for _, _, value in self._registered())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "_has_initialized" in self.__dict__:
             return super().__call__(*args, **kwargs)
         self._raise_if_module_is_disposed()
-        # Also where a state dict has given the shapes: what else follows from the input is set then.
+        # Also if a state dict has given the shapes, since this sets other attributes by the input.
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""The module: what holds parameters and computes with them."""
+"""The module: it holds parameters and computes with them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Module(Inference, States, Conversion, Hooks):
 
     def __repr__(self) -> str:
         out: list[str] = []
-        # Modules and lines still to be written, each with what stands before it: however deep they are.
+        # A stack of modules and lines to write, each with its indentation: a loop, since nesting may be deep.
         waiting: list[tuple[str, str, Any]] = [("", "", self)]
         while waiting:
             indent, label, item = waiting.pop()
@@ -77,11 +77,11 @@ class Module(Inference, States, Conversion, Hooks):
                     waiting += [(indent + "  ", label, child) for label, child in reversed(children)]
                     continue
                 item = f"{name}({extra})"
-            # Whatever a class of the user's own writes, or a line.
+            # A line, or the `repr` of a user's class.
             text = item if isinstance(item, str) else repr(item)
             out.append(f"{indent}{label}" + f"\n{indent}".join(text.split("\n")))
         return "\n".join(out)
 
     def _labelled_modules(self) -> list[tuple[str, Any]]:
-        """Return the modules that ``repr`` lists, each behind its label."""
+        """Return the modules that ``repr`` lists, each with its label."""
         return [(f"({name}): ", value) for name, kind, value in self._registered() if kind == "module"]

@@ -76,7 +76,7 @@ class Parameter(Tensor):
         return parameter
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        """Do nothing: the parameter is made by ``__new__``, and counts on for `data`."""
+        """Do nothing: ``__new__`` creates the parameter, which counts instead of `data`."""
 
     def __repr__(self) -> str:
         if self._array is None:
@@ -107,7 +107,7 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
             f"{type(array).__name__} with requires_grad={requires_grad!r}"
         )
     require_supported(array.dtype)
-    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    # A counted copy, since others may write to an out-of-band buffer (protocol 5).
     return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
 
 

@@ -1,4 +1,4 @@
-"""What a module holds: parameters, buffers and modules by name, and their lifetimes."""
+"""Registration of parameters, buffers and submodules by name, and their lifetimes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ModuleCore(Callable):
     """
 
     _kinds: dict[str, Kind]
-    # Names of buffers that state dicts leave out.
+    # The names of buffers that are not in state dicts.
     _transient: set[str]
     _is_disposed: bool
     _pre_hooks: HookTable
@@ -70,7 +70,7 @@ class ModuleCore(Callable):
             )
 
     def __delattr__(self, name: str) -> None:
-        """Take the name away; unlike a replacement this disposes nothing that somebody else refers to."""
+        """Remove the name. Unlike a replacement this disposes nothing that still has references."""
         kinds = self.__dict__.get("_kinds", {})
         if kinds.pop(name, None) is None:
             object.__delattr__(self, name)
@@ -81,7 +81,7 @@ class ModuleCore(Callable):
     if not TYPE_CHECKING:  # a type checker would take it as leave for any name
 
         def __getattr__(self, name: str) -> Any:
-            # Reached only when there is no such attribute.
+            # Python calls this only if there is no such attribute.
             if "_kinds" not in self.__dict__ and not name.startswith("__"):
                 raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
             from difflib import get_close_matches
@@ -198,7 +198,7 @@ class ModuleCore(Callable):
             _dispose_replaced(before, self)
 
     def _registered(self) -> Iterator[tuple[str, Kind, Any]]:
-        """Yield name, kind and value of what this module itself holds, leaving out None."""
+        """Yield name, kind and value of everything registered in this module itself, without None."""
         own = self.__dict__
         for name, kind in list(self._kinds.items()):
             value = own.get(name)
@@ -217,8 +217,8 @@ class ModuleCore(Callable):
                 stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
 
     def __disposables__(self) -> list[object]:
-        # What moves with the module: all that its attributes hold, also what it does not own. A look into an
-        # iterator would use it up.
+        # All disposables in attributes move with the module, also those that it does not own. Iterators are
+        # not searched, since that would exhaust them.
         return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
     @property
@@ -248,7 +248,7 @@ class ModuleCore(Callable):
         self._dispose_but(frozenset())
 
     def _dispose_but(self, kept: frozenset[int]) -> None:
-        """Dispose what is here and in modules inside, at any depth, but for what has an id among `kept`."""
+        """Dispose everything here and in submodules, at any depth, except objects with ids in `kept`."""
         inside: dict[int, ModuleCore] = {}
         ending: list[Any] = []
         waiting = [self]
@@ -260,7 +260,7 @@ class ModuleCore(Callable):
             for _, kind, value in module._registered():
                 if id(value) in kept:
                     continue
-                # A class with a `dispose` of its own is left to it, unless that would dispose too much.
+                # A class with its own `dispose` disposes itself, unless that would dispose kept objects.
                 if kind == "module" and (kept or type(value).dispose is ModuleCore.dispose):
                     waiting.append(value)
                 else:
@@ -292,7 +292,7 @@ class ModuleCore(Callable):
 
 
 def unscope(value: object) -> None:
-    """Take a tensor, or a module and all that it holds, out of all scopes."""
+    """Detach a tensor, or a module and its tensors, from their scopes."""
     held: list[object] = [value] if isinstance(value, TensorCore) else []
     if isinstance(value, ModuleCore):
         for module in value._tree():

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-# Brings an iterator to its end without leaving C.
+# Exhausts an iterator without leaving C.
 run: Final = deque[None](maxlen=0).extend
 # As a function of an array, an ellipsis and the values.
 _write: Callable[[Any, Any, Any], None] = setitem
 
 
 class IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict`` found amiss; both lists are empty when all names matched."""
+    """The result of ``load_state_dict``; both lists are empty if all names matched."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -55,7 +55,7 @@ class States(Traversal):
     """Methods that read and load a module's values."""
 
     def get_extra_state(self) -> Any:
-        """Return what ``state_dict()`` holds of this module beside its tensors; subclasses define it.
+        """Return what ``state_dict()`` stores of this module besides its tensors; subclasses define it.
 
         ``state_dict()`` calls it if the class defines it, and enters the value as ``"_extra_state"``.
         """
@@ -190,7 +190,7 @@ class States(Traversal):
                     _array_of(f"{label}.load_state_dict: {name!r}", value)
                 continue
             require_fit(f"{label}.load_state_dict: {name!r}", target, value, assign=assign)
-        # What has no shape yet here takes that of the state, unless there is none either.
+        # Parameters without a shape take that of the state, if it has one.
         pairs = [pair for pair in pairs if not isinstance(pair[2], Uninitialized)]
         for _, target, value in pairs:
             if isinstance(target, (UninitializedParameter, UninitializedBuffer)):
@@ -217,7 +217,7 @@ def _listed(names: list[str]) -> str:
 
 
 def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = False) -> None:
-    """Raise unless `value` can be copied into `target`, or take its place."""
+    """Raise unless `value` can be copied into `target`, or can replace it."""
     array = _array_of(what, value)
     target._raise_if_disposed()
     found = target._array
@@ -256,21 +256,21 @@ def _array_of(what: str, value: object) -> Array:
 
 
 def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Write `values` into `targets`, which they fit; whatever can fail fails before the first write."""
+    """Write `values` into `targets`, which they fit. Errors come before the first write."""
     with writing_all(targets) as arrays:
         owners = {id(owner_of(array)) for array in arrays}
         sources = []
         for array, value in zip(arrays, values, strict=True):
             source = _array_of("a value", value)
-            # A value that lies in the memory of another target would change before it is read.
+            # A value in the memory of another target would change before it is read.
             crosses = id(owner_of(source)) in owners and _address(source) != _address(array)
             sources.append(source.copy() if crosses else source)
-        # In one call of C, so that an interrupt comes before all of them or after.
+        # In one call of C, so that an interrupt comes before or after all of them.
         run(map(_write, arrays, repeat(...), sources))
 
 
 def _assign_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Give `targets` the memory of `values`; the shares are there before the first target changes."""
+    """Give `targets` the memory of `values`; it creates all shares before the first target changes."""
     with DisposeScope("load_state_dict"):
         givers = [
             wrap_snapshot(value) if isinstance(value, TensorCore) else wrap(value.copy()) for value in values

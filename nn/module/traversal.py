@@ -1,4 +1,4 @@
-"""Walking a module: its parameters, buffers and modules, with their dotted names."""
+"""Traversal of a module: its parameters, buffers and submodules, with their dotted names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Traversal(ModuleCore):
-    """Methods that go through what a module holds."""
+    """Methods that iterate over parameters, buffers and submodules."""
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Yield this module and all in it, outer ones first, with their dotted names.
@@ -89,7 +89,7 @@ class Traversal(ModuleCore):
         return self._named("parameter", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once: what an optimizer takes.
+        """Yield the parameters, each once, for an optimizer.
 
         Examples
         --------

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Uninitialized(Tensor):
-    """What both share. They are empty tensors: their dtype is that of the values to come."""
+    """Base of both. They are empty tensors with the dtype of their later values."""
 
     __slots__ = ()
 
     @property
     def shape(self) -> NoReturn:
-        """Raise: there is none yet."""
+        """Raise: it does not exist yet."""
         raise RuntimeError(
             f"this {type(self).__name__} has no shape yet: call the lazy module once with an input like "
             "those to come, before an optimizer, a count or a copy of its values needs them"
@@ -39,7 +39,7 @@ class Uninitialized(Tensor):
         return _rebuild, (type(self), self.requires_grad, self.dtype.str)
 
     def detach(self) -> Tensor:
-        """Return this: there are no values to share, and a state dict holds that they are missing."""
+        """Return this: there are no values to share, and a state dict stores that they are missing."""
         return self
 
 

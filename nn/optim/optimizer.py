@@ -1,4 +1,4 @@
-"""What all optimizers share: groups of parameters, state, and who owns it."""
+"""The base of all optimizers: groups of parameters, and their state with its owner."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Optimizer:
     param_groups
         The groups: dicts of options. Options may be changed at any time.
     state
-        What the optimizer remembers, by parameter: a dict for each, made when it is asked for.
+        The state of each parameter: a dict, created at its first read.
     """
 
-    # What options must be, by their names.
+    # The bounds of options, by name.
     _bounds: Mapping[str, Bound] = {}
-    # Under which name the state of each parameter counts its steps.
+    # The name of the step counter in the state of each parameter.
     _counter: str | None = None
-    # The compiled rule that does what `_formula` does, one of those that `Step` names.
+    # The compiled rule that computes `_formula`: one of the names in `Step`.
     _rule: str | None = None
 
     param_groups: list[Group]
@@ -74,14 +74,14 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.partition(".")[0] == "nn":  # what these make, no scope owns from the start
+        if cls.__module__.partition(".")[0] == "nn":  # their state never has a scope
             return
         for name in ("__init__", "step"):
             if name in vars(cls):
                 setattr(cls, name, keeping_state(vars(cls)[name]))
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        # A copy, or what comes out of a pickle: its tensors are made in the scope of that moment.
+        # A copy or an unpickled optimizer: its tensors were created in the current scope.
         vars(self).update(attributes)
         keep_state(self)
 

@@ -1,4 +1,4 @@
-"""What the workers of a job tell who has started it: kept by an actor of Ray's until the job is over."""
+"""The reports of a job's workers to the process that started it: a Ray actor keeps them during the job."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from nn.parallel.stragglers import Position
     from tensor.lowlevel import Array
 
-# How long the last words of a worker, and the actor's answer, are waited for, in seconds. Where its process
-# or its machine is gone, Ray says so earlier; a busy machine may take a minute to start it.
+# How long to wait for the last report of a worker, and for the actor's answer, in seconds. Ray reports a dead
+# process or machine earlier. A busy machine may take a minute to start the actor.
 _PATIENCE = 120.0
 
 
 @dataclass
 class Told:
-    """What one worker has told."""
+    """The last report of one worker."""
 
     row: list[int]
-    #: Where it runs: the name of its machine, and its process.
+    #: The name of its machine, and its process.
     where: str = ""
-    #: Why nothing newer will come, unless it has ended well.
+    #: Why there will be no newer report, unless it has ended well.
     lost: str = ""
     has_ended: bool = False
     #: ``LeakReport.to_dict()``, if it was tracking.
@@ -43,7 +43,7 @@ class _Offer:
 
 
 class Notes:
-    """What runs in the actor."""
+    """The code of the actor."""
 
     def __init__(self) -> None:
         self._told: dict[int, Told] = {}
@@ -51,7 +51,7 @@ class Notes:
         self._waiting: dict[int, Position] = {}
 
     async def post(self, rows: dict[int, Told]) -> None:
-        """Keep what is newer than what is known; leaks and traces stay until there are others."""
+        """Keep a report that is newer than the known one. Leaks and traces stay until there are others."""
         for rank, told in rows.items():
             known = self._told.get(rank)
             if known is not None:
@@ -65,18 +65,18 @@ class Notes:
             self._told[rank] = told
 
     async def read(self) -> dict[int, Told]:
-        """Return all that is known, by rank."""
+        """Return all reports, by rank."""
         return dict(sorted(self._told.items()))
 
     async def tell_waiting(self, rank: int, position: Position | None) -> None:
-        """Keep where a worker waits for others, or that it does not."""
+        """Keep the position where a worker waits for others, or None."""
         if position is None:
             self._waiting.pop(rank, None)
         else:
             self._waiting[rank] = position
 
     async def read_waiting(self) -> dict[int, Position]:
-        """Return where each worker waits that does."""
+        """Return the positions of waiting workers."""
         return dict(self._waiting)
 
     async def offer(self, key: str, references: list[Any], takers: int) -> None:
@@ -86,7 +86,7 @@ class Notes:
         offer.is_there.set()
 
     async def take(self, key: str) -> list[Any]:
-        """Return what is offered, once it is."""
+        """Wait for the offer, and return it."""
         offer = self._offers.setdefault(key, _Offer())
         await offer.is_there.wait()
         offer.takers -= 1
@@ -96,14 +96,14 @@ class Notes:
 
 
 class Board:
-    """A handle of the actor, which goes to all workers."""
+    """A handle of the actor, which all workers get."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     @classmethod
     def start(cls) -> Board:
-        """Start the actor on the machine of this process: that of a worker would take it along.
+        """Start the actor on this machine, so that it does not end with the machine of a worker.
 
         It needs no processor of its own. If its process ends alone, Ray starts it again. It then has no
         figures, and gets all of them again.
@@ -112,13 +112,13 @@ class Board:
         scheduling = require("ray.util.scheduling_strategies")
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
-        # A soft affinity is passed over for actors that need no resources.
+        # Ray ignores a soft affinity of actors that need no resources.
         here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         remote = ray.remote(num_cpus=0, max_concurrency=10_000, max_restarts=-1, scheduling_strategy=here)
         return cls(remote(Notes).remote())
 
     def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
-        """Tell the figures of this worker, and of those of its machine that are gone."""
+        """Report the figures of this worker, and of ended workers of its machine."""
         mine, rows = group.place.rank, {}
         for rank, (row, lost) in group.rows().items():
             if rank == mine:
@@ -130,16 +130,16 @@ class Board:
             require("ray").get(told, timeout=_PATIENCE)
 
     def read(self) -> dict[int, Told]:
-        """Return what all have told."""
+        """Return the reports of all workers."""
         found: dict[int, Told] = require("ray").get(self._actor.read.remote(), timeout=_PATIENCE)
         return found
 
     def tell_waiting(self, rank: int, position: Position | None) -> None:
-        """Tell where this worker waits for others, or that it does not; the answer is not waited for."""
+        """Report the position where this worker waits for others, or None, without waiting for the answer."""
         self._actor.tell_waiting.remote(rank, position)
 
     def read_waiting(self) -> dict[int, Position]:
-        """Return where each worker waits that has told so."""
+        """Return the reported positions of waiting workers."""
         found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_PATIENCE)
         return found
 
@@ -165,7 +165,7 @@ class Board:
                 f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "
                 "other calls of parallel.prepare() than this worker"
             ) from error
-        except errors.ObjectLostError as error:  # it goes with its owner
+        except errors.ObjectLostError as error:  # it ends with its owner
             raise WorkerLostError(
                 "worker 0 has ended or was killed while the others waited for it to send the first values"
             ) from error

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn.parallel.store import over_store
 from scopes import DisposeScope, current_dispose_scope
-from scopes.lowlevel import current, site_here
+from scopes.lowlevel import call_site, current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
     TypeError
         If a column holds what no tensor can, such as texts: drop it, with ``dataset.select_columns``.
     """
-    site = site_here()
+    site = call_site()
     for columns in shard.iter_batches(batch_size=batch_size, batch_format="numpy", **options):
         outside = current_dispose_scope()
         scope = DisposeScope("a batch of Ray Data")

@@ -1,4 +1,4 @@
-"""What is raised when workers lose each other, and when Ray is missing."""
+"""Errors of lost or late workers, and of missing Ray."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class WorkerLostError(RuntimeError):
 
 
 class ExchangeTimeoutError(TimeoutError):
-    """Another worker is alive, and has not come to the same step or barrier in time."""
+    """Another worker is alive, but has not reached the same step or barrier in time."""
 
 
-def late_error(seconds: float, who: str, what: str) -> ExchangeTimeoutError:
-    """Return the error that names who was waited for in vain, and `what` they were to do."""
+def late_error(seconds: float, workers: str, what: str) -> ExchangeTimeoutError:
+    """Return the error that names the late `workers`, and `what` they should have done."""
     return ExchangeTimeoutError(
-        f"waited {seconds:.1f} s for {who} {what}. All workers must make the same number of steps. If steps "
-        "are that slow, give parallel.Trainer(..., timeout=...) more seconds"
+        f"waited {seconds:.1f} s for {workers} {what}. All workers must make the same number of steps. If "
+        "steps are that slow, give parallel.Trainer(..., timeout=...) more seconds"
     )
 
 
 def require(module: str) -> ModuleType:
-    """Return a module of Ray's, imported now.
+    """Import and return a module of Ray.
 
     Raises
     ------

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nn.parallel.links import Link
     from tensor.lowlevel import Array
 
-#: How long workers wait for each other if nobody says otherwise, in seconds.
+#: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0
 # Figures go to the driver's board no more often, in seconds.
 _BETWEEN_POSTS = 0.5
@@ -118,7 +118,7 @@ class Group:
         self.write_row()
 
     def next_key(self) -> str:
-        """Return a name for what the board passes on; the same for all workers, who ask equally often."""
+        """Return a name for an offer on the board: all workers call this equally often, for equal names."""
         self._key_count += 1
         return f"{self._token} {self._key_count}"
 
@@ -182,7 +182,7 @@ class Group:
                 "or use what the library offers that it trains with"
             )
 
-    # --- Waiting: on one machine its flags tell who is late, on several the board does ----------------------
+    # --- Waiting: flags show the late workers of one machine, the board those of several --------------------
 
     def wait(self, region: Region, first: int, value: int, what: str) -> float:
         """Wait for flags that each worker of this machine sets; as ``region.wait``."""
@@ -278,7 +278,7 @@ class Group:
         return {rank: figures_of(rank, row, lost) for rank, (row, lost) in self.rows().items()}
 
     def close(self) -> None:
-        """Leave the group: who waits for this worker hears that it has ended."""
+        """Leave the group: workers that wait for this one get an error that it has ended."""
         if self.link is not None:
             self.link.close()
         for region in tuple(self._regions):

@@ -11,7 +11,7 @@ from nn.parallel.exchange import Exchange, Size
 from nn.parallel.regions import Layout
 from nn.parallel.store import over_store
 from scopes import DisposeScope
-from scopes.lowlevel import site_here
+from scopes.lowlevel import call_site
 from tensor.lowlevel import InvalidArgumentError, snapshot, take_values, writing
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def share_values(model: Module, group: Group) -> None:
     if group.place.rank == 0:
         group.board.offer(key, [snapshot(x) for x in named.values()], group.place.world_size - 1)
         return
-    site = site_here()
+    site = call_site()
     with DisposeScope("parallel.prepare"):
         for x, array in zip(named.values(), group.board.take(key, group.timeout), strict=True):
             take_values(x, over_store(array, site))

@@ -9,7 +9,7 @@ import numpy as np
 from nn.parallel.datasets import tensor_of
 from nn.parallel.errors import require
 from scopes import new_dispose_scope
-from scopes.lowlevel import site_here
+from scopes.lowlevel import call_site
 from tensor import no_grad
 from tensor.lowlevel import TensorCore
 
@@ -27,7 +27,7 @@ class _Predictor:
         self._output = output
 
     def __call__(self, batch: dict[str, Array]) -> dict[str, Array]:
-        site = site_here()
+        site = call_site()
         with new_dispose_scope("parallel.map"), no_grad():
             inputs = [tensor_of(name, batch[name], site) for name in self._columns or tuple(batch)]
             output = self._model(*inputs)

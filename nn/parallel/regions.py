@@ -1,8 +1,8 @@
-"""Memory that the workers of one machine share, in a file that loses its name as soon as all have mapped it.
+"""Memory that the workers of one machine share, in a file that is unlinked as soon as all have mapped it.
 
-So nothing is left behind, also by workers that are killed: the system frees the memory with its last mapping.
-Each worker also holds a lock on one byte of the file, which the system releases when the process ends: that
-is how the others know that it has.
+So killed workers leave nothing behind: the system frees the memory with its last mapping. Each worker also
+holds a lock on one byte of the file. The system releases the lock when the process ends, and so the others
+know that it has ended.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array, Dtype
 
-#: Before the name of each file: what is left where all workers were killed while they mapped it.
+#: The prefix of each file's name. Such a file is left if all workers were killed while they mapped it.
 PREFIX: Final = "disposescope-exchange-"
-# Parts start at cache lines of their own.
+# Each part starts at a new cache line.
 _LINE = 64
-# While a worker waits it looks this often whether the others are there still, in seconds.
+# How often a waiting worker checks that the others are alive, in seconds.
 _LOOK = 0.1
-# What a worker says of itself in each region.
+# The state of a worker in each region.
 _HERE, _LEFT = 1, 2
 
 
 def folder() -> Path:
-    """Return where files in memory are: of the system, or of temporary files where it has none."""
+    """Return the folder of files in memory, or of temporary files if the system has none."""
     shared = Path("/dev/shm")
     return shared if shared.is_dir() else Path(tempfile.gettempdir())
 
 
 def remove(token: str) -> None:
-    """Remove files whose names begin with `token`: those of a job that is over."""
+    """Remove the files of a job that has ended: their names begin with `token`."""
     for path in folder().glob(f"{PREFIX}{token}*"):
         path.unlink(missing_ok=True)
 
 
 def remove_left_behind() -> None:
-    """Remove the files whose makers are gone, of any job: each maker holds a lock on the first byte."""
+    """Remove the files of any job whose creators have ended: a creator holds a lock on the first byte."""
     for path in folder().glob(f"{PREFIX}*"):
         try:
             file = os.open(path, os.O_RDWR)
-        except (FileNotFoundError, PermissionError):  # mapped by all meanwhile; somebody else's
+        except (FileNotFoundError, PermissionError):  # unlinked in the meantime, or of another user
             continue
         try:
             if byte_locks.try_lock(file, 0):
@@ -65,7 +65,7 @@ def remove_left_behind() -> None:
 
 
 class Layout:
-    """Where the parts of a region begin; laid out in the same order by each worker."""
+    """The offsets of the parts of a region. Each worker lays them out in the same order."""
 
     def __init__(self) -> None:
         self.nbytes = 0
@@ -83,28 +83,28 @@ class Region:
     Parameters
     ----------
     name
-        Of the file, known to these workers alone.
+        The name of the file, which only these workers know.
     place
-        Which of them this one is, from 0.
+        The number of this worker among them, from 0.
     count
-        How many there are.
+        The number of workers.
     layout
-        What will be in it.
+        The parts of the memory.
     timeout
         How long to wait for the others, in seconds.
     ranks
         Their ranks in the job, by which errors name them.
     known
-        An earlier region of the same workers, which tells who of them has ended before coming to this one.
+        An earlier region of the same workers, which shows the ones that ended before they mapped this one.
 
     Raises
     ------
     ExchangeTimeoutError
-        If not all of them come in time.
+        If not all of them arrive in time.
     WorkerLostError
-        If one ends before all have come.
+        If one ends before all have arrived.
     OSError
-        If there is not so much shared memory.
+        If there is too little shared memory.
     NotImplementedError
         If there are several workers, and the system has no locks on bytes of a file, as Windows.
     """
@@ -156,7 +156,7 @@ class Region:
         try:
             self.wait(0, 1, "to map their shared memory")
         except BaseException:
-            # Who waits for this worker shall blame the one that did not come.
+            # So that workers that wait for this one blame the one that did not arrive.
             self.flags.set(self.place, _LEFT)
             raise
 
@@ -179,13 +179,13 @@ class Region:
     ) -> float:
         """Wait until the flags of all workers, from `first` on, are `value` or more; return the seconds.
 
-        `at_half` is called once when half of the timeout is over, `names` at its end for who is late; else
-        those are whose flags are missing.
+        `at_half` is called once after half of the timeout. At its end `names` returns the late workers. By
+        default these are the workers whose flags are missing.
 
         Raises
         ------
         ExchangeTimeoutError, WorkerLostError
-            If a worker does not come: it is named, with `what` it was waited for to do.
+            If a worker does not arrive. The error names it, and `what` it should have done.
         """
         flags, count = self.flags, self.count
         if flags.wait(first, count, value, 0) < 0:
@@ -199,19 +199,19 @@ class Region:
             if at_half is not None and waited > self.timeout / 2:
                 at_half()
                 at_half = None
-            # In this order: who has ended sets no flag afterwards, and nobody is late who came while this
-            # thread was stopped.
+            # In this order: an ended worker sets no flag afterwards, and a worker that arrived while this
+            # thread was stopped is not late.
             ended = [i for i in range(count) if self.has_ended(i)]
             missing = [i for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
             gone = [i for i in ended if i in missing]
             if gone:
                 raise self._lost(gone, what)
             if missing and waited > self.timeout:
-                here = f"worker {', '.join([str(self._ranks[i]) for i in missing])}"
-                raise late_error(waited, here if names is None else names(), what)
+                late_workers = f"worker {', '.join([str(self._ranks[i]) for i in missing])}"
+                raise late_error(waited, late_workers if names is None else names(), what)
 
     def has_ended(self, place: int) -> bool:
-        """Tell whether the process of a worker has exited, or has left after it arrived here."""
+        """Return whether the process of a worker has exited, or has left this region."""
         if place == self.place or self._file < 0:
             return False
         if self._known is not None and self._known.has_ended(place):
@@ -219,14 +219,14 @@ class Region:
         # Worker 0 has its lock before the file has its name.
         if place > 0 and self.flags.get(place) == 0:
             return False
-        # A shared lock: others who look at the same time have one too, and are not taken for the worker.
+        # A shared lock: other workers that look at the same time have one too, and are not mistaken for it.
         if not byte_locks.try_lock(self._file, place, shared=True):
             return False
         byte_locks.unlock(self._file, place)
         return True
 
     def close(self) -> None:
-        """Let go of the lock by which the others know of this worker; memory goes with its last array."""
+        """Release the lock that shows this worker as alive. The memory is freed with its last array."""
         if self._file >= 0:
             self._file = -1
             self.flags.set(self.place, _LEFT)
@@ -253,7 +253,7 @@ class Region:
                 time.sleep(0.001)
 
     def _lost(self, gone: Sequence[int], what: str) -> WorkerLostError:
-        # Those that have left may have done so because another was killed.
+        # Workers that have left may have left because another was killed.
         first = [i for i in gone if not self._has_left(i)] or gone
         ranks = ", ".join([str(self._ranks[i]) for i in first])
         return WorkerLostError(
@@ -266,18 +266,18 @@ class Region:
 
 
 def _make(path: Path, nbytes: int) -> int:
-    """Make a file of zeros, under its name only when it is whole and locked, and return it open."""
+    """Create a file of zeros, return it open. It gets its name only when it is complete and locked."""
     new = path.with_name(path.name + ".new")
     while True:
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # Waits where somebody looks whether the file was left behind, and goes away if so.
+            # Waits while another process checks whether the file is stale, which may remove it.
             byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
             if hasattr(os, "posix_fallocate"):  # else the first write into memory that is not there kills
                 os.posix_fallocate(file, 0, nbytes)
             new.rename(path)
-        except FileNotFoundError:  # taken for one that was left behind, before it was locked
+        except FileNotFoundError:  # removed as stale before it was locked
             os.close(file)
         except BaseException as error:
             os.close(file)

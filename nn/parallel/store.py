@@ -8,7 +8,7 @@ from weakref import ref
 import numpy as np
 
 from nn.parallel.errors import require
-from scopes.lowlevel import format_bytes, site_here
+from scopes.lowlevel import call_site, format_bytes
 from tensor import from_numpy
 from tensor.lowlevel import TensorCore, map_nested, owner_of, snapshot
 
@@ -69,7 +69,7 @@ def get(reference: Any, timeout: float | None = None) -> Any:
         If Ray is not installed.
     """
     found = require("ray").get(reference, timeout=timeout)
-    site = site_here()
+    site = call_site()
     return map_nested(
         found, lambda x: over_store(x, site) if isinstance(x, np.ndarray) else x, "what is in the store"
     )

@@ -1,8 +1,8 @@
-"""Who is late, where workers are on several machines: those that do not say on the board that they wait.
+"""Late workers of a job on several machines: those that have not posted on the board that they wait.
 
-A sum over machines does not tell which of them has not come. So a worker that has waited for half of the
-timeout says where in the program it waits, and takes that back if it goes on; at the end of the timeout those
-that have not said so are named.
+A sum over machines does not show which of them is missing. So a worker that has waited for half of the
+timeout posts its position in the program, and removes it when it continues. After the timeout an error names
+the workers that have posted nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """Where in its program a worker waits: the same for all that wait for each other."""
+    """The position in its program where a worker waits, equal for all that wait for each other."""
 
     #: The name of the group, which differs from those of earlier starts of the job.
     token: str
@@ -25,14 +25,14 @@ class Position(NamedTuple):
 
 
 class Stragglers:
-    """What one worker says of itself, and asks of the others; without a board there is nothing to ask.
+    """Posts the position of one worker, and reads those of the others. Without a board it does nothing.
 
     Parameters
     ----------
     board
-        Of the job.
+        The board of the job.
     rank, count
-        Which of how many workers this one is.
+        The rank of this worker, and the number of workers.
     """
 
     def __init__(self, board: Board | None, rank: int, count: int) -> None:
@@ -42,24 +42,24 @@ class Stragglers:
         self._has_told = False
 
     def tell(self, position: Position) -> None:
-        """Say that this worker waits."""
+        """Post that this worker waits."""
         if self._board is not None:
             self._board.tell_waiting(self._rank, position)
             self._has_told = True
 
     def go_on(self) -> None:
-        """Say that it does no longer, if it has said so."""
+        """Remove the post, if there is one."""
         if self._has_told and self._board is not None:
             self._has_told = False
             self._board.tell_waiting(self._rank, None)
 
     def names(self, position: Position) -> str:
-        """Return which workers do not wait at `position`: rank, machine and process, and their last step."""
+        """Return the workers that do not wait at `position`: rank, machine, process and last step."""
         if self._board is None:
             return "the other machines"
         try:
             waiting, told = self._board.read_waiting(), self._board.read()
-        except require("ray.exceptions").RayError:  # who has started the job is gone, or does not answer
+        except require("ray.exceptions").RayError:  # the board's process is gone, or does not answer
             return "the other machines"
         late = [i for i in range(self._count) if i != self._rank and waiting.get(i) != position]
         if not late:

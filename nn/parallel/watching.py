@@ -1,4 +1,4 @@
-"""A job that is watched: its workers tell what they hold, and who has started it reads that."""
+"""Watching a job: its workers report what they hold, and the process that started it reads the reports."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-# What the workers of the last job told, until another is over; and the boards of those that run.
+# The reports of the last job's workers, until another job ends, and the boards of running jobs.
 _last: dict[int, Told] = {}
 _running: list[Board] = []
 
 
 def told() -> dict[int, Told]:
-    """Return what the workers of the job told that this process has started, or works in.
+    """Return the reports of the workers of the job that this process has started, or works in.
 
-    In a worker nothing but a warning where that can't be read: its loop shall not end by asking.
+    If a worker can't read them, it warns and returns none, so that its loop does not fail.
     """
     board = groups.current().board
     if board is None:
@@ -40,7 +40,7 @@ def told() -> dict[int, Told]:
     try:
         return board.read()
     except require("ray.exceptions").RayError as error:
-        warnings.warn(f"what the workers told can't be read: {error}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"the reports of the workers can't be read: {error}", RuntimeWarning, stacklevel=4)
         return {}
 
 
@@ -48,15 +48,15 @@ class Watch:
     """Watch a job of Ray Train: a ``with`` block around its ``fit()``.
 
     `Trainer` contains it. Use it directly for jobs that train without `nn`, for example those of PyTorch.
-    Inside the block and after it, `statistics`, `memory` and `leaks` speak of the job's workers.
+    Inside the block and after it, `statistics`, `memory` and `leaks` describe the job's workers.
 
     Parameters
     ----------
     track
         Let each worker note which lines create what, for `leaks`: the loop runs inside ``scopes.track()``.
     trace
-        A file to write when the job is over: the scopes and the memory of all workers over time, a process
-        each, for https://ui.perfetto.dev; compressed if the name ends in ``.gz``.
+        A file to write after the job: the scopes and the memory of all workers over time, one process each,
+        for https://ui.perfetto.dev. It is compressed if the name ends in ``.gz``.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Watch:
         _last = {}
         try:
             _last = board.read()
-        except require("ray.exceptions").RayError as lost:  # what the job returns or raises is worth more
+        except require("ray.exceptions").RayError as lost:  # the result or error of the job is more important
             warnings.warn(f"what the workers told is lost: {lost}", RuntimeWarning, stacklevel=2)
         finally:
             self._interrupts.__exit__(None, None, None)
@@ -113,7 +113,7 @@ class Watch:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Put back the handler of Ctrl-C, which Ray Train replaces for good by one that keeps its controller."""
+    """Restore the handler of Ctrl-C: Ray Train replaces it, and never restores it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -126,7 +126,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 class WatchedLoop:
-    """A training loop that tells the board what its worker holds."""
+    """A training loop that reports to the board what its worker holds."""
 
     def __init__(self, train_loop: Callable[..., Any], *, is_tracking: bool, is_traced: bool) -> None:
         self.__wrapped__ = train_loop  # Ray asks for the parameters
@@ -137,7 +137,7 @@ class WatchedLoop:
     def __call__(self, *config: Any) -> Any:
         is_ours = groups.join_expected()
         board = self.board
-        if board is None:  # somebody else has taken the loop
+        if board is None:  # another job has taken the loop
             return self.__wrapped__(*config)
         if not is_ours:
             _join_alone(board)
@@ -176,19 +176,19 @@ class WatchedLoop:
                 try:
                     board.post(group, wait=True, trace=trace, trace_began_at=began_at, **last)
                 except require("ray.exceptions").RayError as gone:
-                    # Whatever the loop returns or raises is worth more.
+                    # The result or error of the loop is more important.
                     warnings.warn(f"last figures could not be told: {gone}", RuntimeWarning, stacklevel=2)
 
 
 def _join_alone(board: Board) -> None:
-    """Let this process be one of a job whose exchange is another library's."""
+    """Make this process a worker of a job in which another library exchanges gradients."""
     context = require("ray.train").get_context()
     place = groups.Place(context.get_world_rank(), context.get_world_size())
     groups.join(groups.Group(place, ranks=(place.rank,), board=board, is_connected=False))
 
 
 def _steps_of_torch(group: groups.Group) -> Any:
-    """Count the steps of PyTorch's optimizers, where the job is one of PyTorch's own."""
+    """Count the steps of PyTorch's optimizers, in a job of PyTorch."""
     stack = ExitStack()
     torch = sys.modules.get("torch") if not group.is_connected else None
     if torch is not None:

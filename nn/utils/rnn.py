@@ -84,7 +84,7 @@ class PackedSequence(Compound):
 
     @classmethod
     def _of(cls, data: Tensor, batch_sizes: Array, sorted_indices: Array | None) -> Self:
-        """Return one that takes over `data`, which nobody else holds."""
+        """Return a sequence that takes over `data`, which has no other reference."""
         packed = cls.__new__(cls)
         order = (None, None) if sorted_indices is None else (sorted_indices, _inverse(sorted_indices))
         packed._hold(data, wrap(batch_sizes), *(None if x is None else wrap(x) for x in order))

@@ -412,7 +412,7 @@ class _Guard:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Judge a known leak (``xfail``) once, and by its teardown: before that, nobody knows."""
+        """Judge a known leak (``xfail``) once, at its teardown, since the result is unknown before."""
         report = yield
         mark = item.get_closest_marker("xfail")
         if mark is None or (self.watch is None and call.when != "teardown"):

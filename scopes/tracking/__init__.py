@@ -1,1 +1,1 @@
-"""Tracking: who created what and where, leaks, the tree of scopes, reports, timelines and traces."""
+"""Tracking: where disposables were created, leaks, the tree of scopes, reports, timelines and traces."""

@@ -96,7 +96,7 @@ def follow_graphs(kind: type, saved: Callable[[Any, set[int]], Iterable[Any]]) -
 def holders_of(
     groups: Mapping[Any, Sequence[Any]], effort: Effort, *, in_libraries: bool = True
 ) -> dict[Any, str]:
-    """Return, for each key of `groups`, who holds its objects; a key of which nothing was found is left out.
+    """Return the holders of the objects of each key of `groups`, without keys whose objects have none.
 
     Parameters
     ----------

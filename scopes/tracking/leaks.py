@@ -16,13 +16,13 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
+    from scopes.tracking.downsampling import Thing
     from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site
-    from scopes.tracking.thinning import Thing
 
 NOT_TRACKING = (
-    "tracking is off, so nobody knows which line created what. Run the code inside `with scopes.track():`, "
-    "or the program with DISPOSESCOPE_TRACK=1, or as `disposescope run script.py`"
+    "tracking is off, so the lines that created tensors are unknown. Run the code inside "
+    "`with scopes.track():`, or the program with DISPOSESCOPE_TRACK=1, or as `disposescope run script.py`"
 )
 
 
@@ -64,7 +64,7 @@ class LeakRow:
     #: Whether more and more is left: what is alive was made all along, or what it keeps has risen all along.
     is_growing: bool = False
     #: Who holds them, as far as the collector of garbage can tell: a path of references from a name of yours.
-    #: Empty where nobody has looked, or nothing was found.
+    #: Empty without a search, or if it found nothing.
     holder: str = ""
     #: By how many bytes the least that they keep has risen along the run, where somebody has watched that; an
     #: operation of a graph counts as 256.

@@ -1,4 +1,4 @@
-"""Memory and its peaks: measured by the package whose memory it is, for those who know no tensor."""
+"""Memory and its peaks, measured by the package that owns the memory, for code that knows no tensors."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scopes.tracking.thinning import peaks
+from scopes.tracking.downsampling import peaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+    from scopes.tracking.downsampling import Sample
     from scopes.tracking.sites import Site
-    from scopes.tracking.thinning import Sample
 
     # Of matplotlib, which need not be there.
     Axes = Any

@@ -9,7 +9,7 @@ from cpython.object cimport Py_EQ, Py_NE, PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 
 from scopes.core.disposable cimport Disposable, MemberList
-from scopes.tracking.here cimport here
+from scopes.tracking.call_site cimport call_site
 from scopes.tracking.paths cimport Place, place_of
 
 from scopes.core.foreign import footprint_of, library_of, revived
@@ -88,7 +88,7 @@ cdef class Tracker:
         name = type(x).__name__
         record.kind = name if library is None else f"{library}.{name}"
         record.foreign = None if library is None else self.foreign
-        record.site = here(self.depth)
+        record.site = call_site(self.depth)
         record.place = self.root if scope is None else self._place_of(scope)
         record.closings = self.closings
         record.buffer = buffer
@@ -121,7 +121,7 @@ cdef class Tracker:
         cdef Record record = self.records.get(id(x))
         if record is None or record.ended is not None:
             return
-        where = here(self.depth)
+        where = call_site(self.depth)
         # One step: not a second time, where another thread was quicker.
         if record.ended is not None:
             return
@@ -141,7 +141,7 @@ cdef class Tracker:
         """Note that a line has given `x` a graph in place."""
         cdef Record record = self.records.get(id(x))
         if record is not None:
-            record.graph_site = here(self.depth)
+            record.graph_site = call_site(self.depth)
 
     def _gone(self, Record record not None):
         if self.records.get(record.key) is record:

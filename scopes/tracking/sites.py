@@ -77,7 +77,7 @@ known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
-# Packages whose lines are nobody's: of a library that calls the user's code and is called by it.
+# Packages whose lines are not the user's: libraries that call the user's code and are called by it.
 _passed_over: set[str] = set()
 
 

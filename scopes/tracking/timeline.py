@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
+from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
 from scopes.tracking.leaks import Snapshot, came_all_along, snapshot
 from scopes.tracking.memory_snapshot import Allocations
 from scopes.tracking.plots import Growth, draw
-from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Timeline:
             )
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
-        # What nobody has entered into `_kept` yet. Listeners only append: they run inside finalizers too.
+        # Events that are not in `_kept` yet. Listeners only append, since they also run inside finalizers.
         # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
         # also while somebody enters.
         self._news: deque[tuple[Any, ...]] = deque()
@@ -94,7 +94,7 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # Somebody has waited in vain for the one who enters: nobody waits any more until that is over.
+        # A thread has waited in vain for the thread that enters events: until that ends, no thread waits.
         self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()

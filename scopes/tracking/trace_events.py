@@ -14,13 +14,13 @@ from itertools import count, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TextIO
 
+from scopes.tracking.downsampling import peaks
 from scopes.tracking.files import require_ours
-from scopes.tracking.thinning import peaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scopes.tracking.thinning import Kept, Sample, Span, Thing, Track
+    from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
 
     Event = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Tracking: which of the user's lines created each disposable, in which scope, and how and where it ended.
 
-Off, it costs nothing: nobody is asked. On, `scopes.core` tells the tracker of births, ends and scopes, and
+Off, it costs nothing. On, `scopes.core` tells the tracker of births, ends and scopes, and
 each new disposable has a `Record` there, which knows it by a weak reference. ``note_created`` and
 ``note_ended`` are for what is no `Disposable`, and for what ends without being disposed.
 """
@@ -33,7 +33,7 @@ class _Current:
 
 
 current: Final = _Current()
-# Who begins and ends tracking, and who listens, is changed by one thread at a time.
+# One thread at a time may start or end tracking, or change the listeners.
 guard: Final = Guard()
 
 
@@ -89,7 +89,7 @@ class track:  # noqa: N801  # used as a function: `with track():`
     Parameters
     ----------
     depth
-        How many of the user's lines are noted for each: the innermost, who called it, and so on.
+        How many of the user's lines are noted for each: the innermost, its caller, and so on.
     every
         After so many seconds, and again and again while the block is open, print the report to the standard
         error stream: what is alive, who holds it, and what has grown all along. It comes when something is

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from scopes.lowlevel import site_here
+from scopes.lowlevel import call_site
 from tensor.memory.allocator cimport the_pool
 
 
@@ -53,7 +53,7 @@ cdef void _note_site() noexcept with gil:
         return
     PyErr_Fetch(&kind, &value, &traceback)
     try:
-        _sites.append(site_here())
+        _sites.append(call_site())
     except BaseException:
         _sites.append(None)
     PyErr_Restore(kind, value, traceback)

@@ -10,7 +10,12 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "Listener",
         "ModuleOnDemand",
         "Record",
+        "SpillError",
+        "SpillFile",
+        "SpillStatistics",
+        "Spilled",
         "advise_calls_of",
+        "call_site",
         "callers",
         "clear_errors_of",
         "clear_frames_of",
@@ -30,7 +35,6 @@ def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
         "parse_size",
         "record_of",
         "register",
-        "site_here",
         "when_imported",
     }
 

@@ -19,7 +19,7 @@ from scopes.core.guard import Guard
 from scopes.lowlevel import measure_memory_by
 from scopes.tracking import meters, tracking
 from scopes.tracking import timeline as timelines
-from scopes.tracking.thinning import Sample, Span, Track, peaks, thin_samples, thin_spans
+from scopes.tracking.downsampling import Sample, Span, Track, peaks, thin_samples, thin_spans
 from tests.things import Thing
 from tests.traces import Trace
 

@@ -11,7 +11,7 @@ from scopes.foreign.torch.library import torch
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# The GPU memory of a copy that still runs can't be used again, so no more copies than this wait.
+# The GPU memory of a copy that still runs can't be used again, so at most this many copies wait.
 _MOST_COPIES = 2
 
 

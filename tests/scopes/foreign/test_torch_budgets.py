@@ -108,7 +108,7 @@ def leaf(device: str = "cpu", count: int = 10_000) -> torch.Tensor:
     return torch.linspace(0, 1, count, device=device, requires_grad=True)
 
 
-def test_no_more_is_copied_than_the_budget_demands(
+def test_only_the_copies_that_the_budget_demands_are_made(
     device: str, budget: Callable[[int], scopes.torch.budget]
 ) -> None:
     x = leaf(device)

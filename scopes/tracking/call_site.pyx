@@ -1,6 +1,6 @@
-"""Where in the user's code this thread is.
+"""The line of the user's code that this thread runs.
 
-Compiled, for this is asked for each operation while tracking is on.
+This module is compiled, because tracking calls it for each operation.
 """
 
 from cpython.object cimport PyObject
@@ -35,11 +35,12 @@ cdef extern from *:
     object code_of(object frame)
     int instruction_of(object frame)
 
-# What is known of each code object, by its id; see `scopes.tracking.sites`.
+# The known places in each code object, by its id; see `scopes.tracking.sites`.
 cdef dict _known = sites.known
 
 
-cdef object here(long depth):
+cpdef object call_site(long depth=1):
+    """Return the innermost line of the user's code that this thread runs, with `depth` lines of callers."""
     cdef list found = None
     frame = innermost_frame()
     while frame is not None:
@@ -61,8 +62,3 @@ cdef object here(long depth):
                 break
         frame = frame_around(frame)
     return sites.site_of_several(found or [])
-
-
-def site_here(long depth=1):
-    """Return where the user's code is now, `depth` lines of it."""
-    return here(depth)

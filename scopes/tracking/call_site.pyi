@@ -1,0 +1,3 @@
+from scopes.tracking.sites import Site
+
+def call_site(depth: int = 1) -> Site: ...

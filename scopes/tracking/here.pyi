@@ -1,3 +1,0 @@
-from scopes.tracking.sites import Site
-
-def site_here(depth: int = 1) -> Site: ...
