@@ -103,9 +103,18 @@ def _attention_figures(sizes: tuple[int, ...], what: str, library: Library) -> S
 # --- A GPT as minGPT writes it ------------------------------------------------------------------------------
 
 
-def _gpt(library: Library, sizes: Sizes, in_blocks: bool, dropout: float) -> Any:
+def _checkpoint_of(library: Library) -> Any:
+    if library.name == OURS:
+        return library.xp.autograd.checkpoint
+    from torch.utils.checkpoint import checkpoint
+
+    return partial(checkpoint, use_reentrant=False)
+
+
+def _gpt(library: Library, sizes: Sizes, in_blocks: bool, dropout: float, checkpointed: int = 0) -> Any:
     nn = library.nn
     functional = nn.functional
+    checkpoint: Any = _checkpoint_of(library) if checkpointed else None
 
     class NewGELU(nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: Any) -> Any:
@@ -160,18 +169,23 @@ def _gpt(library: Library, sizes: Sizes, in_blocks: bool, dropout: float) -> Any
         def forward(self, tokens: Any, targets: Any) -> Any:
             places = library.array(np.arange(tokens.shape[1])[None])
             x = self.drop(self.wte(tokens) + self.wpe(places))
-            for block in self.h:
-                x = block(x)
+            for i, block in enumerate(self.h):
+                x = checkpoint(block, x) if i < checkpointed else block(x)
             logits = self.lm_head(self.ln_f(x))
             return functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
     return GPT()
 
 
-def training_step(library: Library, sizes: Sizes, in_blocks: bool, rate: float) -> Step:
-    """Make model and data, and return the step of minGPT's trainer; without dropout to compare losses."""
+def training_step(
+    library: Library, sizes: Sizes, in_blocks: bool, rate: float, *, checkpointed: int = 0
+) -> Step:
+    """Make model and data, and return the step of minGPT's trainer; without dropout to compare losses.
+
+    So many of its blocks are `checkpointed`, the first ones.
+    """
     random = np.random.default_rng(0)
-    model = _gpt(library, sizes, in_blocks, DROPOUT if rate == TIMING_RATE else 0.0)
+    model = _gpt(library, sizes, in_blocks, DROPOUT if rate == TIMING_RATE else 0.0, checkpointed)
     state = model.state_dict()
     for name, x in state.items():
         if not name.endswith("attn.bias"):

@@ -213,3 +213,17 @@ def test_the_pytorch_loop_leaks_without_scopes_and_is_flat_with_them(capsys, tmp
     printed = capsys.readouterr().out
     assert "loss = torch.nn.functional.mse_loss(self.model(x), y)" in printed
     assert "the same losses to the last bit: True" in printed
+
+
+@pytest.mark.parametrize("steps", [4, pytest.param(40, marks=pytest.mark.soak)])
+def test_a_network_is_trained_in_half_its_memory_with_the_same_losses(capsys, tmp_path, steps: int):
+    arguments = ["--quiet", "--steps", str(steps), "--batch-size", "512", "--width", "32", "--depth", "10"]
+    if importlib.util.find_spec("matplotlib") is not None:
+        arguments += ["--plot", str(tmp_path / "memory.png")]
+    result = load("train_in_budget").main(arguments)
+    assert result.losses[:2] == result.plain_losses
+    assert max(result.peaks) <= result.budget < 0.51 * result.plain_peak
+    assert result.statistics.recomputed_bytes + result.statistics.spilled_bytes > 0
+    assert result.losses[-1] < result.losses[0]
+    assert "equal to the bit" in capsys.readouterr().out
+    assert (tmp_path / "memory.png").exists() == ("--plot" in arguments)

@@ -1,0 +1,251 @@
+"""Budgets of training steps: time, bytes and bits against a budget, beside PyTorch's checkpointing.
+
+``python -m benchmarks.budgets`` prints a table: steps within shares of a plain step's peak.
+
+- ``--resident`` compares the resident size of a process with what the budget tells.
+- ``--checkpointing`` measures PyTorch's and our checkpointing of minGPT.
+- ``--picture FILE`` draws all of minGPT; it needs matplotlib.
+"""
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from benchmarks import ROOT, attention, peaks, plans
+from benchmarks.contenders import OURS, TORCH, Library, library
+from benchmarks.networks import TIMING_RATE, Network, training
+from scopes.lowlevel import format_bytes
+from tensor import memory
+
+Step = Callable[[], Any]
+SHARES = (0.8, 0.65, 0.5, 0.4, 0.3)
+WAYS = {"recompute": (False, True), "recompute and file": (True, True), "file": (True, False)}
+ROUNDS, STEPS = 3, 2
+RATE = TIMING_RATE
+PROGRAM = "from benchmarks import budgets; budgets.print_resident({!r}, {!r})"
+MINGPT = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=16)
+
+
+def networks() -> dict[str, Callable[[], Step]]:
+    """Return what makes each step, by name."""
+    wide = Network((784, 2048, 2048, 10), 4096)
+    deep = Network((784, *(2048,) * 8, 10), 4096)
+    return {
+        wide.name: partial(training, library(OURS), wide, "sgd", RATE, weights=wide.weights()),
+        deep.name: partial(training, library(OURS), deep, "sgd", RATE, weights=deep.weights()),
+        f"minGPT {MINGPT}": partial(attention.training_step, library(OURS), MINGPT, False, RATE),
+        "ResNet-18, 64 images of 64 x 64": partial(plans._resnet, 64, 64),
+    }
+
+
+def _fresh(make: Callable[[], Step]) -> Step:
+    """Return a step that has been run once, which makes the optimizer's state; each call draws the same."""
+    library(OURS).xp.manual_seed(0)
+    step = make()
+    step()
+    gc.collect()
+    memory.trim()
+    return step
+
+
+def _seconds(step: Step) -> float:
+    """Return the processor time of a step, which other programs disturb least."""
+    found: list[float] = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        step()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+class Plain:
+    """A training step without a budget: its losses, peak and time."""
+
+    def __init__(self, make: Callable[[], Step]) -> None:
+        step = _fresh(make)
+        with memory.measure() as used:
+            self.losses = [step() for _ in range(STEPS)]
+        self.peak: int = used.peak_bytes
+        self.seconds = _seconds(step)
+
+
+def within(make: Callable[[], Step], plain: Plain, share: float, way: str) -> dict[str, Any] | None:
+    """Return the figures of steps within a share of the peak; None where an op alone needs more."""
+    has_file, recompute = WAYS[way]
+    step = _fresh(make)
+    budget = memory.budget(
+        int(plain.peak * share), spill=tempfile.gettempdir() if has_file else None, recompute=recompute
+    )
+
+    def within_budget() -> Any:
+        with budget:
+            return step()
+
+    try:
+        losses = [within_budget() for _ in range(STEPS)]
+    except memory.OutOfMemoryError:
+        return None
+    done = budget.statistics()
+    seconds = _seconds(within_budget)
+    return {
+        "share": share,
+        "equal": losses == plain.losses,
+        "time": seconds / plain.seconds,
+        "peak": done.peak_bytes / plain.peak,
+        "recomputed": done.recomputed_bytes / STEPS,
+        "spilled": done.spilled_bytes / STEPS,
+    }
+
+
+def print_table(names: Sequence[str]) -> None:
+    """Print a row for each network, share and way."""
+    print(
+        "| network | peak | budget | way | time / plain | peak / plain | recomputed | to file | same bits |"
+    )
+    print("|---|---:|---:|---|" + "---:|" * 5)
+    for name, make in networks().items():
+        if names and not any(part in name for part in names):
+            continue
+        plain = Plain(make)
+        for share in SHARES:
+            for way in WAYS:
+                start = f"| {name} | {format_bytes(plain.peak)} | {share:.0%} | {way} "
+                row = within(make, plain, share, way)
+                if row is None:
+                    print(f"{start}| does not fit | | | | |", flush=True)
+                    continue
+                print(
+                    f"{start}| {row['time']:.2f} | {row['peak']:.3f} "
+                    f"| {format_bytes(int(row['recomputed']))} | {format_bytes(int(row['spilled']))} "
+                    f"| {'yes' if row['equal'] else 'NO'} |",
+                    flush=True,
+                )
+
+
+# --- The resident size of a process -------------------------------------------------------------------------
+
+
+def print_resident(name: str, share: float) -> None:
+    """Train within a budget in this process, and print bytes as JSON: told, and resident."""
+    make = networks()[name]
+    plain = Plain(make)
+    gc.collect()
+    memory.trim()
+    base = peaks._status("VmRSS") - memory.statistics().bytes_live
+    peaks.CLEAR.write_text("5")  # proc(5): high water starts again
+    step = _fresh(make)
+    with memory.budget(int(plain.peak * share), spill=tempfile.gettempdir()) as budget:
+        for _ in range(STEPS):
+            step()
+    told = budget.statistics().peak_bytes
+    print(json.dumps({"base": base, "told": told, "resident": peaks._status("VmHWM")}))
+
+
+def print_residents(names: Sequence[str], share: float = 0.5) -> None:
+    """Print for each network the peak of a process of its own, beside its size before and what is told."""
+    print("| network | budget | before | told | resident | resident / (before + told) |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name in networks():
+        if names and not any(part in name for part in names):
+            continue
+        used = share if "2048" not in name or "2048-2048-2048" in name else 0.95
+        command = [sys.executable, "-c", PROGRAM.format(name, used)]
+        found = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+        ratio = found["resident"] / (found["base"] + found["told"])
+        sizes = " | ".join(format_bytes(found[key]) for key in ("base", "told", "resident"))
+        print(f"| {name} | {used:.0%} | {sizes} | {ratio:.3f} |", flush=True)
+
+
+# --- Checkpointing ------------------------------------------------------------------------------------------
+
+
+def _checkpointed(count: int, to: Library) -> Step:
+    return attention.training_step(to, MINGPT, False, RATE, checkpointed=count)
+
+
+def checkpointing(of: str) -> list[tuple[float, float]]:
+    """Return for 0, 2, 4 and 6 checkpointed blocks of minGPT the peak and the time, of those of none."""
+    own = library(of)
+    found: list[tuple[int, float]] = []
+    for count in (0, 2, 4, 6):
+        make = partial(_checkpointed, count)
+
+        peak = (peaks.our_peak if of == OURS else peaks.torch_peak)(make)
+        step = make(own)
+        step()
+        found.append((peak, _seconds(step)))
+    return [(peak / found[0][0], seconds / found[0][1]) for peak, seconds in found]
+
+
+def print_checkpointing() -> dict[str, list[tuple[float, float]]]:
+    """Print and return what checkpointing of whole blocks costs and saves, in both libraries."""
+    found = {of: checkpointing(of) for of in (TORCH, OURS)}
+    print("| checkpointed blocks of minGPT | PyTorch: peak | time | ours: peak | time |")
+    print("|---:|---:|---:|---:|---:|")
+    for i, count in enumerate((0, 2, 4, 6)):
+        (a, b), (c, d) = found[TORCH][i], found[OURS][i]
+        print(f"| {count} | {a:.2f} | {b:.2f} | {c:.2f} | {d:.2f} |", flush=True)
+    return found
+
+
+def draw(path: str) -> None:
+    """Draw time against budget for minGPT, with the checkpointing of both libraries."""
+    from matplotlib.figure import Figure
+
+    (name,) = [name for name in networks() if name.startswith("minGPT")]
+    make = networks()[name]
+    plain = Plain(make)
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for way in WAYS:
+        rows = [row for share in SHARES if (row := within(make, plain, share, way)) is not None]
+        for row in rows:
+            print(way, row, flush=True)
+        axes.plot(
+            [1.0, *(r["share"] for r in rows)],
+            [1.0, *(r["time"] for r in rows)],
+            "o-",
+            label=f"budget: {way}",
+        )
+    for of, points in print_checkpointing().items():
+        label = "checkpointing of blocks: " + ("PyTorch" if of == TORCH else "ours")
+        axes.plot(*zip(*points, strict=True), "s--", label=label)
+    axes.set(
+        xlabel="budget, or peak, of the plain peak", ylabel="time of a step, of the plain time", title=name
+    )
+    axes.invert_xaxis()
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("networks", nargs="*", help="parts of names; all without")
+    parser.add_argument("--resident", action="store_true", help="compare resident sizes")
+    parser.add_argument(
+        "--checkpointing", action="store_true", help="measure checkpointing of both libraries"
+    )
+    parser.add_argument("--picture", metavar="FILE", help="draw time against budget")
+    options = parser.parse_args()
+    if options.picture:
+        draw(options.picture)
+    elif options.checkpointing:
+        print_checkpointing()
+    elif options.resident:
+        print_residents(options.networks)
+    else:
+        print_table(options.networks)
+
+
+if __name__ == "__main__":
+    main()
