@@ -27,7 +27,7 @@ from tensor import memory
 Step = Callable[[], Any]
 SHARES = (0.8, 0.65, 0.5, 0.4, 0.3)
 WAYS = {"recompute": (False, True), "recompute and file": (True, True), "file": (True, False)}
-ROUNDS, STEPS = 3, 2
+ROUNDS = 3
 RATE = TIMING_RATE
 PROGRAM = "from benchmarks import budgets; budgets.print_resident({!r}, {!r})"
 MINGPT = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=16)
@@ -36,7 +36,7 @@ MINGPT = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=16)
 def networks() -> dict[str, Callable[[], Step]]:
     """Return what makes each step, by name."""
     wide = Network((784, 2048, 2048, 10), 4096)
-    deep = Network((784, *(2048,) * 8, 10), 4096)
+    deep = Network((784, *(2048,) * 8, 10), 2048)
     return {
         wide.name: partial(training, library(OURS), wide, "sgd", RATE, weights=wide.weights()),
         deep.name: partial(training, library(OURS), deep, "sgd", RATE, weights=deep.weights()),
@@ -55,25 +55,24 @@ def _fresh(make: Callable[[], Step]) -> Step:
     return step
 
 
-def _seconds(step: Step) -> float:
-    """Return the processor time of a step, which other programs disturb least."""
-    found: list[float] = []
-    for _ in range(ROUNDS):
+def _timed(step: Step, rounds: int) -> tuple[list[Any], float]:
+    """Return what a step returns each time, and its least processor time, which is least disturbed."""
+    found, seconds = [], []
+    for _ in range(rounds):
         start = time.process_time()
-        step()
-        found.append(time.process_time() - start)
-    return min(found)
+        found.append(step())
+        seconds.append(time.process_time() - start)
+    return found, min(seconds)
 
 
 class Plain:
     """A training step without a budget: its losses, peak and time."""
 
-    def __init__(self, make: Callable[[], Step]) -> None:
+    def __init__(self, make: Callable[[], Step], rounds: int = ROUNDS) -> None:
         step = _fresh(make)
         with memory.measure() as used:
-            self.losses = [step() for _ in range(STEPS)]
+            self.losses, self.seconds = _timed(step, rounds)
         self.peak: int = used.peak_bytes
-        self.seconds = _seconds(step)
 
 
 def within(make: Callable[[], Step], plain: Plain, share: float, way: str) -> dict[str, Any] | None:
@@ -89,22 +88,21 @@ def within(make: Callable[[], Step], plain: Plain, share: float, way: str) -> di
             return step()
 
     try:
-        losses = [within_budget() for _ in range(STEPS)]
+        losses, seconds = _timed(within_budget, len(plain.losses))
     except memory.OutOfMemoryError:
         return None
     done = budget.statistics()
-    seconds = _seconds(within_budget)
     return {
         "share": share,
         "equal": losses == plain.losses,
         "time": seconds / plain.seconds,
         "peak": done.peak_bytes / plain.peak,
-        "recomputed": done.recomputed_bytes / STEPS,
-        "spilled": done.spilled_bytes / STEPS,
+        "recomputed": done.recomputed_bytes / len(losses),
+        "spilled": done.spilled_bytes / len(losses),
     }
 
 
-def print_table(names: Sequence[str]) -> None:
+def print_table(names: Sequence[str], shares: Sequence[float], ways: Sequence[str], rounds: int) -> None:
     """Print a row for each network, share and way."""
     print(
         "| network | peak | budget | way | time / plain | peak / plain | recomputed | to file | same bits |"
@@ -113,9 +111,9 @@ def print_table(names: Sequence[str]) -> None:
     for name, make in networks().items():
         if names and not any(part in name for part in names):
             continue
-        plain = Plain(make)
-        for share in SHARES:
-            for way in WAYS:
+        plain = Plain(make, rounds)
+        for share in shares:
+            for way in ways:
                 start = f"| {name} | {format_bytes(plain.peak)} | {share:.0%} | {way} "
                 row = within(make, plain, share, way)
                 if row is None:
@@ -142,7 +140,7 @@ def print_resident(name: str, share: float) -> None:
     peaks.CLEAR.write_text("5")  # proc(5): high water starts again
     step = _fresh(make)
     with memory.budget(int(plain.peak * share), spill=tempfile.gettempdir()) as budget:
-        for _ in range(STEPS):
+        for _ in range(2):
             step()
     told = budget.statistics().peak_bytes
     print(json.dumps({"base": base, "told": told, "resident": peaks._status("VmHWM")}))
@@ -170,7 +168,7 @@ def _checkpointed(count: int, to: Library) -> Step:
     return attention.training_step(to, MINGPT, False, RATE, checkpointed=count)
 
 
-def checkpointing(of: str) -> list[tuple[float, float]]:
+def checkpointing(of: str, rounds: int = ROUNDS) -> list[tuple[float, float]]:
     """Return for 0, 2, 4 and 6 checkpointed blocks of minGPT the peak and the time, of those of none."""
     own = library(of)
     found: list[tuple[int, float]] = []
@@ -180,13 +178,13 @@ def checkpointing(of: str) -> list[tuple[float, float]]:
         peak = (peaks.our_peak if of == OURS else peaks.torch_peak)(make)
         step = make(own)
         step()
-        found.append((peak, _seconds(step)))
+        found.append((peak, _timed(step, rounds)[1]))
     return [(peak / found[0][0], seconds / found[0][1]) for peak, seconds in found]
 
 
-def print_checkpointing() -> dict[str, list[tuple[float, float]]]:
+def print_checkpointing(rounds: int) -> dict[str, list[tuple[float, float]]]:
     """Print and return what checkpointing of whole blocks costs and saves, in both libraries."""
-    found = {of: checkpointing(of) for of in (TORCH, OURS)}
+    found = {of: checkpointing(of, rounds) for of in (TORCH, OURS)}
     print("| checkpointed blocks of minGPT | PyTorch: peak | time | ours: peak | time |")
     print("|---:|---:|---:|---:|---:|")
     for i, count in enumerate((0, 2, 4, 6)):
@@ -195,17 +193,17 @@ def print_checkpointing() -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def draw(path: str) -> None:
+def draw(path: str, shares: Sequence[float], ways: Sequence[str], rounds: int) -> None:
     """Draw time against budget for minGPT, with the checkpointing of both libraries."""
     from matplotlib.figure import Figure
 
     (name,) = [name for name in networks() if name.startswith("minGPT")]
     make = networks()[name]
-    plain = Plain(make)
+    plain = Plain(make, rounds)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    for way in WAYS:
-        rows = [row for share in SHARES if (row := within(make, plain, share, way)) is not None]
+    for way in ways:
+        rows = [row for share in shares if (row := within(make, plain, share, way)) is not None]
         for row in rows:
             print(way, row, flush=True)
         axes.plot(
@@ -214,7 +212,7 @@ def draw(path: str) -> None:
             "o-",
             label=f"budget: {way}",
         )
-    for of, points in print_checkpointing().items():
+    for of, points in print_checkpointing(rounds).items():
         label = "checkpointing of blocks: " + ("PyTorch" if of == TORCH else "ours")
         axes.plot(*zip(*points, strict=True), "s--", label=label)
     axes.set(
@@ -236,15 +234,18 @@ def main() -> None:
         "--checkpointing", action="store_true", help="measure checkpointing of both libraries"
     )
     parser.add_argument("--picture", metavar="FILE", help="draw time against budget")
+    parser.add_argument("--shares", nargs="*", type=float, default=SHARES, help="budgets, of the plain peak")
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="steps, of which the least time counts")
     options = parser.parse_args()
     if options.picture:
-        draw(options.picture)
+        draw(options.picture, options.shares, options.ways, options.rounds)
     elif options.checkpointing:
-        print_checkpointing()
+        print_checkpointing(options.rounds)
     elif options.resident:
-        print_residents(options.networks)
+        print_residents(options.networks, options.shares[0] if len(options.shares) == 1 else 0.5)
     else:
-        print_table(options.networks)
+        print_table(options.networks, options.shares, options.ways, options.rounds)
 
 
 if __name__ == "__main__":

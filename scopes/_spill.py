@@ -114,6 +114,12 @@ class Spilled:
         """
         self._file._read(self, buffer)
 
+    def read_ahead(self) -> None:
+        """Let the system begin to read the bytes into its cache, where it can; this does not wait for it."""
+        place = self._place
+        if place is not None and hasattr(os, "posix_fadvise") and not self._file.is_closed:
+            os.posix_fadvise(self._file._file.fileno(), place.offset, self.nbytes, os.POSIX_FADV_WILLNEED)
+
     def free(self) -> None:
         """Give the space in the file back. A second call does nothing."""
         place, self._place = self._place, None

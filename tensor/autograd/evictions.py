@@ -9,6 +9,7 @@ a program evicts the same buffers each time it runs.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 # memory or written there by a kernel.
 _WRITTEN_AND_READ = 16.0
 _READ = 6.0
+# How many buffers the system reads into its cache before backward comes to them.
+_AHEAD = 4
 _UINT8 = np.dtype(np.uint8)
 
 
@@ -89,18 +92,21 @@ class Kept(Deferred):
 class StoredBuffer:
     """The contents of a buffer in a file, and the nodes that wait for them."""
 
-    __slots__ = ("handle", "nbytes", "tape", "waiting")
+    __slots__ = ("__weakref__", "clock", "handle", "nbytes", "tape", "waiting")
 
-    def __init__(self, tape: Evictions, handle: Spilled, nbytes: int) -> None:
+    def __init__(self, tape: Evictions, handle: Spilled, nbytes: int, clock: int) -> None:
         self.tape = tape
         self.handle = handle
         self.nbytes = nbytes
+        # That of the node which backward will come to first.
+        self.clock = clock
         self.waiting: list[tuple[ref[Node], int]] = []
 
     def read(self) -> Share:
         """Return a share of all of it, as bytes, and let each node that waits have its part."""
         raw = empty((self.nbytes,), _UINT8)
         self.handle.read_into(raw.data)
+        self.tape.read_ahead(self.clock)
         self.tape.budget._count_read(self.nbytes)
         whole = share_of(raw)
         for known, place in self.waiting:
@@ -148,7 +154,7 @@ class _Group:
 class Evictions(Recorder):
     """Is shown the nodes that are recorded in a budget, and takes their saved values out of memory."""
 
-    __slots__ = ("budget", "claims", "clock", "least", "nodes")
+    __slots__ = ("budget", "claims", "clock", "least", "nodes", "stored")
 
     def __init__(self, budget: budget) -> None:
         super().__init__()
@@ -158,6 +164,8 @@ class Evictions(Recorder):
         self.claims: list[ref[Recipe]] = []
         # Where the program is: the number of the node that was recorded or derived last.
         self.clock = 0
+        # What is in the file, by the clock.
+        self.stored: list[tuple[int, ref[StoredBuffer]]] = []
         # Smaller buffers are left alone.
         self.least = max(256, min(1 << 16, budget.nbytes // 1024))
 
@@ -298,7 +306,8 @@ class Evictions(Recorder):
         # Another thread may have taken a share meanwhile.
         if handle is None or not group.is_ours():
             return False
-        stored = StoredBuffer(self, handle, nbytes)
+        stored = StoredBuffer(self, handle, nbytes, group.clock)
+        insort(self.stored, (group.clock, ref(stored)), key=_clock_of)
         self._take_away(group, stored)
         for recipe in group.claims:
             share = recipe.share
@@ -346,6 +355,14 @@ class Evictions(Recorder):
         assert absent.recipe is not None, "a value that went can be read or made"
         return self._made(absent.recipe)
 
+    def read_ahead(self, clock: int) -> None:
+        """Let the system read what backward will need after what it needs at `clock`."""
+        del self.stored[bisect_right(self.stored, clock, key=_clock_of) :]
+        for _, known in self.stored[-_AHEAD:]:
+            stored = known()
+            if stored is not None:
+                stored.handle.read_ahead()
+
     def _made(self, wanted: Recipe) -> Share:
         """Return a share of the value of `wanted`, made again with all that it needs."""
         order, found, uses = _in_order(wanted)
@@ -377,6 +394,10 @@ class Evictions(Recorder):
             out = copy_array(out)
         self.budget._count_made(out.nbytes)
         return share_of(out)
+
+
+def _clock_of(entry: tuple[int, ref[StoredBuffer]]) -> int:
+    return entry[0]
 
 
 def _group_of(found: dict[int, _Group], buffer: Buffer) -> _Group:

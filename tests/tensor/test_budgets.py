@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,6 +144,21 @@ def test_a_budget_without_any_means_is_a_limit():
     x = values()
     with budget_of(3 * KIB256, recompute=False), pytest.raises(memory.OutOfMemoryError):
         x.sin().sin().sin().sin().sin()
+
+
+def test_an_interrupt_while_memory_is_freed_is_raised_by_the_op_and_nothing_is_lost(tmp_path):
+    interrupts = [signal.SIGINT]
+
+    def interrupt(missing: int) -> None:
+        if interrupts:
+            signal.raise_signal(interrupts.pop())
+
+    wanted = gradients()
+    with budget_of(16 * KIB256, spill=tmp_path, on_pressure=interrupt):
+        with pytest.raises(KeyboardInterrupt):
+            gradients()
+        gc.collect()
+        assert gradients() == wanted
 
 
 # --- The file -----------------------------------------------------------------------------------------------
