@@ -140,6 +140,7 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
 	$(BIN)/python .ci/type-completeness $(PACKAGES)
 	$(BIN)/python .ci/check-english
+	$(BIN)/python .ci/write-stubs --check
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES)

@@ -34,7 +34,11 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
     The tensor comes first, or is called ``input``. With ``out=`` the result is written there; without
     recording gradients.
     """
-    name = method.__name__
+    return function_named(method.__name__, method)
+
+
+def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function(method)``, which errors call `name`."""
     of_any: Callable[..., R] = method
     takes_several = any(p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values())
 
