@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         CrossEntropyLoss,
         HuberLoss,
         L1Loss,
+        LinearCrossEntropyLoss,
         MSELoss,
         NLLLoss,
         SmoothL1Loss,
@@ -278,6 +279,7 @@ __all__ = [
     "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -386,7 +388,8 @@ _ON_DEMAND = {
             "LazyInstanceNorm3d"
         ),
         "nn.layers.losses": (
-            "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"
+            "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss LinearCrossEntropyLoss MSELoss "
+            "NLLLoss SmoothL1Loss"
         ),
         "nn.layers.linear": "Bilinear Flatten Identity Linear Unflatten",
         "nn.layers.margins": (

@@ -24,6 +24,7 @@ from tensor.ops.counting import Counting
 from tensor.ops.decomposing import Decomposing
 from tensor.ops.dividing import Dividing
 from tensor.ops.expanding import Expanding
+from tensor.ops.factoring import Factoring
 from tensor.ops.gamma import Gamma
 from tensor.ops.in_place import InPlace
 from tensor.ops.indexing import Indexing
@@ -41,6 +42,8 @@ from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
 from tensor.ops.sharing import Sharing
 from tensor.ops.sorting import Sorting
+from tensor.ops.spectrograms import Spectrograms
+from tensor.ops.striding import Striding
 from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
@@ -59,6 +62,7 @@ class Tensor(
     ElementwiseMethods,
     Exchange,
     Expanding,
+    Factoring,
     Gamma,
     Gradients,
     InPlace,
@@ -80,7 +84,9 @@ class Tensor(
     Shapes,
     Sharing,
     Sorting,
+    Spectrograms,
     Standard,
+    Striding,
     Writing,
     TensorCore,
 ):

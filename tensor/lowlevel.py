@@ -25,8 +25,12 @@ from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
 from tensor.ops.casts import dtype_asked
+from tensor.ops.complex_views import view_as_complex, view_as_real
 from tensor.ops.dispatch import apply, apply_into, overwrite
+from tensor.ops.factoring import LUFactor, LUFactorEx, factor_lu, solve_lu, solve_triangular
+from tensor.ops.gamma import bessel_i
 from tensor.ops.indexing import Key
+from tensor.ops.lu import plu, unpack_plu
 from tensor.ops.messages import Operand, explain
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
@@ -52,6 +56,8 @@ __all__ = [
     "HookTable",
     "InvalidArgumentError",
     "Key",
+    "LUFactor",
+    "LUFactorEx",
     "Leaf",
     "Operand",
     "Reading",
@@ -64,6 +70,7 @@ __all__ = [
     "apply_into",
     "as_dtype",
     "become_leaf",
+    "bessel_i",
     "call_advice",
     "clear_gradients",
     "composite",
@@ -72,6 +79,7 @@ __all__ = [
     "define",
     "dtype_asked",
     "explain",
+    "factor_lu",
     "global_name",
     "is_inexact",
     "is_recomputing",
@@ -83,6 +91,7 @@ __all__ = [
     "numbers_of",
     "overwrite",
     "owner_of",
+    "plu",
     "record",
     "remember",
     "require_cpu",
@@ -91,7 +100,12 @@ __all__ = [
     "shown",
     "sizes_of",
     "snapshot",
+    "solve_lu",
+    "solve_triangular",
     "take_values",
+    "unpack_plu",
+    "view_as_complex",
+    "view_as_real",
     "wrap",
     "wrap_recorded",
     "wrap_snapshot",

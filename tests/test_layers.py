@@ -36,9 +36,9 @@ ORDER = {
     "foreign testing _program _children _command __main__ lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes _limits memory core tape kernels ops creation autograd io "
     "_advice _tensor linalg fft lowlevel",
-    "tensor.torch": "calling linalg fft randomness accelerator cuda backends typed creation joining "
-    "composing functions special signal serialization autograd nn onnx optim utils distributions amp "
-    "futures profiler settings testing version",
+    "tensor.torch": "calling functions lu_factors solving linalg masked fft randomness accelerator cuda "
+    "backends typed creation joining composing special signal serialization autograd nn onnx optim utils "
+    "distributions amp futures profiler settings testing version",
     "nn": "init module functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

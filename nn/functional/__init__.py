@@ -94,7 +94,7 @@ if TYPE_CHECKING:
         interpolate,
         upsample,
     )
-    from nn.functional.likelihood import cross_entropy, nll_loss
+    from nn.functional.likelihood import cross_entropy, linear_cross_entropy, nll_loss
     from nn.functional.linear_maps import bilinear, embedding, linear, one_hot
     from nn.functional.losses import (
         binary_cross_entropy,
@@ -222,6 +222,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -312,7 +313,7 @@ _ON_DEMAND = {
         "nn.functional.group_normalizations": "group_norm instance_norm",
         "nn.functional.in_place": "celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ threshold_",
         "nn.functional.interpolation": "interpolate upsample",
-        "nn.functional.likelihood": "cross_entropy nll_loss",
+        "nn.functional.likelihood": "cross_entropy linear_cross_entropy nll_loss",
         "nn.functional.losses": (
             "binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss"
         ),

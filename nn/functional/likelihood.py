@@ -13,6 +13,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
+from nn.functional.linear_maps import linear
 from tensor.kernels import mean_cross_entropy, run_kernel
 from tensor.lowlevel import InvalidArgumentError, Key, apply, record, shown, wrap_recorded
 
@@ -197,6 +198,54 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
         return None
     out, tops, sums = found
     return wrap_recorded(out, record(_RULE, (input, target), out, {"tops": tops, "sums": sums}))
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: object = None,
+) -> Tensor:
+    """Return the cross entropy of ``linear(input, linear_weight, linear_bias)``.
+
+    Parameters
+    ----------
+    input
+        Shape ``(*, in_features)``.
+    linear_weight
+        Shape ``(classes, in_features)``, or ``(classes, *more, in_features)``; the logits have shape
+        ``(batch, classes, *more)`` then.
+    target, weight, reduction, ignore_index, label_smoothing
+        As of ``cross_entropy``.
+    options
+        How PyTorch computes it in chunks; it changes nothing here.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, weight = tensor.ones((1, 3)), tensor.zeros((2, 3))
+    >>> round(nn.functional.linear_cross_entropy(x, weight, tensor.tensor([1])).item(), 4)
+    0.6931
+    """
+    del options
+    if linear_weight.ndim > 2 and input.ndim < 2:
+        raise InvalidArgumentError(
+            f"linear_cross_entropy: for a weight of shape {linear_weight.shape} the input has shape (batch, "
+            f"{linear_weight.shape[-1]}), not {input.shape}"
+        )
+    rows = linear_weight.reshape((-1, linear_weight.shape[-1])) if linear_weight.ndim > 2 else linear_weight
+    bias = None if linear_bias is None else linear_bias.reshape((-1,))
+    logits = linear(input, rows, bias)
+    if linear_weight.ndim > 2:
+        logits = logits.reshape((*input.shape[:-1], *linear_weight.shape[:-1]))
+    index = -100 if ignore_index is None else ignore_index
+    return cross_entropy(logits, target, weight, index, reduction, label_smoothing)
 
 
 def _with_probabilities(

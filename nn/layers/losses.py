@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_delta, check_reduction
+from nn.layers.linear import Linear
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import InvalidArgumentError, TensorCore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tensor.lowlevel import DtypeLike
 
 _MADE_ONCE = (
     "{name}(...) takes options and makes a loss, which is then called: write criterion = nn.{name}(), and "
@@ -99,6 +103,79 @@ class CrossEntropyLoss(Loss):
         """Return the loss."""
         return F.cross_entropy(
             input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class LinearCrossEntropyLoss(Loss):
+    """A linear map and the cross entropy of its result; see ``functional.linear_cross_entropy``.
+
+    Parameters
+    ----------
+    in_features, num_classes, bias, dtype
+        As of `Linear`: how many features the input has, and how many classes the logits.
+    out_features
+        The shape of what each sample has for each class; () for one logit.
+    weight, reduction, ignore_index, label_smoothing
+        As of `CrossEntropyLoss`.
+    options
+        How PyTorch computes it in chunks; it changes nothing here.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> loss = nn.LinearCrossEntropyLoss(3, 2)(tensor.zeros((1, 3)), tensor.tensor([1]))
+    >>> round(loss.item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: object = None,
+    ) -> None:
+        super().__init__(reduction)
+        if weight is not None and weight.shape != (num_classes,):
+            raise InvalidArgumentError(
+                f"LinearCrossEntropyLoss: weight has shape ({num_classes},), not {weight.shape}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise InvalidArgumentError(
+                f"LinearCrossEntropyLoss: label_smoothing is from 0 to 1, not {label_smoothing}"
+            )
+        self.register_buffer("weight", weight)
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        count = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, count, bias=bias, device=device, dtype=dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        sizes = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*sizes, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(sizes),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
         )
 
 

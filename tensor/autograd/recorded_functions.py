@@ -15,7 +15,7 @@ from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
 from tensor.ops.expanding import broadcast_to
-from tensor.ops.gamma import polygamma
+from tensor.ops.gamma import bessel_i, polygamma
 from tensor.ops.joining import concat, stack
 from tensor.ops.linalg import matmul
 from tensor.tape.rules import RULES
@@ -111,6 +111,7 @@ class Functions:
     ones = ones
     ones_like = ones_like
     permute_dims: Final = shapes.permute_dims
+    bessel_i = bessel_i
     polygamma = polygamma
     pow: Final = elementwise.pow
     prod: Final = reductions.prod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -42,3 +43,28 @@ def _halved(array: Any) -> Any:
 def as_complex(array: Array) -> Array:
     """Return `array` with complex elements of the same precision."""
     return array if array.dtype.kind == "c" else array.astype(np.result_type(array.dtype, np.complex64))
+
+
+def lu(array: Array) -> tuple[Array, Array, Array]:
+    """Return both factors of P^T @ array = L @ U in one array, the pivots, and the order of the rows.
+
+    By Gaussian elimination with partial pivoting, for all matrices of a batch at once. As LAPACK's, pivots
+    are the rows, from 1, that each step exchanges its row with. NumPy has no LU factorization to call.
+    """
+    factors = np.array(array, order="C").reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+    count, rows, columns = factors.shape
+    steps, batch = min(rows, columns), np.arange(count)
+    pivots = np.empty((count, steps), np.int32)
+    order = np.tile(np.arange(rows), (count, 1))
+    for j in range(steps):
+        column = factors[:, j:, j]
+        sizes = np.abs(column.real) + np.abs(column.imag) if factors.dtype.kind == "c" else np.abs(column)
+        place = j + np.argmax(sizes, axis=1)
+        pivots[:, j] = place + 1
+        for moved in (factors, order):
+            moved[batch, place], moved[:, j] = moved[:, j].copy(), moved[batch, place].copy()
+        pivot = factors[:, j, j, None]
+        factors[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
+        factors[:, j + 1 :, j + 1 :] -= factors[:, j + 1 :, j, None] * factors[:, j, None, j + 1 :]
+    outer = array.shape[:-2]
+    return factors.reshape(array.shape), pivots.reshape(*outer, steps), order.reshape(*outer, rows)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
 from tensor.kernels.affine import matrix_product
+from tensor.kernels.bessel import bessel_i
 from tensor.kernels.gamma import polygamma
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
@@ -54,6 +55,7 @@ class Namespace:
     matmul: Final = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
     negative: Final = arithmetic.negative
+    bessel_i: Final = staticmethod(bessel_i)
     polygamma: Final = staticmethod(polygamma)
     sigmoid: Final = staticmethod(special.sigmoid)
     sqrt: Final = arithmetic.sqrt

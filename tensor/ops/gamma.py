@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function and its derivatives, as methods."""
+"""Special functions: the logarithm of the gamma function with its derivatives, and Bessel functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensor._errors import InvalidArgumentError
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
-from tensor.kernels import gamma
+from tensor.kernels import bessel, gamma
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.tape.rules import RULES
@@ -33,8 +33,29 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     return apply(RULES["polygamma"], lambda a: gamma.polygamma(order, a), (as_tensor(x),), n=order)
 
 
+def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
+    """Return the modified Bessel function of the first kind, of order 0 or 1, at `x`.
+
+    Where it `is_scaled`, it is multiplied by exp(-abs(x)).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> from tensor.ops.gamma import bessel_i
+    >>> bessel_i(1, True, tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return apply(
+        RULES["bessel_i"],
+        lambda a: bessel.bessel_i(order, is_scaled, a),
+        (x,),
+        order=order,
+        is_scaled=is_scaled,
+    )
+
+
 class Gamma(TensorCore):
-    """The gamma function's family."""
+    """The gamma function's family, and the Bessel function I0."""
 
     __slots__ = ()
 
@@ -73,3 +94,15 @@ class Gamma(TensorCore):
         1.6449
         """
         return polygamma(n, as_tensor(self))
+
+    @composite
+    def i0(self) -> Tensor:
+        """Return the modified Bessel function of the first kind, of order 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0]).i0().tolist()
+        [1.0]
+        """
+        return bessel_i(0, False, as_tensor(self))

@@ -58,6 +58,7 @@ class InPlace(TensorCore):
     float_power_: Final = in_place(Arithmetic, "float_power")
     mvlgamma_: Final = in_place(Arithmetic, "mvlgamma")
     lgamma_: Final = in_place(Gamma, "lgamma")
+    i0_: Final = in_place(Gamma, "i0")
     digamma_: Final = in_place(Gamma, "digamma")
     polygamma_: Final = in_place(Gamma, "polygamma")
     scatter_reduce_: Final = in_place(Scattering, "scatter_reduce")

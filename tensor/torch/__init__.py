@@ -64,6 +64,7 @@ from tensor.torch import (
     fft,
     futures,
     linalg,
+    masked,
     nn,
     onnx,
     optim,
@@ -86,6 +87,7 @@ from tensor.torch.composing import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.creation import *  # noqa: F403
 from tensor.torch.functions import *  # noqa: F403
 from tensor.torch.joining import *  # noqa: F403
+from tensor.torch.lu_factors import lu_unpack
 from tensor.torch.randomness import default_generator, get_rng_state, initial_seed, seed, set_rng_state
 from tensor.torch.serialization import load, save
 from tensor.torch.settings import *  # noqa: F403
@@ -142,7 +144,9 @@ __all__ = [
     "linalg",
     "load",
     "long",
+    "lu_unpack",
     "manual_seed",
+    "masked",
     "nan",
     "nn",
     "no_grad",

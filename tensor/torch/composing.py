@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import composite
+from tensor.lowlevel import composite, view_as_complex, view_as_real
 from tensor.torch.calling import here, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 
@@ -36,6 +36,8 @@ __all__ = [
     "tril_indices",
     "triu_indices",
     "unravel_index",
+    "view_as_complex",
+    "view_as_real",
 ]
 
 

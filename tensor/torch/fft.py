@@ -20,11 +20,15 @@ __all__ = [
     "fftn",
     "fftshift",
     "hfft",
+    "hfft2",
+    "hfftn",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",
@@ -70,6 +74,20 @@ def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return with_out(call)
 
 
+# A Hermitian transform is an inverse one of the conjugates, and is scaled where that one is not.
+_OTHER_SCALING = {None: "forward", "backward": "forward", "forward": "backward"}
+
+
+def _hfftn(input: Tensor, *, s: Any, axes: Any, norm: Any) -> Tensor:
+    """Return the real transform of a signal that is Hermitian in time, over several dimensions."""
+    return _ours.irfftn(input.conj(), s=s, axes=axes, norm=_OTHER_SCALING.get(norm, norm))
+
+
+def _ihfftn(input: Tensor, *, s: Any, axes: Any, norm: Any) -> Tensor:
+    """Return the inverse of ``hfftn``, half of the spectrum."""
+    return _ours.rfftn(input, s=s, axes=axes, norm=_OTHER_SCALING.get(norm, norm)).conj()
+
+
 fft = _along_one(_ours.fft)
 ifft = _along_one(_ours.ifft)
 rfft = _along_one(_ours.rfft)
@@ -80,10 +98,14 @@ fftn = _over_several(_ours.fftn)
 ifftn = _over_several(_ours.ifftn)
 rfftn = _over_several(_ours.rfftn)
 irfftn = _over_several(_ours.irfftn)
+hfftn = _over_several(_hfftn)
+ihfftn = _over_several(_ihfftn)
 fft2 = _over_several(_ours.fftn, (-2, -1))
 ifft2 = _over_several(_ours.ifftn, (-2, -1))
 rfft2 = _over_several(_ours.rfftn, (-2, -1))
 irfft2 = _over_several(_ours.irfftn, (-2, -1))
+hfft2 = _over_several(_hfftn, (-2, -1))
+ihfft2 = _over_several(_ihfftn, (-2, -1))
 fftshift = _shifting(_ours.fftshift)
 ifftshift = _shifting(_ours.ifftshift)
 

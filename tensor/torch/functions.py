@@ -10,10 +10,6 @@ from __future__ import annotations
 from inspect import isroutine
 
 from tensor import Tensor
-from tensor.core.layout import Layout
-from tensor.creation.methods import Creating
-from tensor.ops.casts import Casts
-from tensor.ops.placement import Placement
 from tensor.torch.calling import function_named
 
 # Methods that PyTorch has no function for, or whose function takes other arguments and is in another module.
@@ -37,8 +33,8 @@ _OTHER_NAMES = {"spmm": "mm"}
 
 
 def _is_of_ops(owner: type) -> bool:
-    is_in_ops = owner.__module__.startswith("tensor.ops.") and owner not in (Casts, Placement)
-    return is_in_ops or owner in (Creating, Layout)
+    is_in_ops = owner.__module__.startswith("tensor.ops.") and owner.__name__ not in ("Casts", "Placement")
+    return is_in_ops or owner.__name__ in ("Creating", "Layout")
 
 
 def _methods() -> dict[str, str]:

@@ -45,6 +45,7 @@ __all__ = [  # noqa: RUF022
     "argmin",
     "argsort",
     "argwhere",
+    "as_strided",
     "asin",
     "asin_",
     "asinh",
@@ -67,6 +68,8 @@ __all__ = [  # noqa: RUF022
     "ceil",
     "ceil_",
     "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -140,6 +143,7 @@ __all__ = [  # noqa: RUF022
     "gcd",
     "gcd_",
     "ge",
+    "geqrf",
     "ger",
     "greater",
     "greater_equal",
@@ -149,6 +153,8 @@ __all__ = [  # noqa: RUF022
     "histogram",
     "hsplit",
     "hypot",
+    "i0",
+    "i0_",
     "index_add",
     "index_copy",
     "index_fill",
@@ -167,6 +173,7 @@ __all__ = [  # noqa: RUF022
     "isneginf",
     "isposinf",
     "isreal",
+    "istft",
     "kron",
     "kthvalue",
     "lcm",
@@ -199,6 +206,8 @@ __all__ = [  # noqa: RUF022
     "logit_",
     "logsumexp",
     "lt",
+    "lu",
+    "lu_solve",
     "masked_fill",
     "masked_scatter",
     "masked_select",
@@ -237,6 +246,8 @@ __all__ = [  # noqa: RUF022
     "norm",
     "not_equal",
     "numel",
+    "orgqr",
+    "ormqr",
     "outer",
     "permute",
     "pinverse",
@@ -292,6 +303,7 @@ __all__ = [  # noqa: RUF022
     "square_",
     "squeeze",
     "std",
+    "stft",
     "sub",
     "subtract",
     "sum",
@@ -310,6 +322,7 @@ __all__ = [  # noqa: RUF022
     "topk",
     "trace",
     "transpose",
+    "triangular_solve",
     "tril",
     "triu",
     "true_divide",
@@ -368,6 +381,7 @@ argmax: Final = function(Tensor.argmax)
 argmin: Final = function(Tensor.argmin)
 argsort: Final = function(Tensor.argsort)
 argwhere: Final = function(Tensor.argwhere)
+as_strided: Final = function(Tensor.as_strided)
 asin: Final = function(Tensor.asin)
 asin_: Final = function(Tensor.asin_)
 asinh: Final = function(Tensor.asinh)
@@ -390,6 +404,8 @@ bmm: Final = function(Tensor.bmm)
 ceil: Final = function(Tensor.ceil)
 ceil_: Final = function(Tensor.ceil_)
 cholesky: Final = function(Tensor.cholesky)
+cholesky_inverse: Final = function(Tensor.cholesky_inverse)
+cholesky_solve: Final = function(Tensor.cholesky_solve)
 chunk: Final = function(Tensor.chunk)
 clamp: Final = function(Tensor.clamp)
 clamp_: Final = function(Tensor.clamp_)
@@ -463,6 +479,7 @@ gather: Final = function(Tensor.gather)
 gcd: Final = function(Tensor.gcd)
 gcd_: Final = function(Tensor.gcd_)
 ge: Final = function(Tensor.ge)
+geqrf: Final = function(Tensor.geqrf)
 ger: Final = function(Tensor.ger)
 greater: Final = function(Tensor.greater)
 greater_equal: Final = function(Tensor.greater_equal)
@@ -472,6 +489,8 @@ histc: Final = function(Tensor.histc)
 histogram: Final = function(Tensor.histogram)
 hsplit: Final = function(Tensor.hsplit)
 hypot: Final = function(Tensor.hypot)
+i0: Final = function(Tensor.i0)
+i0_: Final = function(Tensor.i0_)
 index_add: Final = function(Tensor.index_add)
 index_copy: Final = function(Tensor.index_copy)
 index_fill: Final = function(Tensor.index_fill)
@@ -490,6 +509,7 @@ isnan: Final = function(Tensor.isnan)
 isneginf: Final = function(Tensor.isneginf)
 isposinf: Final = function(Tensor.isposinf)
 isreal: Final = function(Tensor.isreal)
+istft: Final = function(Tensor.istft)
 kron: Final = function(Tensor.kron)
 kthvalue: Final = function(Tensor.kthvalue)
 lcm: Final = function(Tensor.lcm)
@@ -522,6 +542,8 @@ logit: Final = function(Tensor.logit)
 logit_: Final = function(Tensor.logit_)
 logsumexp: Final = function(Tensor.logsumexp)
 lt: Final = function(Tensor.lt)
+lu: Final = function(Tensor.lu)
+lu_solve: Final = function(Tensor.lu_solve)
 masked_fill: Final = function(Tensor.masked_fill)
 masked_scatter: Final = function(Tensor.masked_scatter)
 masked_select: Final = function(Tensor.masked_select)
@@ -560,6 +582,8 @@ nonzero: Final = function(Tensor.nonzero)
 norm: Final = function(Tensor.norm)
 not_equal: Final = function(Tensor.not_equal)
 numel: Final = function(Tensor.numel)
+orgqr: Final = function(Tensor.orgqr)
+ormqr: Final = function(Tensor.ormqr)
 outer: Final = function(Tensor.outer)
 permute: Final = function(Tensor.permute)
 pinverse: Final = function(Tensor.pinverse)
@@ -615,6 +639,7 @@ square: Final = function(Tensor.square)
 square_: Final = function(Tensor.square_)
 squeeze: Final = function(Tensor.squeeze)
 std: Final = function(Tensor.std)
+stft: Final = function(Tensor.stft)
 sub: Final = function(Tensor.sub)
 subtract: Final = function(Tensor.subtract)
 sum: Final = function(Tensor.sum)
@@ -633,6 +658,7 @@ tile: Final = function(Tensor.tile)
 topk: Final = function(Tensor.topk)
 trace: Final = function(Tensor.trace)
 transpose: Final = function(Tensor.transpose)
+triangular_solve: Final = function(Tensor.triangular_solve)
 tril: Final = function(Tensor.tril)
 triu: Final = function(Tensor.triu)
 true_divide: Final = function(Tensor.div)

@@ -12,6 +12,9 @@ from tensor import InvalidArgumentError
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.torch.calling import with_out
+from tensor.torch.functions import orgqr as householder_product
+from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
+from tensor.torch.solving import cholesky_ex, inv_ex, solve, solve_ex, solve_triangular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cholesky_ex",
     "cond",
     "cross",
     "det",
@@ -29,8 +33,14 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
+    "inv_ex",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -40,6 +50,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",
@@ -104,59 +115,6 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     """
     del driver
     return _ours.svdvals(A)
-
-
-@with_out
-def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
-    """Return X with ``A @ X = B``, or with ``X @ A = B`` where `left` is False.
-
-    `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()
-    [[0.5], [0.25]]
-    """
-    is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
-    if is_vector:
-        if not left:
-            raise InvalidArgumentError("solve: left=False takes matrices, not vectors: write B.unsqueeze(-2)")
-        return _ours.solve(A, B.unsqueeze(-1)).squeeze(-1)
-    if left:
-        return _ours.solve(A, B)
-    return _ours.solve(A.mT, B.mT).mT
-
-
-@with_out
-def solve_triangular(
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-) -> Tensor:
-    """Return X with ``A @ X = B`` for triangular `A`, or with ``X @ A = B`` where `left` is False.
-
-    Parameters
-    ----------
-    upper
-        Which triangle of `A` is read.
-    unitriangular
-        Whether the diagonal counts as 1, and is not read.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()
-    [[0.5]]
-    """
-    kept = 1 if unitriangular else 0
-    read = A.triu(kept) if upper else A.tril(-kept)
-    if unitriangular:
-        read = read + tn.eye(A.shape[-1], dtype=A.dtype)
-    return _ours.solve(read, B) if left else _ours.solve(read.mT, B.mT).mT
 
 
 def _singular(A: Tensor, hermitian: bool) -> Tensor:  # noqa: N803

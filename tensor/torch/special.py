@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import tensor as tn
 from tensor import Tensor
+from tensor.lowlevel import bessel_i
 from tensor.torch import functions as _functions
 from tensor.torch.calling import function, with_out
 from tensor.torch.composing import polygamma
@@ -19,17 +20,24 @@ __all__ = [
     "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
     "exp2",
     "expit",
     "expm1",
     "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
     "log1p",
+    "log_ndtr",
     "log_softmax",
     "logit",
     "logsumexp",
     "multigammaln",
     "ndtr",
+    "ndtri",
     "polygamma",
     "psi",
     "round",
@@ -48,6 +56,7 @@ exp2: Final = _functions.exp2
 expit: Final = _functions.sigmoid
 expm1: Final = _functions.expm1
 gammaln: Final = _functions.lgamma
+i0: Final = _functions.i0
 log1p: Final = _functions.log1p
 log_softmax: Final = _functions.log_softmax
 logit: Final = _functions.logit
@@ -57,6 +66,10 @@ round: Final = _functions.round
 sinc: Final = _functions.sinc
 softmax: Final = _functions.softmax
 xlogy: Final = function(Tensor.xlogy)
+
+
+# Where the expansion for large x has all digits.
+_FAR = 20.0
 
 
 @with_out
@@ -100,3 +113,106 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     """
     is_zero = tn.logical_and(tn.equal(input, 0), tn.logical_not(tn.isnan(other)))
     return tn.multiply(input, tn.log1p(tn.where(is_zero, 1.0, other)))
+
+
+@with_out
+def i0e(input: Tensor) -> Tensor:
+    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i0e(torch.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return bessel_i(0, True, input)
+
+
+@with_out
+def i1(input: Tensor) -> Tensor:
+    """Return the modified Bessel function of the first kind, of order 1.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i1(torch.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return bessel_i(1, False, input)
+
+
+@with_out
+def i1e(input: Tensor) -> Tensor:
+    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 1.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i1e(torch.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return bessel_i(1, True, input)
+
+
+@with_out
+def erfcx(input: Tensor) -> Tensor:
+    """Return exp(x * x) erfc(x), also where the first factor is too large and the second one too small.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.erfcx(torch.tensor([0.0])).tolist()
+    [1.0]
+    """
+    x = input.double()
+    near = x.clamp(max=_FAR)
+    # Beyond, the first terms of the expansion for large x.
+    inverse = 1 / x.clamp(min=_FAR).square()
+    far = (1 - 0.5 * inverse + 0.75 * inverse.square()) * inverse.sqrt() / math.sqrt(math.pi)
+    found = tn.where(x < _FAR, near.square().exp() * near.erfc(), far)
+    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)
+
+
+@with_out
+def log_ndtr(input: Tensor) -> Tensor:
+    """Return the logarithm of ``ndtr``, also where that is too small for its dtype.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> round(torch.special.log_ndtr(torch.tensor([0.0])).item(), 4)
+    -0.6931
+    """
+    x = input.double() * math.sqrt(0.5)
+    low, high = x.clamp(max=-0.7), x.clamp(min=-0.7)
+    found = tn.where(x < -0.7, (erfcx(-low) * 0.5).log() - low.square(), (-0.5 * high.erfc()).log1p())
+    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)
+
+
+@with_out
+def ndtri(input: Tensor) -> Tensor:
+    """Return x with ``ndtr(x)`` the given probabilities.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.ndtri(torch.tensor([0.5])).tolist()
+    [0.0]
+    """
+    p = input.double()
+    with tn.no_grad():
+        given = p.detach()
+        size = tn.where(given > 0.5, 1 - given, given)
+        x = (2 * size - 1).erfinv() * math.sqrt(2)
+        # Near 0 the error function's inverse has no digits left: Newton's steps for the logarithm from there.
+        tail = (size > 0) & (size < 0.02)
+        safe = tn.where(tail, size, 0.01)
+        y = -(-2 * safe.log()).sqrt()
+        for _ in range(6):
+            below = log_ndtr(y)
+            y = y - (below - safe.log()) * (below + 0.5 * y.square() + 0.5 * math.log(2 * math.pi)).exp()
+        x = tn.where(tail, y, x)
+        x = tn.where(given > 0.5, -x, x)
+        slope = (0.5 * x.square()).exp() * math.sqrt(2 * math.pi)
+    found = tn.where(x.isfinite(), x + (p - given) * slope, x)
+    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)

@@ -305,6 +305,7 @@ def test_a_disposed_input_is_an_error(name):
         "softmin": (1,),
         "threshold": (1.0, 2.0),
         "threshold_": (1.0, 2.0),
+        "linear_cross_entropy": (y, y),
         "group_norm": (1,),
         "local_response_norm": (2,),
         "pad": ((1, 1),),

@@ -9,6 +9,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor
+from tensor.ops.gamma import bessel_i
 from tests.tensor.gradients import Function, Sample
 
 MASK = tensor.tensor([[True, False, True], [False, True, True]])
@@ -46,6 +47,8 @@ ELEMENTWISE: list[Sample] = [
     *_unary("asin", "acos", "atanh", "erfinv", domain="unit"),
     *_unary("acosh", domain="above one"),
     *_unary("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
+    Sample("bessel_i", lambda x: x.i0(), (M,)),
+    Sample("bessel_i", lambda x: bessel_i(1, True, x), (M,)),
     Sample("lgamma", lambda x: x.lgamma(), (M,), "positive"),
     Sample("polygamma", lambda x: x.digamma(), (M,), "positive"),
     Sample("polygamma", lambda x: x.polygamma(2), (M,), "positive"),

@@ -12,6 +12,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor, fft, linalg
+from tensor.ops.lu import factorize
 from tests.tensor.gradients import Sample
 
 
@@ -93,6 +94,8 @@ FACTORIZATIONS: list[Sample] = [
     *[Sample("svd_u", polar, (shape,)) for shape in ANY],
     Sample("svd_vh", lambda x: without_phase(linalg.svd(x).Vh.mH[..., :2]), ((2, 4),)),
     Sample("svd_u", lambda x: without_phase(linalg.svd(x).U[..., :2]), ((4, 2),)),
+    *[Sample("lu_lower", lambda x: factorize(x).lower, (shape,)) for shape in ANY],
+    *[Sample("lu_upper", lambda x: factorize(x).upper, (shape,)) for shape in ANY],
     *[Sample("qr_q", lambda x: linalg.qr(x).Q, (shape,)) for shape in ANY],
     *[Sample("qr_r", lambda x: linalg.qr(x).R, (shape,)) for shape in ANY],
     Sample("qr_r", lambda x: linalg.qr(x, mode="complete").R, ((2, 4),)),

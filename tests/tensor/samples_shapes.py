@@ -12,6 +12,7 @@ import numpy as np
 import tensor
 from tensor import Tensor
 from tensor.autograd.recorded_functions import Functions
+from tensor.lowlevel import view_as_complex, view_as_real
 
 Sample = tuple[str, Callable[..., Tensor], tuple[tuple[int, ...], ...]]
 
@@ -83,6 +84,8 @@ SAMPLES: list[Sample] = [
     ("tril", lambda x: x.tril(-1), ((3, 3),)),
     ("triu", lambda x: x.triu(1), ((2, 3, 3),)),
     ("diagonal", lambda x: x.diagonal(), ((3, 3),)),
+    ("as_strided", lambda x: x.as_strided((3, 2), (1, 1)), ((2, 3),)),
+    ("view_as_complex", lambda x: view_as_real(view_as_complex(x) ** 2), ((3, 2),)),
     ("diagonal", lambda x: x.diagonal(-1, 2, 0), ((2, 3, 4),)),
 ]
 
@@ -90,6 +93,7 @@ SAMPLES: list[Sample] = [
 COMPLEX_SAMPLES: list[Sample] = [
     ("real", lambda x: x.real, ((2, 3),)),
     ("imag", lambda x: x.imag, ((2, 3),)),
+    ("view_as_real", view_as_real, ((2, 3),)),
     ("permute_dims", lambda x: x.T, ((2, 3),)),
     ("setitem", _written(np.s_[:, 0]), ((2, 3), (2,))),
 ]

@@ -71,6 +71,7 @@ OPERANDS = {
     ("cross", "other"): tensor.ones((3,)),
     ("einsum", "operands"): tensor.ones((2, 2)),
     ("index_select", "index"): tensor.tensor([1, 0]),
+    ("lu_solve", "LU_pivots"): tensor.tensor([1, 2], dtype="int32"),
     ("mv", "other"): tensor.ones((2,)),
     ("multinomial", "input"): tensor.ones((2,)),
     ("searchsorted", "x1"): tensor.ones((2,)),
@@ -92,7 +93,7 @@ VALUES = {
     "split_sizes": (1, 1), "shape": 4, "sizes": 1, "split_size": 1, "to": "float32",
     ("broadcast_to", "shape"): (2, 2), ("expand", "sizes"): 2, ("reshape", "shape"): (4,),
     ("squeeze", "axis"): (), ("tile", "repetitions"): (2, 2), ("unflatten", "sizes"): (1, 2),
-    ("view", "shape"): 4,
+    ("as_strided", "size"): (2,), ("as_strided", "stride"): (1,), ("view", "shape"): 4,
 }  # fmt: skip
 
 

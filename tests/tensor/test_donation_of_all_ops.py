@@ -53,7 +53,16 @@ REDUCES = {
     *("matmul", "mm", "spmm", "inner", "tensordot", "linear", "inv", "matrix_power", "pinv", "solve"),
     *("avg_pool1d", "max_pool1d", "lp_pool1d", "batch_norm", "group_norm", "layer_norm", "rms_norm"),
     *("scaled_dot_product_attention", "cholesky", "multi_dot", "chain_matmul"),
-    *("instance_norm", "local_response_norm", "cdist", "cov", "corrcoef"),
+    *(
+        "cholesky_inverse",
+        "cholesky_solve",
+        "orgqr",
+        "instance_norm",
+        "local_response_norm",
+        "cdist",
+        "cov",
+        "corrcoef",
+    ),
 }
 SEVERAL_PASSES = {
     *("erfinv", "softplus", "hardshrink", "softshrink", "fmod", "div", "divide", "true_divide", "logit"),
@@ -63,7 +72,7 @@ SEVERAL_PASSES = {
 COMPOSED = {
     *("angle", "deg2rad", "rad2deg", "diagonal_scatter", "slice_scatter", "masked_scatter", "put", "fill"),
     *("digamma", "lgamma", "mvlgamma", "polygamma", "fmax", "fmin", "frac", "heaviside", "ldexp", "rsub"),
-    *("logaddexp2", "logcumsumexp", "sinc", "renorm", "inverse", "pinverse", "kron", "matrix_exp"),
+    *("logaddexp2", "logcumsumexp", "sinc", "renorm", "inverse", "pinverse", "kron", "matrix_exp", "i0"),
 }
 NEW = {
     *("full_like", "ones_like", "zeros_like", "tensor", "new_ones", "new_zeros", "new_tensor", "new_full"),

@@ -104,6 +104,17 @@ def _erf(xp: Any, g: Any, x: Any) -> Any:
     return g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x)
 
 
+def _bessel_i(xp: Any, g: Any, x: Any, out: Any, order: int, is_scaled: bool) -> Any:
+    # I0' = I1, and I1' = I0 - I1 / x, which is 1 / 2 at 0.
+    other = xp.bessel_i(1 - order, is_scaled, x)
+    if order == 0:
+        slope = other
+    else:
+        is_zero = x == 0
+        slope = xp.where(is_zero, 0.5, other - out / xp.where(is_zero, 1, x))
+    return g * (slope - xp.sign(x) * out if is_scaled else slope)
+
+
 def _gelu(xp: Any, g: Any, x: Any) -> Any:
     gate = 0.5 * (1 + xp.erf(x * math.sqrt(0.5)))
     return g * (gate + x * xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)))
@@ -266,6 +277,7 @@ define("erf", x=lambda xp, g, x: xp.slope("erf", g, x, _erf))
 define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out))
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 
+define("bessel_i", x=_bessel_i)
 define("lgamma", x=lambda xp, g, x: g * xp.polygamma(0, x))
 define("polygamma", x=lambda xp, g, x, n: g * xp.polygamma(n + 1, x))
 

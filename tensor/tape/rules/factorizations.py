@@ -12,6 +12,8 @@ Sources:
   optimum beamforming" (2017);
 - svd: J. Townsend, "Differentiating the singular value decomposition" (2016), and for complex matrices Z.-Q.
   Wan and S.-X. Zhang, "Automatic differentiation for complex valued SVD" (2019);
+- lu: F. de Hoog, R. Anderssen and M. Lukas, "Differentiation of matrix functionals using triangular
+  factorization" (2011);
 - qr: S. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2018).
 """
 
@@ -148,8 +150,21 @@ def _define_all(name: str, functions: dict[str, Any]) -> None:
         define(f"{name}_{output}", derived=derived, x=function)
 
 
+def _lu(xp: Any, inner: Any, lower: Any, upper: Any) -> Any:
+    return _divided_by(xp, xp.linalg.solve(adjoint(xp, lower), inner), adjoint(xp, upper))
+
+
+def _lu_lower(xp: Any, g: Any, lower: Any, upper: Any) -> Any:
+    return _lu(xp, xp.tril(xp.matmul(adjoint(xp, lower), g), k=-1), lower, upper)
+
+
+def _lu_upper(xp: Any, g: Any, lower: Any, upper: Any) -> Any:
+    return _lu(xp, xp.triu(xp.matmul(g, adjoint(xp, upper))), lower, upper)
+
+
 define("cholesky", x=_cholesky)
 _define_all("eigh", {"values": _eigh_values, "vectors": _eigh_vectors})
 _define_all("eig", {"values": _eig_values, "vectors": _eig_vectors})
 _define_all("svd", {"u": _svd_u, "s": _svd_s, "vh": _svd_vh})
+_define_all("lu", {"lower": _lu_lower, "upper": _lu_upper})
 _define_all("qr", {"q": _qr_q, "r": _qr_r})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensor.tape.rules.table import define
@@ -31,6 +32,11 @@ def _negative(shift: int | tuple[int, ...]) -> int | tuple[int, ...]:
 def _sum_of_tiles(xp: Any, g: Any, sizes: tuple[int, ...], times: tuple[int, ...]) -> Any:
     pairs = [n for pair in zip(times, sizes, strict=True) for n in pair]
     return xp.sum(xp.reshape(g, tuple(pairs)), axis=tuple(range(0, len(pairs), 2)))
+
+
+def _by_places(xp: Any, g: Any, places: Any, shape: tuple[int, ...]) -> Any:
+    """Return the sums of `g` at places, counted in elements of a contiguous array of `shape`."""
+    return xp.reshape(xp.scatter_add(g, (places,), (math.prod(shape),)), shape)
 
 
 def _on_diagonal(xp: Any, g: Any, shape: tuple[int, ...], offset: int, dims: tuple[int, int]) -> Any:
@@ -68,6 +74,9 @@ define("triu", x=lambda xp, g, k: xp.triu(g, k=k))
 define("diagonal", x=lambda xp, g, shape, offset, dims: _on_diagonal(xp, g, shape, offset, dims))
 define("real", x=lambda xp, g: g)
 define("imag", x=lambda xp, g: 1j * g)
+define("as_strided", x=lambda xp, g, places, shape: _by_places(xp, g, places, shape))
+define("view_as_real", x=lambda xp, g: g[..., 0] + 1j * g[..., 1])
+define("view_as_complex", x=lambda xp, g: xp.stack([xp.real(g), xp.imag(g)], axis=-1))
 define("add_at", x=lambda xp, g: g, source=lambda xp, g, key: g[key])
 define("argsort", x=None)
 define("nonzero", x=None)

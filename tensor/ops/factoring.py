@@ -1,0 +1,232 @@
+"""Factors of matrices as methods: LU, Cholesky's, Householder's, and solutions by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.donation import composite
+from tensor.core.tensor import TensorCore, wrap
+from tensor.kernels.lapack import of_any_dtype
+from tensor.ops import lu
+from tensor.ops.data import as_tensor
+from tensor.ops.lapack import matrices_of, run_lapack
+from tensor.ops.linalg import matmul
+from tensor.ops.moving import tril, triu
+from tensor.ops.shapes import matrix_transpose
+from tensor.ops.solving import solve
+
+if TYPE_CHECKING:
+    from tensor._tensor import Tensor
+
+
+class LUFactor(NamedTuple):
+    """Both factors in one matrix, and LAPACK's pivots."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUFactorEx(NamedTuple):
+    """The same, with the first pivot that is 0, counted from 1; 0 where none is."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class TriangularSolve(NamedTuple):
+    """The solution, and a copy of the coefficients."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class Reflectors(NamedTuple):
+    """R, with the reflectors below its diagonal, and their factors."""
+
+    a: Tensor
+    tau: Tensor
+
+
+_qr = of_any_dtype(np.linalg.qr)
+
+
+def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
+    """Return the LU factors of matrices, their pivots, and for each matrix the first pivot that is 0."""
+    if not pivot:
+        raise InvalidArgumentError("lu: pivot=False is for CUDA: a factorization here exchanges rows")
+    factors = lu.factorize(x)
+    both = lu.packed(factors)
+    is_zero = np.diagonal(both._live_array(), axis1=-2, axis2=-1) == 0
+    first = is_zero.argmax(-1) + 1 if is_zero.shape[-1] else np.zeros(is_zero.shape[:-1], np.int64)
+    info = np.where(is_zero.any(-1), first, 0).astype(np.int32)
+    return LUFactorEx(both, factors.pivots, wrap(info))
+
+
+def solve_lu(
+    factors: Tensor, pivots: Tensor, other: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """Return x with ``A @ x = other`` by the LU factors of A; with ``x @ A = other`` where `left` is False.
+
+    With `adjoint` of the conjugate transpose of A.
+    """
+    if not left:
+        # x @ A = b is A^H @ x^H = b^H.
+        return solve_lu(factors, pivots, other.mH, adjoint=not adjoint).mH
+    lower, upper = lu.unpacked(factors)
+    moved = lu.permutation(lu.order_of(pivots, factors.shape[-2]), factors)
+    if adjoint:
+        return matmul(moved, solve(lower.mH, solve(upper.mH, other)))
+    return solve(upper, solve(lower, matmul(matrix_transpose(moved), other)))
+
+
+def solve_triangular(
+    matrix: Tensor, other: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """Return x with ``matrix @ x = other`` for a triangular matrix, or ``x @ matrix = other``."""
+    kept = 1 if unitriangular else 0
+    read = triu(matrix, k=kept) if upper else tril(matrix, k=-kept)
+    if unitriangular:
+        read = read + wrap(np.eye(matrix.shape[-1], dtype=matrix.dtype))
+    return solve(read, other) if left else solve(read.mT, other.mT).mT
+
+
+def _reflected(vectors: Tensor, tau: Tensor, other: Tensor, is_forward: bool) -> Tensor:
+    """Return the product of the reflectors and `other`: from the last one, or `is_forward` from the first."""
+    count = tau.shape[-1]
+    ones = wrap(np.eye(vectors.shape[-2], count, dtype=vectors.dtype))
+    columns = tril(vectors, k=-1)[..., :count] + ones
+    for i in range(count) if is_forward else reversed(range(count)):
+        v, t = columns[..., i : i + 1], tau[..., i, None, None]
+        other = other - t * matmul(v, matmul(v.mH, other))
+    return other
+
+
+class Factoring(TensorCore):
+    """Factorizations that PyTorch has as methods, and solutions by their factors."""
+
+    __slots__ = ()
+
+    def lu(self, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx:
+        """Return the LU factors in one matrix, and the pivots; with `get_infos` which pivot is 0 too.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> factors, pivots = tensor.tensor([[1.0, 2.0], [2.0, 2.0]]).lu()
+        >>> factors.tolist(), pivots.tolist()
+        ([[2.0, 2.0], [0.5, 1.0]], [2, 2])
+        """
+        found = factor_lu(as_tensor(self), pivot)
+        return found if get_infos else LUFactor(*found[:2])
+
+    @composite
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803 -- PyTorch's names
+        """Return x with ``A @ x`` the tensor, by the factors of A from ``lu()``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).lu_solve(*tensor.tensor([[2.0]]).lu()).tolist()
+        [[0.5]]
+        """
+        return solve_lu(LU_data, LU_pivots, as_tensor(self))
+
+    @composite
+    def cholesky_solve(self, input2: Tensor, upper: bool = False) -> Tensor:
+        """Return x with ``A @ x`` the tensor, by the Cholesky factor `input2` of A.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).cholesky_solve(tensor.tensor([[2.0]])).tolist()
+        [[0.25]]
+        """
+        lower = input2.mH if upper else input2
+        return solve_triangular(lower.mH, solve_triangular(lower, as_tensor(self), upper=False), upper=True)
+
+    @composite
+    def cholesky_inverse(self, upper: bool = False) -> Tensor:
+        """Return the inverse of A, whose Cholesky factor the tensor is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).cholesky_inverse().tolist()
+        [[0.25]]
+        """
+        factor = matrices_of("cholesky_inverse", self, square=True)
+        one = np.broadcast_to(np.eye(factor.shape[-1], dtype=factor.dtype), factor.shape).copy()
+        return wrap(one).cholesky_solve(factor, upper)
+
+    @composite
+    def triangular_solve(
+        self,
+        A: Tensor,  # noqa: N803
+        upper: bool = True,
+        transpose: bool = False,
+        unitriangular: bool = False,
+    ) -> TriangularSolve:
+        """Return x with ``A @ x`` the tensor, for triangular `A` or its transpose, and a copy of `A`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).triangular_solve(tensor.tensor([[2.0]])).solution.tolist()
+        [[0.5]]
+        """
+        read = A.mT if transpose else A
+        found = solve_triangular(read, as_tensor(self), upper=upper != transpose, unitriangular=unitriangular)
+        return TriangularSolve(found, A.clone())
+
+    def geqrf(self) -> Reflectors:
+        """Return R of a QR factorization with the reflectors of Q below its diagonal; it has no gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3.0], [4.0]]).geqrf().a.tolist()
+        [[-5.0], [0.5]]
+        """
+        h, tau = run_lapack("geqrf", _qr, matrices_of("geqrf", self)._live_array(), mode="raw")
+        return Reflectors(wrap(np.swapaxes(h, -1, -2).copy()), wrap(tau))
+
+    @composite
+    def orgqr(self, input2: Tensor) -> Tensor:
+        """Return the first columns of Q, the product of reflectors, with the factors `input2`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 1)).orgqr(tensor.zeros((1,))).tolist()
+        [[1.0], [0.0]]
+        """
+        vectors = matrices_of("orgqr", self)
+        if vectors.shape[-2] < vectors.shape[-1] or vectors.shape[-1] < input2.shape[-1]:
+            raise InvalidArgumentError(
+                f"orgqr takes reflectors of shape (..., m, n) with m >= n, and at most n factors, not shapes "
+                f"{vectors.shape} and {input2.shape}"
+            )
+        one = np.broadcast_to(np.eye(*vectors.shape[-2:], dtype=vectors.dtype), vectors.shape).copy()
+        return _reflected(vectors, input2, wrap(one), is_forward=False)
+
+    @composite
+    def ormqr(self, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+        """Return ``Q @ input3`` for the reflectors of Q and their factors `input2`.
+
+        With `transpose` by the conjugate transpose of Q; from the right where `left` is False.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 1)).ormqr(tensor.zeros((1,)), tensor.ones((2, 1))).tolist()
+        [[1.0], [1.0]]
+        """
+        if not left:
+            # C @ Q is (Q^H @ C^H)^H.
+            return self.ormqr(input2, input3.mH, transpose=not transpose).mH
+        factors = input2.conj() if transpose else input2
+        return _reflected(as_tensor(self), factors, input3, is_forward=transpose)

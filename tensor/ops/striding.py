@@ -1,0 +1,80 @@
+"""Views by sizes and strides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import TensorCore
+from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import view
+from tensor.tape.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor._dtypes import Array
+    from tensor._tensor import Tensor
+
+
+class Striding(TensorCore):
+    """Views by sizes and strides."""
+
+    __slots__ = ()
+
+    def as_strided(
+        self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+    ) -> Tensor:
+        """Return a view of these sizes, whose elements lie `stride` elements apart.
+
+        The tensor must be contiguous, and the view must lie inside it; `storage_offset` counts elements from
+        the start of its memory. Several elements of the view may be one of the tensor: gradients add up.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the tensor is not contiguous, or the view would reach beyond its elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.arange(4).as_strided((3, 2), (1, 1)).tolist()
+        [[0, 1], [1, 2], [2, 3]]
+        """
+        x = as_tensor(self)
+        sizes, steps = tuple(size), tuple(stride)
+        if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps)):
+            raise InvalidArgumentError(
+                f"as_strided takes as many strides as sizes, none of them negative, not {sizes} and {steps}"
+            )
+        if not x.is_contiguous():
+            raise InvalidArgumentError("as_strided takes a contiguous tensor: write x.contiguous()")
+        first = 0 if storage_offset is None else storage_offset - _start(x)
+        last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+        if first < 0 or (0 not in sizes and last >= x.numel()):
+            raise InvalidArgumentError(
+                f"as_strided: sizes {sizes}, strides {steps} and offset {storage_offset} reach from element "
+                f"{first} to {last} of the tensor, which has {x.numel()}"
+            )
+        width = x.dtype.itemsize
+
+        def make(a: Array) -> Array:
+            flat = a.reshape(-1)[first:]
+            return as_strided(flat, sizes, tuple(step * width for step in steps))
+
+        places = np.full(sizes, first, np.intp)
+        for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
+            places += (np.arange(n) * step).reshape([n if i == axis else 1 for i in range(len(sizes))])
+        return view(RULES["as_strided"], make, x, places=places, shape=x.shape)
+
+
+def _start(x: Tensor) -> int:
+    """Return how many elements lie in the memory of `x` before its first one."""
+    buffer = x._buffer
+    if buffer is None:
+        return 0
+    address: int = buffer.root.__array_interface__["data"][0]
+    return (x.data_ptr() - address) // x.dtype.itemsize

@@ -1,0 +1,112 @@
+"""LU factorizations in PyTorch's call forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tensor.linalg import LinAlgError
+from tensor.lowlevel import LUFactor, LUFactorEx, factor_lu, plu, solve_lu, unpack_plu
+from tensor.torch.calling import with_out
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+
+__all__ = ["lu_unpack"]
+
+
+class PLU(NamedTuple):
+    """The matrix of a permutation and the lower and upper factor: ``P @ L @ U`` is the matrix."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+@with_out
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- PyTorch's names, as below
+    """Return the factors of matrices in one matrix, and the pivots; see ``torch.lu_unpack``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> factors, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> factors.tolist(), pivots.tolist()
+    ([[2.0, 2.0], [0.5, 1.0]], [2, 2])
+    """
+    return LUFactor(*factor_lu(A, pivot)[:2])
+
+
+@with_out
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:  # noqa: N803
+    """Return what ``lu_factor`` does, and for each matrix the first pivot that is 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()
+    1
+    """
+    found = factor_lu(A, pivot)
+    if check_errors and found.info.any():
+        raise LinAlgError("lu_factor_ex: a matrix is singular: a pivot is 0")
+    return found
+
+
+@with_out
+def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
+    """Return the matrix of a permutation, a lower and an upper factor, whose product is `A`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> (P @ L @ U).tolist()
+    [[1.0, 2.0], [2.0, 2.0]]
+    """
+    if not pivot:
+        factor_lu(A, pivot)  # raises
+    return PLU(*plu(A))
+
+
+@with_out
+def lu_solve(
+    LU: Tensor,  # noqa: N803
+    pivots: Tensor,
+    B: Tensor,  # noqa: N803
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+) -> Tensor:
+    """Return X with ``A @ X = B`` by the factors of A; with ``X @ A = B`` where `left` is False.
+
+    With `adjoint` of the conjugate transpose of A.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> factors, pivots = torch.linalg.lu_factor(torch.tensor([[2.0]]))
+    >>> torch.linalg.lu_solve(factors, pivots, torch.ones(1, 1)).tolist()
+    [[0.5]]
+    """
+    return solve_lu(LU, pivots, B, left=left, adjoint=adjoint)
+
+
+@with_out
+def lu_unpack(
+    LU_data: Tensor,  # noqa: N803
+    LU_pivots: Tensor,  # noqa: N803
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+) -> PLU:
+    """Return P, L and U of what ``linalg.lu_factor`` gives; empty tensors for those that are not asked for.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> P, L, U = torch.lu_unpack(*torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]])))
+    >>> (P @ L @ U).tolist()
+    [[1.0, 2.0], [2.0, 2.0]]
+    """
+    none = LU_data.new_empty((0,))
+    moved, lower, upper = unpack_plu(LU_data, LU_pivots)
+    return PLU(moved if unpack_pivots else none, *((lower, upper) if unpack_data else (none, none)))

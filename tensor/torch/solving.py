@@ -1,0 +1,164 @@
+"""``torch.linalg``: solutions, and inverses and factors with a report instead of an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import tensor as tn
+from tensor import InvalidArgumentError
+from tensor import linalg as _ours
+from tensor.linalg import LinAlgError
+from tensor.lowlevel import factor_lu
+from tensor.lowlevel import solve_triangular as _solve_triangular
+from tensor.torch.calling import with_out
+
+if TYPE_CHECKING:
+    from tensor import Tensor
+
+
+class CholeskyEx(NamedTuple):
+    """The factor, and the order of the first leading minor that is not positive, 0 where all are."""
+
+    L: Tensor
+    info: Tensor
+
+
+class InvEx(NamedTuple):
+    """The inverse, and the first pivot that is 0, counted from 1; 0 where none is."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveEx(NamedTuple):
+    """The solution, and the first pivot that is 0, counted from 1; 0 where none is."""
+
+    result: Tensor
+    info: Tensor
+
+
+def _first_minor(matrix: Any) -> int:
+    """Return the order of the first leading minor that is not positive, 0 where all are."""
+    for n in range(1, len(matrix) + 1):
+        try:
+            np.linalg.cholesky(matrix[:n, :n])
+        except np.linalg.LinAlgError:
+            return n
+    return 0
+
+
+def _where_regular(A: Tensor, info: Tensor) -> Tensor:  # noqa: N803
+    """Return `A`, with the identity instead of the matrices that `info` reports."""
+    return tn.where((info == 0)[..., None, None], A, tn.eye(A.shape[-1], dtype=A.dtype))
+
+
+def _require_regular(name: str, info: Tensor, check_errors: bool) -> None:
+    if check_errors and info.any():
+        raise LinAlgError(f"{name}: a matrix of the batch has no result; info says which")
+
+
+@with_out
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+    """Return X with ``A @ X = B``, or with ``X @ A = B`` where `left` is False.
+
+    `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()
+    [[0.5], [0.25]]
+    """
+    is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    if is_vector:
+        if not left:
+            raise InvalidArgumentError("solve: left=False takes matrices, not vectors: write B.unsqueeze(-2)")
+        return _ours.solve(A, B.unsqueeze(-1)).squeeze(-1)
+    if left:
+        return _ours.solve(A, B)
+    return _ours.solve(A.mT, B.mT).mT
+
+
+@with_out
+def solve_triangular(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Tensor:
+    """Return X with ``A @ X = B`` for triangular `A`, or with ``X @ A = B`` where `left` is False.
+
+    Parameters
+    ----------
+    upper
+        Which triangle of `A` is read.
+    unitriangular
+        Whether the diagonal counts as 1, and is not read.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()
+    [[0.5]]
+    """
+    return _solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
+
+
+@with_out
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
+    """Return what ``cholesky`` does, and whether each matrix is positive definite, instead of an error.
+
+    The factor of a matrix that is not positive definite is that of the identity.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cholesky_ex(-torch.eye(2)).info.item()
+    1
+    """
+    array = A._live_array()
+    try:
+        np.linalg.cholesky(array)
+        minors = np.zeros(array.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        flat = array.reshape(-1, *array.shape[-2:])
+        minors = np.array([_first_minor(x) for x in flat], np.int32).reshape(array.shape[:-2])
+    info = tn.asarray(minors)
+    _require_regular("cholesky_ex", info, check_errors)
+    return CholeskyEx(_ours.cholesky(_where_regular(A, info) if minors.any() else A, upper=upper), info)
+
+
+@with_out
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
+    """Return what ``inv`` does, and for each matrix whether it is singular, instead of an error.
+
+    The inverse of a singular matrix is that of the identity.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.inv_ex(torch.zeros(2, 2)).info.item()
+    1
+    """
+    info = factor_lu(A.detach()).info
+    _require_regular("inv_ex", info, check_errors)
+    return InvEx(_ours.inv(_where_regular(A, info) if info.any() else A), info)
+
+
+@with_out
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
+    """Return what ``solve`` does, and for each matrix whether it is singular, instead of an error.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info.item()
+    1
+    """
+    info = factor_lu(A.detach()).info
+    _require_regular("solve_ex", info, check_errors)
+    return SolveEx(solve(_where_regular(A, info) if info.any() else A, B, left=left), info)
