@@ -42,6 +42,10 @@ def _real(x: Any) -> Any:
     return x.real if x.dtype.kind == "c" else x
 
 
+def _imag(x: Any) -> Any:
+    return x.imag
+
+
 def _scatter_add(values: Tensor, key: tuple[Any, ...], shape: tuple[int, ...]) -> Tensor:
     return apply(RULES["scatter_add"], lambda array: scatter_add(array, key, shape), (values,), key=key)
 
@@ -115,6 +119,7 @@ class Functions:
     polygamma = polygamma
     pow: Final = elementwise.pow
     prod: Final = reductions.prod
+    imag = _imag
     real = _real
     reshape: Final = shapes.reshape
     roll: Final = moving.roll
