@@ -1,4 +1,4 @@
-"""Attention: what each query gathers of values, by how well it fits their keys."""
+"""Attention: for each query a mean of values, weighted by how well the query fits their keys."""
 
 from __future__ import annotations
 

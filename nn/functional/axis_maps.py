@@ -1,4 +1,4 @@
-"""Linear maps along axes as one op: what average pools, resampling and local sums are made of."""
+"""Linear maps along axes as one op, for average pools, resampling and local sums."""
 
 from __future__ import annotations
 

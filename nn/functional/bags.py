@@ -47,7 +47,7 @@ _RULE = define("embedding_bag", weight=_by_weight, shares=_by_share)
 
 
 def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
-    """Return the largest element of each column of each bag, 0 where there is none; there are entries."""
+    """Return the largest element of each column of each bag, 0 for an empty bag. There must be entries."""
     bags, width = starts.size - 1, w.shape[1]
     chosen = np.zeros((bags, width), np.int64)
     filled = np.flatnonzero(np.diff(starts))
@@ -67,7 +67,7 @@ def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
 
 
 def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offset: bool) -> Array:
-    """Return where in the entries each bag begins, and where the last ends."""
+    """Return the index of the first entry of each bag, and the end of the last bag."""
     if indices.ndim == 2:
         if offsets is not None:
             raise InvalidArgumentError(

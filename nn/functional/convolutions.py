@@ -113,7 +113,7 @@ def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> 
 
 
 def _biased(function: Callable[..., Array], a: Array, b: Array, bias: Any, *rest: Any) -> Array:
-    """Return what ``_widened`` does, with a bias for each channel, or none."""
+    """Return the result of ``_widened``, plus a bias for each channel if there is one."""
     if not isinstance(bias, np.ndarray):
         return _widened(function, a, b, *rest)
     if "c" in a.dtype.kind + b.dtype.kind + bias.dtype.kind:
@@ -154,7 +154,7 @@ def geometry_of(
     dilation: int | Sequence[int],
     groups: int,
 ) -> Geometry:
-    """Return the options that a user gave for a kernel of these sizes, checked."""
+    """Check the user's options for a kernel of these sizes, and return them."""
     count = len(kernel)
     strides = sizes_of(name, "stride", stride, count, 1)
     dilations = sizes_of(name, "dilation", dilation, count, 1)
@@ -186,7 +186,7 @@ def _named_padding(
 def _checked(
     name: str, count: int, input: Tensor, weight: Tensor, bias: Tensor | None
 ) -> tuple[Array, Array]:
-    """Return the arrays of input and weight, whose dtypes and numbers of dimensions are right."""
+    """Check dtypes and numbers of dimensions of input and weight, and return their arrays."""
     x, w = array_of(name, "input", input), array_of(name, "weight", weight)
     for what, array in (("input", x), ("weight", w)):
         if not is_inexact(array.dtype):

@@ -76,7 +76,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of counts, of which the input is what is expected (Poisson).
+    """Return the negative log-likelihood of counts of a Poisson distribution, whose mean is the input.
 
     Parameters
     ----------

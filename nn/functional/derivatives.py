@@ -1,4 +1,4 @@
-"""Derivatives of what `nn` computes in one piece, entered into the table of all ops.
+"""Derivatives of the ops of `nn`, for the table of all ops.
 
 What the forward pass makes (the bits of a mask, normalised values, the slope of a loss of classes) comes as a
 parameter, and is saved instead of its input.
@@ -64,11 +64,11 @@ define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Sequences of several lengths: each packed element is one row of what it comes from.
+# Sequences of several lengths: each packed element is one row of its source.
 
 
 def _from_rows(xp: Any, g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros of `shape` with `g` in `rows` of its two first dimensions, which each is named once."""
+    """Return zeros of `shape` with `g` in `rows` of its first two dimensions. No row occurs twice."""
     flat = (shape[0] * shape[1], *shape[2:])
     if xp.is_recorded:
         return xp.reshape(xp.scatter_add(g, (rows,), flat), shape)
@@ -99,7 +99,7 @@ def _steps_joined(xp: Any, x: Any) -> Any:
 
 
 def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """Return what softmax gives for each query and key, 0 for a query that sees no key."""
+    """Return the softmax of each query and key, 0 for a query that sees no key."""
     scores = xp.matmul(query, xp.matrix_transpose(key)) * scale
     if is_causal:
         scores = xp.where(xp.asarray(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -math.inf)
@@ -111,7 +111,7 @@ def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool,
 
 
 def attention_factors(shape: tuple[int, ...], seed: int, p: float) -> Any:
-    """Return what dropout multiplies chances of this shape by: 0, or 1 / (1 - p)."""
+    """Return the factors of dropout for probabilities of this shape: 0, or 1 / (1 - p)."""
     return attention_kept(shape, seed, p) * (1 / (1 - p) if p < 1 else 0.0)
 
 
@@ -216,7 +216,7 @@ define(
 )
 
 # Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
-# Kernels give all gradients at once; those that are recorded are made of the formulas.
+# Kernels compute all gradients at once. Recorded gradients use the formulas.
 
 
 def _inverse(xp: Any, centred: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -262,7 +262,7 @@ def _channels_together(
     g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
 ) -> Any:
     g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
-    # Means and deviations of other elements than these are constants, of no axes.
+    # Given means and deviations, of other elements, are constants without axes.
     return normalize_channels_backward(g, input, weight, means, inverses, axes is not None, *wanted)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def at_least(x: Tensor, least: float) -> Tensor:
-    """Return `x`, and `least` where it is less. The gradient is still that of `x`."""
+    """Return `x`, or `least` where `x` is smaller. The gradient is that of `x` everywhere."""
     with tn.no_grad():
         missing = x.clamp(min=least) - x
     return x + missing
@@ -57,7 +57,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """Return the norm of the differences of vectors, which lie along the last dimension.
+    """Return the norm of the differences of vectors along the last dimension.
 
     Parameters
     ----------

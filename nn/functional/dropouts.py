@@ -1,4 +1,4 @@
-"""Dropout: of elements, of whole channels, and so that mean and variance stay."""
+"""Dropout: of elements, of whole channels, and with mean and variance kept."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _alpha_dropped(
     if not training or p == 0:
         return input
     kept = (dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator) > 0).to(input.dtype)
-    # Scaled and shifted so that mean 0 and variance 1 stay what they are.
+    # Scale and shift, so that mean 0 and variance 1 are kept.
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2)) if p < 1 else 0.0
     shift = (1 - kept) * (scale * _LEAST) - scale * _LEAST * p
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift

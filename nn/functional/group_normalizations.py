@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _each_channel(x: Array) -> Array:
-    """Return `x` with the channels of all samples as those of one."""
+    """Return `x` with the channels of all samples as channels of one sample."""
     return x.reshape(1, x.shape[0] * x.shape[1], prod(x.shape[2:]))
 
 

@@ -66,11 +66,11 @@ def _cubic(size: int, outs: int, factor: float | None, align_corners: bool) -> A
     lower = np.floor(sources)
     taps = lower[:, None] + np.arange(-1, 3)
     weights = _cubic_weights(sources[:, None] - taps, -0.75)
-    # Beyond the edges lies what is at them.
+    # Beyond the edges the elements are those at the edges.
     return AxisMap.of_rows(np.clip(taps, 0, size - 1).astype(np.int64), weights, size)
 
 
-# What smooths while it makes smaller: how far a filter reaches, and its weights.
+# Filters that smooth while they shrink: how far each reaches, and its weights.
 _FILTERS: dict[str, tuple[float, Callable[[Array], Array]]] = {
     "bilinear": (1.0, lambda x: np.maximum(1 - np.abs(x), 0)),
     "bicubic": (2.0, lambda x: _cubic_weights(x, -0.5)),
@@ -98,7 +98,7 @@ def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corne
 def _map(
     mode: str, size: int, outs: int, factor: float | None, align_corners: bool, antialias: bool
 ) -> AxisMap:
-    # What PyTorch passes over when it would compute with the factor.
+    # PyTorch ignores this when it computes with the factor.
     if outs == size and (antialias or mode in ("linear", "bilinear", "trilinear")):
         factor = None
     if mode == "area":

@@ -26,7 +26,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class _Classes:
-    """Class indices as targets: checked, with what each of them counts."""
+    """Class indices as targets: checked, with the weight of each."""
 
     def __init__(self, name: str, x: Array, target: Array, weight: Tensor | None, ignore_index: int) -> None:
         axis = self.axis = 1 if x.ndim > 1 else 0
@@ -37,7 +37,7 @@ class _Classes:
                 f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
                 f"{target.shape}"
             )
-        # A copy: the target may be written to, before backward or while it is checked.
+        # A copy, since the target may be written to before backward, or during the check.
         target = target.copy()
         # Those that count, None for all.
         self.kept: Array | None = None
@@ -84,7 +84,7 @@ class _Classes:
 
 
 def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
-    """Return what each class counts."""
+    """Return the weight of each class."""
     if weight is None:
         return None
     array = array_of(name, "weight", weight)
@@ -179,7 +179,7 @@ def cross_entropy(
 
 
 def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
-    """Return what smoothing adds to each loss: that of a target that is spread over all classes."""
+    """Return the loss that smoothing adds: that of a target spread evenly over all classes."""
     axis = classes.axis
     share = -label_smoothing / logs.shape[axis]
     if classes.weight is None:
@@ -190,7 +190,7 @@ def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
 
 
 def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
-    """Return the mean cross entropy of a batch without options; None where something needs a closer look."""
+    """Return the mean cross entropy of a batch without options; None if the general code must check it."""
     if y.shape != x.shape[:1] or y.dtype != _INT64 or x.dtype.char not in "fd" or not x.size:
         return None
     found = run_kernel(mean_cross_entropy, x, y)

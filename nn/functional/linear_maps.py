@@ -114,7 +114,7 @@ def embedding(
     def kernel(rows: Array) -> Array:
         return rows.take(indices, 0)
 
-    # The tensor of the indices: what it holds now is kept, whatever is written later.
+    # The tensor of the indices keeps its current values, even if it is written to later.
     parameters = {
         "indices": input,
         "shape": rows.shape,
@@ -133,7 +133,7 @@ def require_indices(name: str, what: str, indices: Array) -> None:
 
 
 def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: float) -> Array:
-    """Scale rows that `indices` name down to `max_norm`, where they are longer; return the array."""
+    """Scale the rows at `indices` down to `max_norm` if they are longer, and return the array."""
     used = np.unique(indices)
     with writing(weight) as rows:
         norms = np.linalg.norm(rows[used], norm_type, axis=1)
@@ -150,7 +150,7 @@ def require_in_range(what: str, indices: Array, size: int) -> None:
 
 
 def row_of(index: int, size: int) -> int:
-    """Return which of `size` rows the padding `index` names: it may count from the end."""
+    """Return the row of the padding `index` among `size` rows. It may count from the end."""
     if not -size <= index < size:
         raise InvalidArgumentError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
     return index % size

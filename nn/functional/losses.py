@@ -40,14 +40,14 @@ def _finish(
     reduction: str,
     **parameters: float,
 ) -> Tensor:
-    """Return the loss of each element, which `values` computes again, reduced."""
+    """Return the reduced loss of the elements that `values` computes."""
     out, share = run_kernel(lambda: reduced(values(), reduction))
     node = record(RULES[name], inputs, out, {"share": share, **parameters})
     return wrap_recorded(out, node)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return the squared difference of `input` and `target`, which have one shape.
+    """Return the squared difference of `input` and `target`, which have the same shape.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the cross entropy of the answer yes, whose probability is ``sigmoid(input)``.
+    """Return the binary cross entropy of logits: the probability is ``sigmoid(input)``.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def binary_cross_entropy_with_logits(
     counts = _broadcast(name, "weight", weight, x)
 
     def values() -> Array:
-        # log(1 + exp(-x)) without overflow, in two parts: what is near 0 keeps its digits.
+        # log(1 + exp(-x)) without overflow, in two parts, so that values near 0 keep their digits.
         tail, rest = np.log1p(np.exp(-np.abs(x))), np.maximum(-x, 0)
         if yes_counts is None:
             return _weighed((1 - y) * x + rest + tail, counts, x)
@@ -236,7 +236,7 @@ def binary_cross_entropy_with_logits(
 
 
 def _weighed(values: Array, counts: Array | None, like: Array) -> Array:
-    """Return `values` times what each counts, in the dtype of `like`."""
+    """Return `values` times their weights, in the dtype of `like`."""
     return np.asarray(values if counts is None else values * counts, like.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Elements that pools have found, back to where they were."""
+"""The inverse of max pooling: elements at the indices where a pool found them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def multi_head_attention_forward(
     *,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return what `nn.MultiheadAttention` does with these parameters: the output, and weights or None.
+    """Return the output of `nn.MultiheadAttention` with these parameters, and its weights or None.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _mapped(x: Tensor, weight: Any, bias: Any) -> Tensor:
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, ...]:
-    """Map with one product what is one tensor."""
+    """Map equal tensors with one product."""
     size = weight.shape[0] // 3
     if key is value:
         if query is key:
@@ -198,7 +198,7 @@ def _by_head(x: Tensor, num_heads: int, batch_first: bool) -> Tensor:
 
 
 def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> list[Tensor]:
-    """Return the masks that there are, in four dimensions; true where a key is hidden."""
+    """Return the given masks in four dimensions: true where a key is hidden."""
     batch, heads, queries, keys = shape
     found = []
     if attn_mask is not None:
@@ -242,7 +242,7 @@ def _merged(masks: list[Tensor], added: int, query: Tensor) -> Tensor | None:
 
 
 def added_to_scores(mask: Tensor, like: Tensor) -> Tensor:
-    """Return a mask of numbers: -infinity where a mask of booleans hides."""
+    """Return a mask of numbers: -infinity where a boolean mask hides."""
     if mask.dtype != tn.bool:
         return mask
     return tn.zeros(mask.shape, dtype=like.dtype).masked_fill(mask, -np.inf)

@@ -84,7 +84,7 @@ def _rows(
 
 
 def _narrowed(out: Array, dtype: Dtype) -> Array:
-    """Return the result in float16 where that was given."""
+    """Return the result in float16 if the input was float16."""
     return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 

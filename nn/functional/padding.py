@@ -1,4 +1,4 @@
-"""Padding: elements added at the edges of dimensions, or taken away there."""
+"""Padding: elements added or removed at the edges of dimensions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def _centre(shape: tuple[int, ...], pads: Pads) -> tuple[slice, ...]:
-    """Return where in a padded array of this `shape` the input lies."""
+    """Return the slices of the input in a padded array of this `shape`."""
     return tuple([slice(before, n - after) for n, (before, after) in zip(shape, pads, strict=True)])
 
 
 def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slice, slice]]:
-    """Yield for each edge of a dimension where its elements lie, and where those do that they are copies of.
+    """Yield for each edge of a dimension the slice of its elements, and the slice that it copies.
 
     `size` is that of the input, and all places are those in the padded dimension.
     """
@@ -73,7 +73,7 @@ def _pad(x: Array, pads: Pads, mode: str, value: complex) -> Array:
 
 
 def _unpad(g: Array, pads: Pads, mode: str) -> Array:
-    """Return the centre, with what the edges are copies of added up."""
+    """Return the centre, with the edges added to the elements that they copy."""
     if mode != "constant":
         g = g.copy()
         for target, source in reversed(list(_copies(g.shape, pads, mode))):
@@ -104,7 +104,7 @@ _UNPAD = define("edge_unpad", input=_padded)
 
 
 def _require_dims(x: Array, count: int, mode: str) -> None:
-    """Raise unless edges of `count` dimensions can be made of what is there."""
+    """Raise unless the input has enough elements for the edges of `count` dimensions."""
     if count not in (1, 2, 3) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} pads the last dimension of inputs with 2 or 3 dimensions, the last two of "

@@ -1,4 +1,4 @@
-"""Patches of an input as the columns of a matrix, and such columns added up to what they were taken from."""
+"""Patches of an input as the columns of a matrix, and the sum of such columns at their places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _widened(function: Callable[..., Array], x: Array, *rest: Any) -> Array:
-    """Call `function` with `x` as float32 at least, and return what it finds in the dtype of `x`."""
+    """Call `function` with `x` as float32 at least, and return its result in the dtype of `x`."""
     found = function(x.astype(np.result_type(x.dtype, np.float32), copy=False), *rest)
     return found.astype(x.dtype, copy=False)
 
@@ -116,7 +116,7 @@ def fold(
     padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> Tensor:
-    """Return what the columns of `input` add up to as patches of an output.
+    """Return the sum of the columns of `input`, as patches of an output.
 
     Parameters
     ----------

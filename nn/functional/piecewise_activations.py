@@ -1,4 +1,4 @@
-"""Activations made of pieces: bounded, hardened, shrunk, and with slopes that are learnt or drawn."""
+"""Piecewise activations: bounded, hard, shrinking, and with learned or random slopes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:
-    """Return the gradient where the input is neither at `low` or below nor at `high` or above, else 0."""
+    """Return the gradient where the input is above `low` and below `high`, else 0."""
     is_out = (input <= low) | (input >= high) if high < math.inf else input <= low
     return xp.keep_where(g * slope, ~is_out)
 
@@ -61,7 +61,7 @@ def _bounded(
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x within `min_val` and `max_val`, these beyond them; with `inplace`, written over `input`.
+    """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, written over `input`.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x nearer to 0 by `lambd`, and 0 where it is not farther away than that.
+    """Return x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`.
 
     Examples
     --------

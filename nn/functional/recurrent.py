@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# Of the arguments of `Recurrent`, after what is no tensor: those that have gradients, in order.
+# The arguments of `Recurrent` that have gradients, in order, after those that are not tensors.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
 
 
@@ -93,7 +93,7 @@ def composed(
     b_ih: Any,
     b_hh: Any,
 ) -> tuple[Tensor, ...]:
-    """Return what `Recurrent` does, step by step by ops of tensors."""
+    """Return the result of `Recurrent`, step by step, by ops of tensors."""
     count, width = sizes[0], w_hh.shape[1]
     h = tn.zeros((count, width), dtype=x.dtype) if h0 is None else h0
     c = tn.zeros((count, w_hh.shape[0] // 4), dtype=x.dtype) if c0 is None and cell == "lstm" else c0

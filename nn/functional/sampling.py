@@ -25,7 +25,7 @@ _A = -0.75
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Return the places at which ``grid_sample`` reads to map images by the affine maps `theta`.
+    """Return the coordinates at which ``grid_sample`` reads to map images by the affine maps `theta`.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def grid_sample(
     ins, outs = x.shape[2:], places.shape[1:-1]
     count, aligned = prod(outs), bool(align_corners)
     flat = input.reshape(batch, channels, prod(ins))
-    # Of each dimension: weights and indices of elements, which are added up.
+    # For each dimension the weights and indices of the elements to sum.
     taps = []
     for dim, size in enumerate(ins):
         at = grid[..., space - 1 - dim].reshape(batch, 1, count)
@@ -169,7 +169,7 @@ def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
 def _taps(
     at: Tensor, size: int, mode: str, padding_mode: str, aligned: bool
 ) -> list[tuple[Tensor | None, Array]]:
-    """Return along one dimension which elements are read, and their weights; None for one."""
+    """Return the elements that are read along one dimension, and their weights, None for 1."""
     if mode != "bicubic":
         at = _kept_inside(at, size, padding_mode, aligned)
     if mode == "nearest":
@@ -196,7 +196,7 @@ def _cubic(share: Tensor, step: int) -> Tensor:
 
 
 def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Tensor:
-    """Return places within the image: those beyond its edges reflected, or at the edges."""
+    """Return coordinates within the image: those beyond its edges are reflected, or moved to the edges."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":
@@ -210,5 +210,5 @@ def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Ten
             rest = at - turns * span
             at = tn.where(turns % 2 == 0, rest + low, (span + low) - rest)
     seen = at.detach()
-    # What is moved to an edge has no gradient, nor has what lies on it.
+    # Coordinates at an edge, or moved to it, have no gradient.
     return tn.where((seen > 0) & (seen < size - 1), at, seen.clamp(0, size - 1))
