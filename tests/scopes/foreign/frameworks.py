@@ -7,6 +7,7 @@ are made from configurations and data at random, without a network.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -289,18 +290,19 @@ def generation(scoped: Scoped) -> list[float]:
     return [*found, *map(float, tokens)]
 
 
-def _of_rank(rank: int, mode: str, folder: str) -> None:
+def _train_rank(mode: str, folder: str) -> None:
+    """Train in one of the processes of DDP; that of rank 0 writes the losses, and the time of the steps."""
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     scoped = scoped_by(mode)
-    torch.manual_seed(rank)
+    torch.manual_seed(dist.get_rank())
     net = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
     model = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     losses = []
-    for _ in range(10):
+    began = time.process_time()
+    for _ in range(40):
         with scoped():
             loss = model(torch.randn(8, 8)).square().mean()
             optimizer.zero_grad()
@@ -309,9 +311,17 @@ def _of_rank(rank: int, mode: str, folder: str) -> None:
             mean = loss.detach().clone()
             dist.all_reduce(mean)
             losses.append(mean.item())
+    seconds = time.process_time() - began
+    if dist.get_rank() == 0:
+        Path(folder, "found").write_text(json.dumps({"losses": losses, "seconds": seconds}))
     dist.destroy_process_group()
-    if rank == 0:
-        Path(folder, "losses").write_text(repr(losses))
+
+
+def _of_rank(rank: int, mode: str, folder: str) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
+    )
+    _train_rank(mode, folder)
 
 
 def start_ranks(mode: str, folder: str) -> None:
@@ -319,42 +329,73 @@ def start_ranks(mode: str, folder: str) -> None:
     torch.multiprocessing.start_processes(_of_rank, (mode, folder), nprocs=2, start_method="spawn")
 
 
-def distributed(scoped: Scoped, mode: str = "plain") -> list[float]:
-    """DDP over gloo with two processes: a scope around each step."""
-    del scoped  # each process opens its own
-    # From a process of its own: the start method spawn needs a whole `__main__`, which other tests replace.
-    program = "from tests.scopes.foreign import frameworks; frameworks.start_ranks({!r}, {!r})"
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", program.format(mode, folder)], cwd=ROOT, check=True)
-        text = Path(folder, "losses").read_text()
-    return [float(word) for word in text.strip("[]").split(",")]
+def of_torchrun(mode: str, folder: str) -> None:
+    """Train in a process that torchrun has started."""
+    torch.distributed.init_process_group("gloo")
+    _train_rank(mode, folder)
 
+
+def _distribute(function: str, mode: str, *before: str) -> tuple[list[float], float]:
+    """Call a function of this module in a process of its own; return losses and seconds of rank 0."""
+    program = f"from tests.scopes.foreign import frameworks; frameworks.{function}({{!r}}, {{!r}})"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, *before, "-c", program.format(mode, folder)]
+        subprocess.run(command, cwd=ROOT, check=True)
+        found = json.loads(Path(folder, "found").read_text())
+    return found["losses"], found["seconds"]
+
+
+def _spawned(mode: str) -> tuple[list[float], float]:
+    """DDP over gloo with two processes: a scope around each step."""
+    # From a process of its own: the start method spawn needs a whole `__main__`, which other tests replace.
+    return _distribute("start_ranks", mode)
+
+
+def _by_torchrun(mode: str) -> tuple[list[float], float]:
+    """The same, in processes that torchrun starts."""
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node=2 --no-python"
+    return _distribute("of_torchrun", mode, *torchrun.split(), sys.executable)
+
+
+# These take a mode, and return losses and seconds: their processes open the scopes.
+_DISTRIBUTED = (_spawned, _by_torchrun)
 
 #: By name: the program, and the packages that it needs beside PyTorch.
-PROGRAMS: dict[str, tuple[Callable[..., list[float]], tuple[str, ...]]] = {
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "Hugging Face Trainer": (hugging_face_trainer, ("transformers", "accelerate")),
     "Lightning Trainer": (lightning_trainer, ("lightning", "torchmetrics")),
     "accelerate, accumulation": (accelerate_accumulation, ("accelerate",)),
-    "DDP, two processes": (distributed, ()),
+    "DDP, two processes": (_spawned, ()),
+    "DDP by torchrun": (_by_torchrun, ()),
     "GAN": (adversarial, ()),
     "PPO, replay buffer": (proximal_policy, ()),
     "GPT-2 generate, cache kept": (generation, ("transformers",)),
 }
 
 
-def run(name: str, mode: str) -> list[float]:
-    """Return what a program gives, on one thread."""
+def _timed(name: str, mode: str) -> tuple[list[float], float]:
+    """Return what a program gives on one thread, and the seconds of processor time that it takes."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     program, _ = PROGRAMS[name]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        losses = program(scoped_by(mode), mode) if program is distributed else program(scoped_by(mode))
-    finally:
-        torch.set_num_threads(threads)
+    if program in _DISTRIBUTED:
+        losses, seconds = program(mode)
+    else:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            began = time.process_time()
+            losses = program(scoped_by(mode))
+            seconds = time.process_time() - began
+        finally:
+            torch.set_num_threads(threads)
     assert losses
     assert all(map(math.isfinite, losses))
-    return losses
+    return losses, seconds
+
+
+def run(name: str, mode: str) -> list[float]:
+    """Return what a program gives."""
+    return _timed(name, mode)[0]
 
 
 def main() -> None:
@@ -364,13 +405,10 @@ def main() -> None:
         least = dict.fromkeys(MODES, math.inf)
         for _ in range(3):
             for mode in MODES:
-                began = time.process_time() if PROGRAMS[name][0] is not distributed else time.perf_counter()
-                run(name, mode)
-                ended = time.process_time() if PROGRAMS[name][0] is not distributed else time.perf_counter()
-                least[mode] = min(least[mode], ended - began)
+                least[mode] = min(least[mode], _timed(name, mode)[1])
         plain = least["plain"]
-        cells = [f"{least[mode]:.2f} s ({least[mode] / plain - 1:+.0%})" for mode in MODES[1:]]
-        write(f"| {name} | {plain:.2f} s | {' | '.join(cells)} |\n")
+        cells = [f"{least[mode]:.3f} s ({least[mode] / plain - 1:+.0%})" for mode in MODES[1:]]
+        write(f"| {name} | {plain:.3f} s | {' | '.join(cells)} |\n")
         sys.stdout.flush()
 
 
