@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from functools import partial
 from pathlib import Path
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -372,6 +373,7 @@ class _Guard:
         text: str | None = None
         try:
             result = yield
+            _let_go_of_test_case(item)
             if watch.wishes.is_told:
                 item.user_properties.append((PROPERTY, watch.line(watch.alive(wide=False))))
             # The traceback of a test that failed anyway holds its variables.
@@ -477,6 +479,17 @@ class _Guard:
 
 
 OPEN = "End each scope where it began: `with new_dispose_scope():`"
+
+
+def _let_go_of_test_case(item: pytest.Item) -> None:
+    """Let pytest no longer keep the instance of unittest.TestCase, with all its attributes.
+
+    The keywords of a test contain the attributes of its function. If a base class wraps its methods when it
+    is constructed, as PyTorch's does, one of these (`__wrapped__`) is a method that is bound to the instance.
+    """
+    for name, value in list(item.keywords.items()):
+        if isinstance(value, MethodType):
+            item.keywords[name] = value.__func__
 
 
 def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:

@@ -176,6 +176,32 @@ class TestIt:
     result.stdout.fnmatch_lines(["test_leak left 1 disposable, 8 bytes:"])
 
 
+def test_a_test_case_that_wraps_its_methods_is_no_leak(run):
+    result = run(
+        """
+import functools
+import unittest
+import tensor
+
+class Base(unittest.TestCase):
+    def __init__(self, name="runTest"):
+        super().__init__(name)
+        method = getattr(self, name, None)
+        if method is not None:
+            setattr(self, name, functools.wraps(method)(lambda: method()))
+
+class TestIt(Base):
+    def setUp(self):
+        self.x = tensor.ones(3)
+
+    def test_it(self):
+        assert self.x.sum() == 3
+""",
+        "--tensor-leaks",
+    )
+    result.assert_outcomes(passed=1)
+
+
 def test_tests_of_unittest_and_doctests_are_judged_too(run):
     source = '''
 import unittest

@@ -65,6 +65,8 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
             **os.environ,
             **dict(suite.environment),
             "PYTHONPATH": str(PLUGINS),
+            # One of einops' tests starts `python`.
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1",
             "HF_HUB_OFFLINE": "1",
