@@ -55,16 +55,6 @@ SUITES: dict[str, Suite] = {
     "torch.distributions": Suite("github.com/pytorch/pytorch", "torch", ("test/distributions",)),
 }
 
-_WRAPPED_NUMBER = (
-    "PyTorch's own limit, inside any TorchDispatchMode: a traced function that compares with a number fails, "
-    "because the mode gets a float where aten::equal takes a tensor"
-)
-
 #: By suite and mode: which tests pass plain and not in a scope, by a pattern of their names, and why. A run
 #: of all tests reports a pattern that no failing test matches.
-EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {
-    ("torch.distributions", "exact"): {
-        "*::TestJit::test_sample": _WRAPPED_NUMBER,
-        "*::TestJit::test_rsample": _WRAPPED_NUMBER,
-    },
-}
+EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
@@ -59,7 +60,13 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **kwargs) if kwargs else func(*args)
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except RuntimeError:
+            converted = _with_tensors_for_numbers(func, args)
+            if converted is None:
+                raise
+            result = func(*converted, **(kwargs or {}))
         # What backward computes is a gradient, or an intermediate value of one: not the scope's.
         if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
             _take(None, result, args, kwargs or _NO_KEYWORDS)
@@ -70,6 +77,24 @@ _NO_KEYWORDS: dict[str, Any] = {}
 # C++ code makes aliases for its own use, such as the tensor that an array of NumPy keeps alive: they must not
 # end before that. An alias that a user asks for is noticed as the result of a function.
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
+
+
+def _with_tensors_for_numbers(func: Any, args: tuple[Any, ...]) -> list[Any] | None:
+    """Return `args` with tensors where `func` takes only tensors and got numbers; None if it got none.
+
+    PyTorch passes a tensor that stands for a Python number as that number to a mode. Some operators, such as
+    `aten::equal`, refuse it before they do anything. Functions that torch.jit traced call them so.
+    """
+    takes = () if not hasattr(func, "_schema") else [str(each.type) for each in func._schema.arguments]
+    converted: list[Any] = list(args)
+    for index, (x, kind) in enumerate(zip(args, takes, strict=False)):
+        if kind == "Tensor" and type(x) in _NUMBERS:
+            others = [y.dtype for y in args if _is_tensor(y) and torch.result_type(y, x) == y.dtype]
+            converted[index] = torch.tensor(x, dtype=others[0] if others else _NUMBERS[type(x)])
+    return None if all(map(operator.is_, converted, args)) else converted
+
+
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
 class _Here(threading.local):

@@ -111,6 +111,16 @@ class Halves(torch.nn.Module):  # type: ignore[misc, name-defined]
         return self.network(x).view(x.shape[0] // 2, -1).square().mean()
 
 
+def _traced_before(scoped: Scoped) -> list[float]:
+    """The tracer makes tensors of numbers, which a dispatch mode gets as numbers."""
+
+    def compare(x: Any) -> Any:
+        return torch.equal(torch.tensor(x.shape[0]), torch.tensor(4)), x.view(x.shape[0], -1) * 2
+
+    traced = torch.jit.trace(lambda x: compare(x)[1], torch.randn(4, 6))
+    return _train(scoped, lambda model, x: model(traced(x)).square().mean())
+
+
 def _traced(scoped: Scoped) -> list[float]:
     """Trace a module, and a function inside of a trained one."""
     with scoped():
@@ -162,6 +172,7 @@ FEATURES: dict[str, Callable[[Scoped], list[float]]] = {
     "torch.func": _functional,
     "torch.export": _exported,
     "torch.jit.trace": _traced,
+    "torch.jit.trace, before the scopes": _traced_before,
     "DataLoader": _loaded(0),
     "DataLoader, two workers": _loaded(2),
 }
@@ -169,6 +180,7 @@ FEATURES: dict[str, Callable[[Scoped], list[float]]] = {
 
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
+    "ignore::torch.jit.TracerWarning",
     "ignore:.*fork:DeprecationWarning",
     "ignore:os.fork:RuntimeWarning",
     # On one core.
