@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scopes.core.errors import TensorDisposedError
 from scopes.foreign.adapter import raise_unsupported
-from scopes.foreign.torch import held
+from scopes.foreign.torch import held, streams
 from scopes.foreign.torch.library import VERSION, torch
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
         except RuntimeError:  # a nested tensor
             shape = None
         ending = shape, x.dtype
+        if streams.used and x.is_cuda:
+            streams.record(x)
         kind = type(x)
         disposed = _disposed_class_for(kind)
         shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)

@@ -15,7 +15,7 @@ _NoFunctions = torch._C.DisableTorchFunction
 def footprint(x: Any) -> tuple[int, int]:
     """Return what tells the storage of `x` from others, and its bytes; 0 on the meta device."""
     with _NoFunctions():
-        parts = _parts_of(x)
+        parts = parts_of(x)
         nbytes = 0
         key = id(x)
         for part in parts:
@@ -38,7 +38,7 @@ def nbytes_on_cpu(x: Any) -> int:
             return 0
 
 
-def _parts_of(x: Any) -> list[Any]:
+def parts_of(x: Any) -> list[Any]:
     """Return the tensors with storages that `x` is made of: itself, or what a sparse one holds."""
     layout = x.layout
     if layout is torch.strided:

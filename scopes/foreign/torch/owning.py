@@ -11,6 +11,7 @@ from scopes.core.containers import find
 from scopes.core.disposable import current_dispose_scope
 from scopes.core.foreign import Adopter, adopt, leave_alone
 from scopes.foreign.patches import Patches
+from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
@@ -294,6 +295,8 @@ _patches = Patches(
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,
         (_transforms, "grad_and_value_impl"): _adopting,
+        (torch.cuda, "set_stream"): streams.setting,
+        (torch.cuda.Stream, "__enter__"): streams.entering,
         (torch.jit._trace, "_trace_impl"): _tracing,
         (torch.jit._trace, "_get_trace_graph"): _tracing,
         (torch.jit, "trace_module"): _tracing,

@@ -181,6 +181,7 @@ FEATURES: dict[str, Callable[[Scoped], list[float]]] = {
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
     "ignore::torch.jit.TracerWarning",
+    "ignore:To copy construct:UserWarning",
     "ignore:.*fork:DeprecationWarning",
     "ignore:os.fork:RuntimeWarning",
     # On one core.
