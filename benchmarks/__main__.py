@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.catalogue import all_cases
-from benchmarks.contenders import OURS, TORCH, MissingContenderError, library
+from benchmarks.contenders import NUMPY, OURS, TORCH, MissingContenderError, library
 from benchmarks.harness import Case, Result
 from benchmarks.levels import LEVELS, VARIABLE, environment
 from benchmarks.report import print_table, write_json
@@ -72,7 +72,7 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
     only_ours = options.only_ours or bool(options.python)
     in_processes = options.alone or bool(options.python)
     chosen = [
-        replace(case, contenders=(OURS,)) if only_ours else case
+        _with_contenders(case, only_ours=only_ours, is_at_level=options.level is not None)
         for case in all_cases()
         if pattern.search(case.name)
         and not (options.quick and case.is_long)
@@ -86,6 +86,15 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
     if any(TORCH in case.contenders for case in chosen):
         library(TORCH)  # says at once when it is missing
     return chosen
+
+
+def _with_contenders(case: Case, *, only_ours: bool, is_at_level: bool) -> Case:
+    """Return the case with those that take part: at an instruction set, ours and PyTorch."""
+    if only_ours:
+        return replace(case, contenders=(OURS,))
+    if is_at_level:
+        return replace(case, contenders=tuple(who for who in case.contenders if who != NUMPY))
+    return case
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.catalogue import FAMILIES, family_of
-from benchmarks.claims import AHEAD, BEHIND, standings, verdicts
+from benchmarks.claims import AHEAD, BEHIND, GOALS, standings, verdicts
 from benchmarks.contenders import CONTENDERS, NUMPY, TORCH
 from benchmarks.plots import draw, draw_standings
 from benchmarks.report import HEADINGS, figure
-from benchmarks.results import Measurement, Run, Runs
+from benchmarks.results import Measurement, Run, Runs, levels_of
 
 PAGE = ROOT / "docs" / "performance.md"
 BLOCK = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
@@ -27,7 +27,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.document", description=__doc__)
     parser.add_argument("folder", type=Path, help="what `python -m benchmarks.performance` left")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page (default: docs/performance.md)")
+    parser.add_argument("--levels", action="store_true", help="only the tables of instruction sets")
     options = parser.parse_args(arguments)
+    if options.levels:
+        page = options.page.read_text(encoding="utf-8")
+        options.page.write_text(
+            filled(page, of_levels(levels_of(options.folder)), partly=True), encoding="utf-8"
+        )
+        print("written:", options.page.name)
+        return 0
     runs = Runs.read(options.folder)
     text = filled(options.page.read_text(encoding="utf-8"), blocks(runs))
     options.page.write_text(text, encoding="utf-8")
@@ -37,14 +45,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def filled(page: str, texts: Mapping[str, str]) -> str:
-    """Return the page with each block's text put in."""
+def filled(page: str, texts: Mapping[str, str], *, partly: bool = False) -> str:
+    """Return the page with each block's text put in; `partly`: blocks without one stay."""
     missing = {match[2] for match in BLOCK.finditer(page)} - set(texts)
-    if missing:
+    if missing and not partly:
         raise ValueError(
             f"the page has blocks that nothing fills: {sorted(missing)}; there are {list(texts)}"
         )
-    return BLOCK.sub(lambda match: f"{match[1]}\n{texts[match[2]].strip()}\n\n{match[3]}", page)
+
+    def text(match: re.Match[str]) -> str:
+        found = texts.get(match[2])
+        return match[0] if found is None else f"{match[1]}\n{found.strip()}\n\n{match[3]}"
+
+    return BLOCK.sub(text, page)
 
 
 def blocks(runs: Runs) -> dict[str, str]:
@@ -57,8 +70,79 @@ def blocks(runs: Runs) -> dict[str, str]:
         "behind": _behind(runs),
         "pythons": _pythons(runs.pythons),
         **families,
-        "fresh": _levels(runs),
+        **of_levels(runs.levels),
     }
+
+
+def of_levels(levels: Mapping[str, Run]) -> dict[str, str]:
+    """Return the text of each block about instruction sets."""
+    names = dict.fromkeys(name for run in levels.values() for name in run.cases)
+    ratios = {
+        name: {level: ratio for level, run in levels.items() if (ratio := _found(run.cases.get(name)))}
+        for name in names
+    }
+    return {
+        "levels run": _run_of_levels(levels),
+        "levels": _goals_of_levels(list(levels), ratios),
+        "levels behind": _behind_at_levels(list(levels), ratios),
+        "fresh": table(
+            ("case", *levels, "worst"),
+            [_row(name, levels, found) for name, found in ratios.items() if family_of(name) == "fresh"],
+        ),
+    }
+
+
+def _found(case: Measurement | None) -> float | None:
+    return case.ratio(TORCH) if case else None
+
+
+def _row(name: str, levels: Iterable[str], found: Mapping[str, float]) -> Sequence[str]:
+    figures = [f"{found[level]:.2f}" if level in found else "" for level in levels]
+    return name.partition("/")[2], *figures, f"{min(found.values()):.2f}" if found else ""
+
+
+def _run_of_levels(levels: Mapping[str, Run]) -> str:
+    if not levels:
+        return "Not measured yet."
+    report = next(iter(levels.values())).report
+    quick = " A quick run, with a quarter of the rounds." if report["quick"] else ""
+    disturbed = [f"{name} ({level})" for level, run in levels.items() for name in run.disturbed]
+    left_out = f" Left out, for others used the machine: {', '.join(disturbed)}." if disturbed else ""
+    return f"Measured on {report['date'][:10]}: {report['machine']['cpu']}.{quick}{left_out}"
+
+
+def _goals_of_levels(levels: Sequence[str], ratios: Mapping[str, Mapping[str, float]]) -> str:
+    """List for each goal its worst case on each instruction set."""
+    rows = []
+    for goal, pattern, least in GOALS:
+        worst = {
+            level: min(
+                (
+                    (found[level], name)
+                    for name, found in ratios.items()
+                    if re.match(pattern, name) and level in found
+                ),
+                default=None,
+            )
+            for level in levels
+        }
+        measured = [found for found in worst.values() if found is not None]
+        if measured:
+            figures = [f"{found[0]:.2f}" if (found := worst[level]) is not None else "" for level in levels]
+            ratio, name = min(measured)
+            rows.append((goal, f">= {least}", *figures, "yes" if ratio >= least else "**no**", name))
+    return table(("goal", "asked", *levels, "reached", "worst case"), rows)
+
+
+def _behind_at_levels(levels: Sequence[str], ratios: Mapping[str, Mapping[str, float]]) -> str:
+    """List the cases in which PyTorch is ahead on one instruction set at least, the worst first."""
+    behind = {
+        name: min(found.values()) for name, found in ratios.items() if found and min(found.values()) < 1
+    }
+    rows = [
+        (name, *_row(name, levels, ratios[name])[1:-1]) for name in sorted(behind, key=behind.__getitem__)
+    ]
+    return table(("case", *levels), rows) if rows else "Nowhere, in what is measured here."
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -122,20 +206,6 @@ def _behind(runs: Runs) -> str:
         for name in sorted(ratios, key=ratios.__getitem__)
     ]
     return table(("case", "PyTorch / ours", "in one process", "alone", *runs.levels), rows)
-
-
-def _levels(runs: Runs) -> str:
-    """List PyTorch's time over ours for each instruction set, and the worst of them."""
-    rows = [
-        (
-            name.partition("/")[2],
-            *(_ratio(run.cases.get(name), TORCH) for run in runs.levels.values()),
-            "" if (judged := runs.judged(name, TORCH)) is None else f"{judged:.2f}",
-        )
-        for name in runs.names
-        if family_of(name) == "fresh"
-    ]
-    return table(("case", *runs.levels, "worst"), rows)
 
 
 def _family(runs: Runs, family: str) -> str:

@@ -2,12 +2,14 @@
 
 Steps, each a run of its own: contenders in one process, peaks of memory, how costs grow, each contender in a
 process of its own, ours on several Pythons, each instruction set, then tables and plots, which
-``python -m benchmarks.document`` makes alone.
+``python -m benchmarks.document`` makes alone. With ``--levels`` it measures the instruction sets alone, and
+writes the tables of these.
 """
 
 import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from benchmarks import ROOT, document
@@ -19,6 +21,12 @@ JUDGED = (
     "(ops|memory|kept|reductions|layers|products|training|convolutions|recurrent|attention|inference|optimizers"
     "|scopes)/"
 )
+# Of an instruction set, in this order: what it changes most comes first, for when time is short.
+OF_LEVELS = {
+    "rows": "(fresh|reductions)/",
+    "networks": "(ops|layers|training|inference|convolutions|recurrent|attention|scopes)/",
+    "elements": "(kept|memory|optimizers|products)/",
+}
 # Ours does the same in these as in the cases without the words.
 TWICE = "(?!.*PyTorch (foreach|fused))"
 
@@ -35,25 +43,37 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON files go")
     parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
+    parser.add_argument("--levels", action="store_true", help="the instruction sets alone")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after so many")
     options = parser.parse_args(arguments)
-    levels = LEVELS[1 : LEVELS.index(best_instruction_set()) + 1]
+    end = time.monotonic() + 60 * options.minutes
+    levels = LEVELS[: LEVELS.index(best_instruction_set()) + 1]
     pythons = [f"--python={python}" for python in (sys.executable, *options.python)]
-    steps = {
+    of_levels = {
+        f"{level}.{part}": (pattern, ["--alone", f"--level={level}"])
+        for part, pattern in OF_LEVELS.items()
+        for level in reversed(levels)
+    }
+    whole: dict[str, tuple[str, list[str]]] = {
         "together": ("(?!scaling/|peaks/|fresh/)", []),
         "peaks": ("peaks/", []),
         "scaling": ("scaling/", []),
         "alone": (JUDGED, ["--alone"]),
         "pythons": (TWICE + JUDGED, pythons),
-        **{level: ("fresh/", ["--alone", f"--level={level}"]) for level in levels},
     }
+    steps = of_levels if options.levels else {**whole, **of_levels}
     for name, (pattern, flags) in steps.items():
+        if time.monotonic() > end:
+            print(f"no time for {name}", file=sys.stderr)
+            continue
         print(f"== {name}", flush=True)
         command = [sys.executable, "-m", "benchmarks", *flags, *(["--quick"] if options.quick else [])]
         command += [f"--only=^{pattern}", f"--json={options.folder / name}.json", f"--again={AGAIN}"]
         done = subprocess.run(command, cwd=ROOT, check=False)
         if done.returncode:
             return done.returncode
-    return document.main([str(options.folder), f"--page={options.page}"])
+    only = ["--levels"] if options.levels else []
+    return document.main([str(options.folder), f"--page={options.page}", *only])
 
 
 if __name__ == "__main__":

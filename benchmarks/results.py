@@ -66,6 +66,12 @@ class Run:
         return [case["name"] for case in self.report["cases"] if case["disturbed"]]
 
 
+def levels_of(folder: Path) -> dict[str, Run]:
+    """Read the runs that hold all contenders to an instruction set, by its name."""
+    paths = {name: sorted(folder.glob(f"{name}.*json")) for name in LEVELS}
+    return {name: Run.read(*found) for name, found in paths.items() if found}
+
+
 @dataclass(frozen=True)
 class Runs:
     """What the page is made of: contenders in one process, each in its own, and ours on several Pythons.
@@ -82,12 +88,11 @@ class Runs:
     def read(cls, folder: Path) -> Self:
         """Read what ``python -m benchmarks.performance`` leaves in a folder."""
         together = Run.read(*(folder / f"{name}.json" for name in ("together", "peaks", "scaling")))
-        levels = {name: path for name in LEVELS if (path := folder / f"{name}.json").exists()}
         return cls(
             together,
             Run.read(folder / "alone.json"),
             Run.read(folder / "pythons.json"),
-            {name: Run.read(path) for name, path in levels.items()},
+            levels_of(folder),
         )
 
     @property
