@@ -1,6 +1,7 @@
 """Plans of training steps: bytes predicted and measured, one block, and its time beside the pool's.
 
 ``python -m benchmarks.plans`` prints a table. The steps in the block and in the pool take turns.
+``python -m benchmarks.plans --plot docs/plan.png`` draws a plan; it needs matplotlib.
 """
 
 import gc
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import attention
-from benchmarks.contenders import OURS, library
+from benchmarks.contenders import OURS, Library, library
 from benchmarks.networks import Network, training
 from scopes.lowlevel import format_bytes
 from tensor import memory
@@ -22,10 +23,9 @@ Step = Callable[[], object]
 ROUNDS, REPETITIONS = 6, 4
 
 
-def _resnet(batch: int, size: int) -> Step:
+def resnet_step(library: Library, batch: int, size: int) -> Step:
     """Return the training step of a ResNet-18 on `batch` images of `size` by `size`."""
-    ours = library(OURS)
-    nn: Any = ours.nn
+    nn: Any = library.nn
 
     class Block(nn.Module):  # type: ignore[misc]
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -50,13 +50,13 @@ def _resnet(batch: int, size: int) -> Step:
         layers += [Block(inputs, outputs, 1 if inputs == outputs else 2), Block(outputs, outputs, 1)]
         inputs = outputs
     model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
-    optimizer = ours.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+    optimizer = library.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
     random = np.random.default_rng(0)
-    x = ours.array(random.standard_normal((batch, 3, size, size), dtype=np.float32))
-    targets = ours.array(random.integers(0, 1000, batch))
+    x = library.array(random.standard_normal((batch, 3, size, size), dtype=np.float32))
+    targets = library.array(random.integers(0, 1000, batch))
 
     def step() -> float:
-        with ours.scope():
+        with library.scope():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), targets)
             loss.backward()
@@ -73,7 +73,7 @@ def _steps() -> dict[str, Callable[[], Step]]:
     return {
         f"{wide.name}, adam": partial(training, library(OURS), wide, "adam", 1e-4, weights=wide.weights()),
         f"minGPT {gpt}": partial(attention.training_step, library(OURS), gpt, False, 1e-4),
-        "ResNet-18, 4 images of 64 x 64": partial(_resnet, 4, 64),
+        "ResNet-18, 4 images of 64 x 64": partial(resnet_step, library(OURS), 4, 64),
     }
 
 
@@ -113,8 +113,19 @@ def _row(name: str, make: Callable[[], Step], rounds: int) -> str:
     )
 
 
+def draw(path: str) -> None:
+    """Draw the plan of a step of ResNet-18 as a PNG file."""
+    step = resnet_step(library(OURS), 16, 64)
+    step()
+    figure = memory.plan(step).plot()
+    figure.savefig(path, dpi=90, metadata={"Software": None})
+
+
 def main() -> None:
-    """Print the table; names of steps may be given, by a part of them."""
+    """Print the table; names of steps may be given, by a part of them. Or draw a plan."""
+    if sys.argv[1:2] == ["--plot"]:
+        draw(*sys.argv[2:])
+        return
     print(
         "| step | arrays | peak, planned | peak, measured | ratio | most alive | block / most alive ", end=""
     )

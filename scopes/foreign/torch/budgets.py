@@ -14,7 +14,7 @@ from scopes._spill import SpillFile
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
 from scopes.foreign.torch.owning import paused
-from scopes.foreign.torch.transfers import Transfers, buffer_of
+from scopes.foreign.torch.transfers import Transfers, brief, buffer_of, pinned
 from scopes.tracking.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Smaller ones are left alone: a scalar in the file takes a page.
 _SMALL = 4096
+# A trim of the heap takes a millisecond or so, and pages that are used again cost as much once more.
+_LEAST_TO_TRIM = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._ended: deque[_Reference] = deque()
         self._transfers: dict[Any, Transfers] = {}
         self._empty: dict[Any, Any] = {}
+        self._freed = 0
         self._peak = self._spills = self._returns = self._ahead = 0
         self._hooks: Any = None
 
@@ -312,10 +315,11 @@ class budget:  # noqa: N801  # it is called like a function
         """Forget the blocks that have ended."""
         while self._ended:
             reference = self._ended[0]
-            nbytes = self._inside[reference.device].pop(reference, 0)
-            if reference.device.type == "cpu":
-                heap.note_freed(nbytes)
-            self._outside[reference.device].pop(reference, None)
+            device = reference.device
+            nbytes = self._inside[device].pop(reference, 0)
+            self._outside[device].pop(reference, None)
+            if device.type == "cpu" and self._outside[device]:
+                self._note_freed(nbytes)
             self._on_host.pop(reference, None)
             if self._by_storage.get(reference.key) is reference:
                 del self._by_storage[reference.key]
@@ -358,9 +362,9 @@ class budget:  # noqa: N801  # it is called like a function
         self._by_storage.pop(block.storage._cdata, None)
         block.storage = None
         self._inside[device].pop(reference, None)
-        if device.type == "cpu":
-            heap.note_freed(block.nbytes)
         self._spills += 1
+        if device.type == "cpu":
+            self._note_freed(block.nbytes)
         self._make_room_on_host()
 
     def _make_room_on_host(self) -> None:
@@ -377,13 +381,23 @@ class budget:  # noqa: N801  # it is called like a function
             if held <= self.host_limit:
                 break
 
+    def _note_freed(self, nbytes: int) -> None:
+        """Note what C's heap got back; now and then, give the free parts of the heap to the system.
+
+        Between small objects, a hole in the heap is of no use for a new tensor of the same size: the process
+        would grow as if all were still in memory.
+        """
+        self._freed += nbytes
+        if self._freed >= max(self.limit // 2, _LEAST_TO_TRIM):
+            self._freed = 0
+            heap.trim()
+
     def _bring(self, block: _Block) -> None:
         """Bring a block back into memory, or begin to, on a GPU."""
         device, host = block.device, block.host
         if host is None:
             assert block.spilled is not None
-            is_gpu = device.type == "cuda"
-            host = torch.empty(block.nbytes, dtype=torch.uint8, pin_memory=is_gpu).untyped_storage()
+            host = pinned(block.nbytes) if device.type == "cuda" else brief(block.nbytes)
             block.spilled.read_into(buffer_of(host))
         if device.type == "cuda":
             block.storage, block.done = self._transfers[device].to_device(host)
@@ -415,6 +429,8 @@ class budget:  # noqa: N801  # it is called like a function
 def _is_movable(x: Any) -> bool:
     """Return whether the memory of `x` may go elsewhere, and whether that would free any."""
     if type(x) not in _PLAIN or x.layout is not torch.strided or _is_wrapped(x):
+        return False
+    if not x.untyped_storage().resizable():  # of NumPy, or of another library
         return False
     if x.device.type not in ("cpu", "cuda") or x.is_conj() or x.is_neg():
         return False

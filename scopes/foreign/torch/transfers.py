@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,23 @@ def bytes_of(storage: Any) -> Any:
     return empty.set_(storage, 0, (storage.nbytes(),), (1,))
 
 
+def pinned(nbytes: int) -> Any:
+    """Return a new storage in pinned memory."""
+    return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).untyped_storage()
+
+
+def brief(nbytes: int) -> Any:
+    """Return a new storage on the CPU that lives for a part of backward.
+
+    It gets pages of its own, and the system has them again at its end. In C's heap it would leave a hole that
+    the gradients after it do not fit into, and the process would grow by the size of each block.
+    """
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
+    pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
+
+
 class Transfers:
     """Copies between one GPU and pinned memory, on a stream beside the program's own."""
 
@@ -38,13 +56,13 @@ class Transfers:
     def to_host(self, storage: Any) -> tuple[Any, Any]:
         """Begin to copy `storage` to pinned memory: return that, and the event that ends the copy."""
         source = bytes_of(storage)
-        host = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=True)
-        done = self._copy(host, source)
+        host = pinned(storage.nbytes())
+        done = self._copy(bytes_of(host), source)
         source.record_stream(self._stream)
         self._leaving.append(done)
         while len(self._leaving) > _MOST_COPIES:
             self._leaving.popleft().synchronize()
-        return host.untyped_storage(), done
+        return host, done
 
     def to_device(self, host: Any) -> tuple[Any, Any]:
         """Begin to copy pinned memory to a new storage: return that, and the event that ends the copy."""
