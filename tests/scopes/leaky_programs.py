@@ -1,13 +1,13 @@
 """Programs that leak in the ways that programs do, and the same ones cured.
 
-Each is written twice in one: a line that ends in ``# leaks`` is the leaking program's, the one below it, that
-begins with ``# cured:``, stands in its place in the cured one. What a leak keeps is in some of them less than
-what the program rightly holds.
+Each text is two programs. A line that ends in ``# leaks`` is the leaking program's. The cured program has the
+line below it instead, which begins with ``# cured:``. In some, a leak keeps less than the program needs.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -35,19 +35,16 @@ class Leaky(NamedTuple):
 
 
 _BEGINNING = """\
-import nn, tensor
-from nn import functional as F
-
-tensor.manual_seed(0)
-data = tensor.randn(4000, 256)
-labels = tensor.randint(0, 10, (4000,))
+LIBRARY.manual_seed(0)
+data = LIBRARY.randn(4000, 256)
+labels = LIBRARY.randint(0, 10, (4000,))
 
 
 def new_model():
     return nn.Sequential(nn.Linear(256, 128), nn.Tanh(), nn.Linear(128, 10))
 
 
-def batches(count=80, size=64):
+def batches(count=COUNT, size=64):
     for step in range(count):
         begin = step * 40 % 3900
         yield data[begin : begin + size], labels[begin : begin + size]
@@ -56,8 +53,17 @@ def batches(count=80, size=64):
 """
 
 
-def _leaky(body: str, holder: str) -> Leaky:
-    return Leaky(_BEGINNING + body.lstrip("\n"), holder)
+def leaky_with(imports: str, library: str, count: int) -> Callable[[str, str], Leaky]:
+    """Return what makes a `Leaky` of a body and a holder: it begins with a model and `count` batches."""
+    beginning = imports + _BEGINNING.replace("LIBRARY", library).replace("COUNT", str(count))
+
+    def leaky(body: str, holder: str) -> Leaky:
+        return Leaky(beginning + body.lstrip("\n"), holder)
+
+    return leaky
+
+
+_leaky = leaky_with("import nn, tensor\nfrom nn import functional as F\n\n", "tensor", 80)
 
 
 PROGRAMS: dict[str, Leaky] = {

@@ -7,34 +7,13 @@ below it, which begins with ``# cured:``, is the cured one's.
 
 from __future__ import annotations
 
-from tests.scopes.leaky_programs import Leaky
+from tests.scopes.leaky_programs import Leaky, leaky_with
 
-_BEGINNING = """\
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-torch.manual_seed(0)
-torch.set_num_threads(1)
-data = torch.randn(4000, 256)
-labels = torch.randint(0, 10, (4000,))
-
-
-def new_model():
-    return nn.Sequential(nn.Linear(256, 128), nn.Tanh(), nn.Linear(128, 10))
-
-
-def batches(count=60, size=64):
-    for step in range(count):
-        begin = step * 40 % 3900
-        yield data[begin : begin + size], labels[begin : begin + size]
-
-
-"""
-
-
-def _leaky(body: str, holder: str) -> Leaky:
-    return Leaky(_BEGINNING + body.lstrip("\n"), holder)
+_leaky = leaky_with(
+    "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\ntorch.set_num_threads(1)\n",
+    "torch",
+    60,
+)
 
 
 PROGRAMS: dict[str, Leaky] = {
