@@ -52,7 +52,8 @@ RULES = (
         "forms of PyTorch's compiler",
         "functions that PyTorch's compiler calls and programs don't: copies of views, parts of other ops",
         (
-            "_*",
+            "_[!_]*",
+            "__rdiv__",
             "torch.*",
             "native_*",
             "*_backward",
