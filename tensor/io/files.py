@@ -42,12 +42,13 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
     Parameters
     ----------
     path
-        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, F32, F64 and C64.
+        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, F32, F64 and C64. BF16 becomes float32, with the
+        same values and in memory of its own.
 
     Raises
     ------
     SafetensorsError
-        If the file is cut off, broken or hostile, or holds a dtype that NumPy has not (BF16, F8): before
+        If the file is cut off, broken or hostile, or holds a dtype that NumPy has not (F8): before
         any tensor is made.
     OSError
         If there is no such file, or it can't be read.
@@ -84,7 +85,10 @@ def map_file(file: BinaryIO) -> mmap.mmap:
 
 
 def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
-    """Return the tensor of a safetensors file that lies in `memory`, without a copy."""
+    """Return the tensor of a safetensors file that lies in `memory`, without a copy but for bfloat16."""
+    if entry.is_bfloat16:
+        halves = np.frombuffer(memory, "<u2", (entry.end - entry.begin) // 2, entry.begin)
+        return wrap((halves.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape))
     nbytes = entry.end - entry.begin
     dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
     # Its base is a memoryview of its own, so that nobody can close the mapping underneath.

@@ -44,9 +44,11 @@ DTYPES: dict[str, Dtype] = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _RANKS = {dtype: rank for rank, dtype in enumerate(DTYPES.values())}
-# What the format has and NumPy has not.
+# NumPy has no bfloat16, which is the upper half of a float32: it becomes float32.
+BFLOAT16 = "BF16"
+# What else the format has and NumPy has not.
 _FOREIGN = (
-    *("BF16", "F8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
+    *("F8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
     *("F6_E2M3", "F6_E3M2", "F4"),
 )
 _FIELDS = {"dtype", "shape", "data_offsets"}
@@ -86,6 +88,8 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
+    # Stored as the upper halves of float32.
+    is_bfloat16: bool = False
 
 
 def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> tuple[bytes, list[str]]:
@@ -236,7 +240,8 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
     if not isinstance(value, dict) or not value.keys() >= _FIELDS:
         _fail_at(name, f": expected an object with dtype, shape, data_offsets, found {_shown(value)}")
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    dtype = DTYPES.get(code) if isinstance(code, str) else None
+    is_half = code == BFLOAT16
+    dtype = dtypes.uint16 if is_half else DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         if isinstance(code, str) and code in _FOREIGN:
             _fail_at(
@@ -268,7 +273,7 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
             f": expected {nbytes:,} bytes for shape {_shown(shape)} of {code}, found {end - begin:,} "
             f"between its data_offsets {_shown(offsets)}",
         )
-    return Entry(dtype, tuple(shape), start + begin, start + end)
+    return Entry(dtypes.float32 if is_half else dtype, tuple(shape), start + begin, start + end, is_half)
 
 
 def _fail_at(name: str, what: str) -> NoReturn:

@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.numpy as reference
 from hypothesis import given
@@ -96,12 +97,26 @@ def test_a_broken_file_is_an_error_that_says_what_was_expected_and_found(path: P
     assert len(str(error.value)) < 600
 
 
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2", "F4"])
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F4"])
 def test_a_dtype_that_numpy_has_not_is_named_with_a_way_out(path: Path, dtype: str) -> None:
     path.write_bytes(with_header({"layer.weight": entry(dtype, (2,))}, bytes(4)))
     with pytest.raises(
         SafetensorsError, match=rf"'layer.weight' is of dtype {dtype}.*x\.to\(torch\.float32\)"
     ):
+        tensor.load_file(path)
+
+
+def test_bfloat16_becomes_float32_with_the_same_values(path: Path) -> None:
+    values = np.array([1.0, -2.5, 0.0, np.inf, 3.140625, 2.0**-130], np.float32)
+    upper = (values.view(np.uint32) >> 16).astype("<u2")
+    path.write_bytes(with_header({"x": entry("BF16", (2, 3), (0, 12))}, upper.tobytes()))
+    found = tensor.load_file(path)["x"]
+    assert found.dtype == tensor.float32
+    assert found.numpy().tobytes() == values.tobytes()
+    path.write_bytes(with_header({"x": entry("BF16", (0, 3), (0, 0))}, b""))
+    assert tensor.load_file(path)["x"].shape == (0, 3)
+    path.write_bytes(with_header({"x": entry("BF16", (2, 3), (0, 12))}, upper.tobytes()[:-2]))
+    with pytest.raises(SafetensorsError, match="data_offsets"):
         tensor.load_file(path)
 
 
