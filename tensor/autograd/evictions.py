@@ -37,6 +37,7 @@ _WRITTEN_AND_READ = 16.0
 _READ = 6.0
 # How many buffers the system reads into its cache before backward comes to them.
 _AHEAD = 4
+_FEW = 1000
 _UINT8 = np.dtype(np.uint8)
 
 
@@ -54,16 +55,20 @@ class Absent:
 class Kept(Deferred):
     """Stands for the saved values of a node some of which are not in memory."""
 
-    __slots__ = ("absent", "holds", "tape", "values")
+    __slots__ = ("absent", "clock", "holds", "tape", "values")
 
-    def __init__(self, tape: Evictions, values: Iterable[Any], holds: Iterable[Share | None]) -> None:
+    def __init__(
+        self, tape: Evictions, clock: int, values: Iterable[Any], holds: Iterable[Share | None]
+    ) -> None:
         self.tape = tape
+        self.clock = clock
         self.values = list(values)
         self.holds = list(holds)
         self.absent: dict[int, Absent] = {}
 
     def restore(self, node: Node) -> None:
         """Make the values again, or read them."""
+        self.tape.clock = self.clock
         for place in list(self.absent):
             absent = self.absent.get(place)
             if absent is None:
@@ -123,10 +128,11 @@ class StoredBuffer:
 class _Member:
     """One place of one node at which a buffer is saved."""
 
-    __slots__ = ("node", "place", "recipe", "share")
+    __slots__ = ("clock", "node", "place", "recipe", "share")
 
-    def __init__(self, node: Node, place: int, share: Share, recipe: Recipe | None) -> None:
+    def __init__(self, node: Node, clock: int, place: int, share: Share, recipe: Recipe | None) -> None:
         self.node = node
+        self.clock = clock
         self.place = place
         self.share = share
         self.recipe = recipe
@@ -154,15 +160,19 @@ class _Group:
 class Evictions(Recorder):
     """Is shown the nodes that are recorded in a budget, and takes their saved values out of memory."""
 
-    __slots__ = ("budget", "claims", "clock", "least", "nodes", "stored")
+    __slots__ = ("budget", "claims", "clock", "count", "least", "most", "nodes", "stored")
 
     def __init__(self, budget: budget) -> None:
         super().__init__()
         self.budget = budget
-        # Each with the number of nodes before it.
+        # Each with its number.
         self.nodes: list[tuple[ref[Node], int]] = []
         self.claims: list[ref[Recipe]] = []
-        # Where the program is: the number of the node that was recorded or derived last.
+        # At so many those that have gone are taken out.
+        self.most = _FEW
+        # How many nodes there were.
+        self.count = 0
+        # Where the program is: the number of the node that was recorded or restored last.
         self.clock = 0
         # What is in the file, by the clock.
         self.stored: list[tuple[int, ref[StoredBuffer]]] = []
@@ -183,8 +193,13 @@ class Evictions(Recorder):
                 before = nexts[source]
                 if before is not None and before.recipe is not None:
                     before.recipe.users.append((me, place))
-            self.nodes.append((me, len(self.nodes)))
-            self.clock = len(self.nodes)
+            self.count += 1
+            self.clock = self.count
+            self.nodes.append((me, self.count))
+            if len(self.nodes) > self.most:
+                self.nodes = [entry for entry in self.nodes if entry[0]() is not None]
+                self.claims[:] = [claim for claim in self.claims if claim() is not None]
+                self.most = 2 * len(self.nodes) + _FEW
         super().show(node)
 
     # --- Out of memory --------------------------------------------------------------------------------------
@@ -262,7 +277,7 @@ class Evictions(Recorder):
                 before = nexts[source]
                 recipe = None if before is None else before.recipe
             group = _group_of(found, share.buffer)
-            group.members.append(_Member(node, place, share, recipe))
+            group.members.append(_Member(node, clock, place, share, recipe))
             group.shares.add(id(share))
             group.clock = max(group.clock, clock)
 
@@ -323,7 +338,7 @@ class Evictions(Recorder):
             node, place, share = member.node, member.place, member.share
             saved: Any = node.saved
             if type(saved) is tuple:
-                kept = Kept(self, saved, node.holds)
+                kept = Kept(self, member.clock, saved, node.holds)
             elif isinstance(saved, Kept):
                 kept = saved
             else:

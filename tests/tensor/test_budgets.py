@@ -438,3 +438,13 @@ def test_the_folder_stays_empty_while_values_are_in_the_file(tmp_path: Path):
         assert budget.statistics().spilled_bytes > 0
         assert list(tmp_path.iterdir()) == []
         y.sum().backward()
+
+
+def test_a_long_run_in_one_block_keeps_no_list_of_what_has_gone():
+    x = tensor.ones((4,), requires_grad=True)
+    with memory.budget("1 GiB") as budget:
+        for _ in range(3000):
+            (x * 2).sum().backward()
+        tape: Any = budget._tape
+        assert len(tape.nodes) < 2000
+        assert len(tape.claims) < 2000
