@@ -138,10 +138,18 @@ cdef object _hook = PyCapsule_New(&_handler, "mem_handler", NULL)
 cdef object _collect = gc.collect
 
 
+# The next collection is left out.
+cdef bint _is_interrupted = False
+
+
 cdef void _collect_garbage() noexcept with gil:
     cdef PyObject* kind = NULL
     cdef PyObject* value = NULL
     cdef PyObject* traceback = NULL
+    global _is_interrupted
+    if _is_interrupted:
+        _is_interrupted = False
+        return
     PyErr_Fetch(&kind, &value, &traceback)
     # Not PyGC_Collect(), which does nothing while the collector is disabled. And in a context of its own: a
     # kernel's is used again, and what finalizers set would stay in it.
@@ -164,6 +172,7 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     cdef PyObject* value = NULL
     cdef PyObject* traceback = NULL
     cdef cbool is_worth_a_try = False
+    global _is_interrupted
     relief = _relief
     if relief is None:
         return False
@@ -172,7 +181,9 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     try:
         is_worth_a_try = Context().run(relief, missing)
     except KeyboardInterrupt:
-        PyErr_SetInterrupt()  # raised again where the caller runs Python code
+        # Raised again where the caller runs Python code: not in a finalizer, which would lose it.
+        _is_interrupted = True
+        PyErr_SetInterrupt()
     except BaseException:
         pass  # memory for Python's own objects: then it is refused
     PyErr_Restore(kind, value, traceback)
