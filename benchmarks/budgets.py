@@ -3,8 +3,8 @@
 ``python -m benchmarks.budgets`` prints a table: steps within shares of a plain step's peak.
 
 - ``--resident`` compares the resident size of a process with what the budget tells.
-- ``--checkpointing`` measures PyTorch's and our checkpointing of minGPT.
-- ``--picture FILE`` draws all of minGPT; it needs matplotlib.
+- ``--picture FILE`` draws time against budget for a small minGPT, beside checkpointing (PyTorch and ours);
+  it needs matplotlib.
 """
 
 import argparse
@@ -30,18 +30,19 @@ WAYS = {"recompute": (False, True), "recompute and file": (True, True), "file": 
 ROUNDS = 3
 RATE = TIMING_RATE
 PROGRAM = "from benchmarks import budgets; budgets.print_resident({!r}, {!r})"
+DRAWN = attention.Sizes(layers=6, heads=6, width=192, length=128, batch=16)
 MINGPT = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=16)
 
 
 def networks() -> dict[str, Callable[[], Step]]:
     """Return what makes each step, by name."""
     wide = Network((784, 2048, 2048, 10), 4096)
-    deep = Network((784, *(2048,) * 8, 10), 2048)
+    deep = Network((784, *(1024,) * 8, 10), 8192)
     return {
         wide.name: partial(training, library(OURS), wide, "sgd", RATE, weights=wide.weights()),
         deep.name: partial(training, library(OURS), deep, "sgd", RATE, weights=deep.weights()),
         f"minGPT {MINGPT}": partial(attention.training_step, library(OURS), MINGPT, False, RATE),
-        "ResNet-18, 64 images of 64 x 64": partial(plans._resnet, 64, 64),
+        "ResNet-18, 256 images of 64 x 64": partial(plans.resnet_step, library(OURS), 256, 64),
     }
 
 
@@ -133,13 +134,11 @@ def print_table(names: Sequence[str], shares: Sequence[float], ways: Sequence[st
 def print_resident(name: str, share: float) -> None:
     """Train within a budget in this process, and print bytes as JSON: told, and resident."""
     make = networks()[name]
-    plain = Plain(make)
-    gc.collect()
-    memory.trim()
+    peak = Plain(make, 1).peak
+    step = _fresh(make)
     base = peaks._status("VmRSS") - memory.statistics().bytes_live
     peaks.CLEAR.write_text("5")  # proc(5): high water starts again
-    step = _fresh(make)
-    with memory.budget(int(plain.peak * share), spill=tempfile.gettempdir()) as budget:
+    with memory.budget(int(peak * share), spill=tempfile.gettempdir()) as budget:
         for _ in range(2):
             step()
     told = budget.statistics().peak_bytes
@@ -153,7 +152,7 @@ def print_residents(names: Sequence[str], share: float = 0.5) -> None:
     for name in networks():
         if names and not any(part in name for part in names):
             continue
-        used = share if "2048" not in name or "2048-2048-2048" in name else 0.95
+        used = share if "2048" not in name else 0.95
         command = [sys.executable, "-c", PROGRAM.format(name, used)]
         found = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
         ratio = found["resident"] / (found["base"] + found["told"])
@@ -165,41 +164,29 @@ def print_residents(names: Sequence[str], share: float = 0.5) -> None:
 
 
 def _checkpointed(count: int, to: Library) -> Step:
-    return attention.training_step(to, MINGPT, False, RATE, checkpointed=count)
+    return attention.training_step(to, DRAWN, False, RATE, checkpointed=count)
 
 
-def checkpointing(of: str, rounds: int = ROUNDS) -> list[tuple[float, float]]:
-    """Return for 0, 2, 4 and 6 checkpointed blocks of minGPT the peak and the time, of those of none."""
-    own = library(of)
+def checkpointing(of: str, rounds: int) -> list[tuple[int, float]]:
+    """Return the peak and the time of a step with 0, 2, 4 and 6 checkpointed blocks of a small minGPT."""
     found: list[tuple[int, float]] = []
     for count in (0, 2, 4, 6):
         make = partial(_checkpointed, count)
-
         peak = (peaks.our_peak if of == OURS else peaks.torch_peak)(make)
-        step = make(own)
+        step = make(library(of))
         step()
         found.append((peak, _timed(step, rounds)[1]))
-    return [(peak / found[0][0], seconds / found[0][1]) for peak, seconds in found]
-
-
-def print_checkpointing(rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """Print and return what checkpointing of whole blocks costs and saves, in both libraries."""
-    found = {of: checkpointing(of, rounds) for of in (TORCH, OURS)}
-    print("| checkpointed blocks of minGPT | PyTorch: peak | time | ours: peak | time |")
-    print("|---:|---:|---:|---:|---:|")
-    for i, count in enumerate((0, 2, 4, 6)):
-        (a, b), (c, d) = found[TORCH][i], found[OURS][i]
-        print(f"| {count} | {a:.2f} | {b:.2f} | {c:.2f} | {d:.2f} |", flush=True)
+        print(f"{of}, {count} blocks: {format_bytes(peak)}, {found[-1][1]:.2f} s", flush=True)
     return found
 
 
 def draw(path: str, shares: Sequence[float], ways: Sequence[str], rounds: int) -> None:
-    """Draw time against budget for minGPT, with the checkpointing of both libraries."""
+    """Draw time against budget for a small minGPT, with the checkpointing of both libraries, in one run."""
     from matplotlib.figure import Figure
 
-    (name,) = [name for name in networks() if name.startswith("minGPT")]
-    make = networks()[name]
+    make = partial(attention.training_step, library(OURS), DRAWN, False, RATE)
     plain = Plain(make, rounds)
+    print(f"plain: {format_bytes(plain.peak)}, {plain.seconds:.2f} s", flush=True)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for way in ways:
@@ -207,17 +194,18 @@ def draw(path: str, shares: Sequence[float], ways: Sequence[str], rounds: int) -
         for row in rows:
             print(way, row, flush=True)
         axes.plot(
-            [1.0, *(r["share"] for r in rows)],
-            [1.0, *(r["time"] for r in rows)],
-            "o-",
-            label=f"budget: {way}",
+            [1.0, *(r["peak"] for r in rows)], [1.0, *(r["time"] for r in rows)], "o-", label=f"budget: {way}"
         )
-    for of, points in print_checkpointing(rounds).items():
-        label = "checkpointing of blocks: " + ("PyTorch" if of == TORCH else "ours")
-        axes.plot(*zip(*points, strict=True), "s--", label=label)
-    axes.set(
-        xlabel="budget, or peak, of the plain peak", ylabel="time of a step, of the plain time", title=name
-    )
+    for of in (TORCH, OURS):
+        points = checkpointing(of, rounds)
+        axes.plot(
+            [peak / points[0][0] for peak, _ in points],
+            [seconds / points[0][1] for _, seconds in points],
+            "s--",
+            label="checkpointing of 0, 2, 4, 6 blocks: " + ("PyTorch" if of == TORCH else "ours"),
+        )
+    axes.set(xlabel="peak, of the library's own plain peak", ylabel="time of a step, of the plain time")
+    axes.set_title(f"minGPT {DRAWN}")
     axes.invert_xaxis()
     axes.legend()
     figure.savefig(path, dpi=110)
@@ -240,8 +228,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.picture:
         draw(options.picture, options.shares, options.ways, options.rounds)
-    elif options.checkpointing:
-        print_checkpointing(options.rounds)
     elif options.resident:
         print_residents(options.networks, options.shares[0] if len(options.shares) == 1 else 0.5)
     else:
