@@ -146,7 +146,7 @@ def print_resident(name: str, share: float) -> None:
 
 
 def print_residents(names: Sequence[str], share: float = 0.5) -> None:
-    """Print for each network the peak of a process of its own, beside its size before and what is told."""
+    """Print for each network the peak of a separate process, its size before, and the reported bytes."""
     print("| network | budget | before | told | resident | resident / (before + told) |")
     print("|---|---:|---:|---:|---:|---:|")
     for name in networks():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # memory or written there by a kernel.
 _WRITTEN_AND_READ = 16.0
 _READ = 6.0
-# How many buffers the system reads into its cache before backward comes to them.
+# How many buffers the system reads into its cache before backward needs them.
 _AHEAD = 4
 _FEW = 1000
 _UINT8 = np.dtype(np.uint8)

@@ -182,7 +182,7 @@ def is_refused(name: str, form: str, given: Any, kwargs: Any) -> bool:
     )
 
 
-# Samples that are parts of larger memory, which samples of ours are not.
+# Samples that are parts of larger memory, which our samples are not.
 OF_LARGER_MEMORY = {"as_strided.partial_views"}
 # Random numbers, of which each library has its own, and memory that is not set: shapes and dtypes count.
 ANY_VALUE = {
