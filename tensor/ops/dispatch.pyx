@@ -97,7 +97,8 @@ cdef object _told(str name, error, arrays):
 
     It is raised when `error` is handled, so that it is no context: its traceback may hold arrays.
     """
-    if isinstance(error, OutOfMemoryError):
+    # NumPy makes its MemoryError by Python code. An interrupt may come there, and is what is caught then.
+    if isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
         return error
     return out_of_memory() if isinstance(error, MemoryError) else explain(name, error, arrays)
 

@@ -432,6 +432,8 @@ def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+# Python reports what is raised while an object ends, and drops it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.soak)])
 def test_interrupts_at_random_moments_lose_nothing(
     count: int, device: str, budget: Callable[[int], scopes.torch.budget]
