@@ -6,6 +6,8 @@ lesser one; `docs/accuracy.md` promises them.
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
 import sys
 from functools import cache, partial
@@ -21,6 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 INF = float("inf")
 FLOATS = [np.float32, np.float64]
 DIGITS = {np.float32: 24, np.float64: 53}
+EXACT = "DISPOSESCOPE_TESTS_EXACT"
 
 
 def _logistic(x: Any) -> Any:
@@ -82,17 +85,35 @@ def ulps(found: np.ndarray, exact: list[Any], dtype: type) -> float:
     return worst
 
 
-def worst_error(name: str, dtype: type) -> float:
-    """Return the largest error of the function `name`."""
-    kernel, definition = FUNCTIONS[name]
-    x = values(dtype, positive=name in POSITIVE)
+@cache
+def exact_values(name: str, dtype: type) -> list[Any]:
+    """Return what the function `name` is at all `values`, or read it from the folder that ``EXACT`` names."""
+    folder = os.environ.get(EXACT)
+    if folder:
+        found: list[Any] = pickle.loads(Path(folder, f"{name}.{dtype.__name__}").read_bytes())
+        return found
+    definition = FUNCTIONS[name][1]
     far = 1e5  # where functions have met their limits, and series would be long
+    exact = []
     with mpmath.workprec(200):
-        exact = []
-        for v in x.tolist():
+        for v in values(dtype, positive=name in POSITIVE).tolist():
             is_near = abs(v) < far or name in POSITIVE
             exact.append((definition if is_near else partial(_at_infinity, name))(mpmath.mpf(v)))
-        return ulps(kernel(x), exact, dtype)
+    return exact
+
+
+def save_exact_values(folder: Path) -> None:
+    """Write the values of all functions, so that tests of other instruction sets need not compute them."""
+    for name in FUNCTIONS:
+        for dtype in FLOATS:
+            (folder / f"{name}.{dtype.__name__}").write_bytes(pickle.dumps(exact_values(name, dtype)))
+
+
+def worst_error(name: str, dtype: type) -> float:
+    """Return the largest error of the function `name`."""
+    found = FUNCTIONS[name][0](values(dtype, positive=name in POSITIVE))
+    with mpmath.workprec(200):
+        return ulps(found, exact_values(name, dtype), dtype)
 
 
 def _at_infinity(name: str, x: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from tensor.kernels import arithmetic
 from tensor.kernels.simd import best_instruction_set, instruction_set
-from tests.tensor.accuracy import FLOATS, FUNCTIONS, promised, worst_error
+from tests.tensor.accuracy import EXACT, FLOATS, FUNCTIONS, promised, save_exact_values, worst_error
 
 NAN, INF = float("nan"), float("inf")
 
@@ -101,15 +102,16 @@ def test_other_operands_are_numpys() -> None:
 
 
 @pytest.mark.parametrize("level", ["baseline", "avx2"])
-def test_each_instruction_set_that_is_here_holds_the_same_bounds(level: str) -> None:
+def test_each_instruction_set_that_is_here_holds_the_same_bounds(level: str, tmp_path: Path) -> None:
     if os.environ.get("DISPOSESCOPE_SIMD"):
         pytest.skip("this is such a run")
     order = ["baseline", "avx2", "avx512"]
     if order.index(level) >= order.index(best_instruction_set()):
         pytest.skip("the best that is here is tested by all other tests")
+    save_exact_values(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "DISPOSESCOPE_SIMD": level},
+        env={**os.environ, "DISPOSESCOPE_SIMD": level, EXACT: str(tmp_path)},
         capture_output=True,
         text=True,
     )

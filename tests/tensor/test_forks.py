@@ -74,7 +74,7 @@ print("all", COUNT, "well")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.soak)])
 def test_children_forked_during_work_of_other_threads_do_the_same_work(count):
     program = dedent(PROGRAM).replace("COUNT", str(count))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2000)
