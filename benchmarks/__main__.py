@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import ROOT
 from benchmarks.catalogue import all_cases
 from benchmarks.contenders import NUMPY, OURS, TORCH, MissingContenderError, library
-from benchmarks.harness import Case, Result
+from benchmarks.harness import Case, Manner, Result
 from benchmarks.levels import LEVELS, VARIABLE, environment
 from benchmarks.report import print_table, write_json
 from benchmarks.running import announced, run_alone, run_on_pythons, run_together
@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         results,
         options.json,
         quick=options.quick,
+        least=options.least,
         alone=options.alone,
         level=options.level,
         pythons=pythons,
@@ -58,12 +59,13 @@ def _measured(
     cases: list[Case], options: argparse.Namespace, pythons: dict[str, dict[str, str]]
 ) -> list[Result]:
     """Measure the cases in the way asked for, and note in `pythons` the versions of each interpreter."""
+    manner = Manner(options.quick, options.least)
     if options.python:
-        results, versions = run_on_pythons(announced(cases), options.python, quick=options.quick)
+        results, versions = run_on_pythons(announced(cases), options.python, manner)
         pythons.update(versions)
         return results
     run = run_alone if options.alone else run_together
-    return list(run(announced(cases), quick=options.quick))
+    return list(run(announced(cases), manner))
 
 
 def _chosen(options: argparse.Namespace) -> list[Case]:
@@ -100,6 +102,11 @@ def _with_contenders(case: Case, *, only_ours: bool, is_at_level: bool) -> Case:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rounds, and no long cases")
+    parser.add_argument(
+        "--least",
+        action="store_true",
+        help="the least of many short rounds counts: others use the machine too",
+    )
     parser.add_argument(
         "--only", default="", metavar="PATTERN", help="only cases that this expression matches"
     )

@@ -106,6 +106,8 @@ def _run_of_levels(levels: Mapping[str, Run]) -> str:
         return "Not measured yet."
     report = next(iter(levels.values())).report
     quick = " A quick run, with a quarter of the rounds." if report["quick"] else ""
+    if report.get("least"):
+        quick = " Others used the machine meanwhile, so the least of 30 rounds counts instead of the median."
     disturbed = [f"{name} ({level})" for level, run in levels.items() for name in run.disturbed]
     left_out = f" Left out, for others used the machine: {', '.join(disturbed)}." if disturbed else ""
     return f"Measured on {report['date'][:10]}: {report['machine']['cpu']}.{quick}{left_out}"

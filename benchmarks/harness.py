@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
 
 from benchmarks.contenders import CONTENDERS, OURS, Library
@@ -97,11 +97,12 @@ class Result:
     summaries: Mapping[str, Summary]
     neighbours_cores: float | None
     unit: str
+    is_least: bool = False
 
     @property
     def is_disturbed(self) -> bool:
         """Whether other processes used so much of the machine that the times are doubtful."""
-        if self.unit != "seconds" or self.neighbours_cores is None:
+        if self.unit != "seconds" or self.neighbours_cores is None or self.is_least:
             return False
         return self.neighbours_cores >= DISTURBED
 
@@ -114,6 +115,32 @@ class Result:
         if OURS not in self.summaries or other not in self.summaries:
             return None
         return self.summaries[other].relative / self.summaries[OURS].relative
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How cases are measured.
+
+    Attributes
+    ----------
+    quick
+        A quarter of the rounds.
+    least
+        The least of many short rounds counts, not the median: for a machine that others use too.
+    """
+
+    quick: bool = False
+    least: bool = False
+
+    def rounds(self, case: Case) -> int:
+        """Return how often each contender has its turn."""
+        if self.least:
+            return LEAST_OF
+        return min(case.rounds, max(3, case.rounds // 4)) if self.quick else case.rounds
+
+
+LEAST_OF = 30
+"""The rounds of which the least counts; a turn of them takes a millisecond or so."""
 
 
 def timed(loop: Callable[[int], object]) -> Timer:
@@ -185,24 +212,28 @@ def frozen() -> Iterator[None]:
 
 
 def measure(
-    case: Case, timers: Mapping[str, Timer], *, quick: bool = False, processes: Iterable[int] = ()
+    case: Case, timers: Mapping[str, Timer], manner: Manner, *, processes: Iterable[int] = ()
 ) -> Result:
     """Run the case's rounds; in each, every timer has one turn, and the first is another each time.
 
     `processes` are the ids of others that work for these timers.
     """
+    if manner.least:
+        case = replace(case, round_seconds=min(case.round_seconds, 0.001))
     repetitions = {name: case.repetitions or _calibrate(timer, case) for name, timer in timers.items()}
     samples: dict[str, list[float]] = {name: [] for name in timers}
     neighbours = Neighbours(processes)
     order = list(timers)
-    for _ in range(min(case.rounds, max(3, case.rounds // 4)) if quick else case.rounds):
+    for _ in range(manner.rounds(case)):
         for name in order:
             done = repetitions[name] * case.per
             samples[name].append(timers[name](repetitions[name]) / done)
         order.append(order.pop(0))
+    if manner.least:
+        samples = {name: [min(found)] for name, found in samples.items()}
     first = samples[OURS] if OURS in samples else next(iter(samples.values()))
     summaries = {name: Summary.of(samples[name], repetitions[name], first) for name in timers}
-    return Result(case.name, summaries, neighbours.cores(), case.unit)
+    return Result(case.name, summaries, neighbours.cores(), case.unit, manner.least)
 
 
 def check_agreement(name: str, figures: Mapping[str, Sequence[float]]) -> None:

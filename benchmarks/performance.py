@@ -44,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON files go")
     parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
     parser.add_argument("--levels", action="store_true", help="the instruction sets alone")
+    parser.add_argument("--least", action="store_true", help="as for `python -m benchmarks`")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after so many")
     options = parser.parse_args(arguments)
     end = time.monotonic() + 60 * options.minutes
@@ -62,12 +63,13 @@ def main(arguments: list[str] | None = None) -> int:
         "pythons": (TWICE + JUDGED, pythons),
     }
     steps = of_levels if options.levels else {**whole, **of_levels}
+    quick = ["--quick"] * options.quick + ["--least"] * options.least
     for name, (pattern, flags) in steps.items():
         if time.monotonic() > end:
             print(f"no time for {name}", file=sys.stderr)
             continue
         print(f"== {name}", flush=True)
-        command = [sys.executable, "-m", "benchmarks", *flags, *(["--quick"] if options.quick else [])]
+        command = [sys.executable, "-m", "benchmarks", *flags, *quick]
         command += [f"--only=^{pattern}", f"--json={options.folder / name}.json", f"--again={AGAIN}"]
         done = subprocess.run(command, cwd=ROOT, check=False)
         if done.returncode:

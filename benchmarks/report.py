@@ -48,6 +48,7 @@ def write_json(
     path: Path,
     *,
     quick: bool,
+    least: bool = False,
     alone: bool = False,
     level: str | None = None,
     pythons: Mapping[str, Mapping[str, str]] | None = None,
@@ -56,6 +57,7 @@ def write_json(
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
+        "least": least,
         "alone": alone,
         "level": level,
         "machine": {

@@ -7,11 +7,11 @@ from itertools import groupby
 
 from benchmarks.catalogue import family_of
 from benchmarks.contenders import CONTENDERS, OURS, library
-from benchmarks.harness import Case, Result, check_agreement, frozen, measure, turns
+from benchmarks.harness import Case, Manner, Result, check_agreement, frozen, measure, turns
 from benchmarks.workers import Worker
 
 
-def run_together(cases: Iterable[Case], *, quick: bool = False) -> Iterator[Result]:
+def run_together(cases: Iterable[Case], manner: Manner) -> Iterator[Result]:
     """Measure each case in this process."""
     for case in cases:
         libraries = [library(name) for name in case.contenders]
@@ -19,21 +19,21 @@ def run_together(cases: Iterable[Case], *, quick: bool = False) -> Iterator[Resu
             check_agreement(case.name, {own.name: case.check(own) for own in libraries})
         timers = {own.name: turns(case, case.build(own)) for own in libraries}
         with frozen():
-            yield measure(case, timers, quick=quick)
+            yield measure(case, timers, manner)
         del timers
 
 
-def run_alone(cases: Iterable[Case], *, quick: bool = False) -> Iterator[Result]:
+def run_alone(cases: Iterable[Case], manner: Manner) -> Iterator[Result]:
     """Measure each case with a process for each contender; a family's cases share these."""
     for _, family in groupby(cases, lambda case: family_of(case.name)):
         with ExitStack() as stack:
             workers = {name: stack.enter_context(Worker(name)) for name in CONTENDERS}
             for case in family:
-                yield _measure_with({name: workers[name] for name in case.contenders}, case, quick=quick)
+                yield _measure_with({name: workers[name] for name in case.contenders}, case, manner)
 
 
 def run_on_pythons(
-    cases: Iterable[Case], pythons: Iterable[str], *, quick: bool = False
+    cases: Iterable[Case], pythons: Iterable[str], manner: Manner
 ) -> tuple[list[Result], dict[str, dict[str, str]]]:
     """Measure ours on each interpreter, and return what versions these have, by the name in the results."""
     results, versions = [], {}
@@ -45,7 +45,7 @@ def run_on_pythons(
                 found = worker.versions()
                 versions[found["python"]] = found
                 workers[found["python"]] = worker
-            results += [_measure_with(workers, case, quick=quick) for case in family]
+            results += [_measure_with(workers, case, manner) for case in family]
     return results, versions
 
 
@@ -56,11 +56,11 @@ def announced(cases: list[Case]) -> Iterator[Case]:
         yield case
 
 
-def _measure_with(workers: Mapping[str, Worker], case: Case, *, quick: bool) -> Result:
+def _measure_with(workers: Mapping[str, Worker], case: Case, manner: Manner) -> Result:
     check_agreement(case.name, {name: worker.check(case.name) for name, worker in workers.items()})
     timers = {name: worker.build(case.name) for name, worker in workers.items()}
     try:
-        return measure(case, timers, quick=quick, processes=[worker.process for worker in workers.values()])
+        return measure(case, timers, manner, processes=[worker.process for worker in workers.values()])
     finally:
         for worker in workers.values():
             worker.drop()

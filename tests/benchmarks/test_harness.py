@@ -14,7 +14,7 @@ import pytest
 from benchmarks import ROOT
 from benchmarks.catalogue import FAMILIES, all_cases, case_of, family_of
 from benchmarks.contenders import NUMPY, OURS, TORCH, library
-from benchmarks.harness import Case, Result, Summary, check_agreement, measure, turns
+from benchmarks.harness import LEAST_OF, Case, Manner, Result, Summary, check_agreement, measure, turns
 from benchmarks.running import run_together
 
 
@@ -31,10 +31,21 @@ def test_a_summary_has_the_quartiles():
 def test_a_ratio_is_taken_within_rounds_whatever_the_machine_does_between_them():
     seconds = iter([1.0, 1.5, 3.0, 2.0, 4.0, 6.0, 12.0, 8.0])  # the first is another in each round
     case = Case("x/y", lambda _: lambda _: 0.0, rounds=4, repetitions=1)
-    result = measure(case, {OURS: lambda _: next(seconds), TORCH: lambda _: next(seconds)})
+    result = measure(case, {OURS: lambda _: next(seconds), TORCH: lambda _: next(seconds)}, Manner())
     assert result.summaries[OURS].median == 3.0
     assert result.ratio(TORCH) == 1.5
     assert result.ratio(NUMPY) is None
+
+
+def test_the_least_of_many_rounds_counts_where_others_use_the_machine():
+    numbers = iter(range(10, 10 + 2 * LEAST_OF))
+    case = Case("x/y", lambda _: lambda _: 0.0, rounds=4, repetitions=1)
+    timers = {OURS: lambda _: float(next(numbers)), TORCH: lambda _: 2.0 * next(numbers)}
+    result = measure(case, timers, Manner(least=True))
+    assert (result.summaries[OURS].median, result.summaries[TORCH].median) == (10.0, 22.0)
+    assert result.ratio(TORCH) == 2.2
+    assert not replace(result, neighbours_cores=2.0).is_disturbed
+    assert next(numbers, None) is None
 
 
 def test_busy_neighbours_make_times_doubtful_and_bytes_not():
@@ -55,14 +66,14 @@ def test_every_contender_has_its_turn_in_each_round_and_the_first_one_changes():
         return run
 
     case = Case("x/y", lambda _: timer("unused"), rounds=2, repetitions=4)
-    result = measure(case, {"a": timer("a"), "b": timer("b")})
+    result = measure(case, {"a": timer("a"), "b": timer("b")}, Manner())
     assert order == ["a", "b", "b", "a"]
     assert result.summaries["a"] == Summary(0.5, 0.5, 0.5, 1.0, 2, 4)
 
 
 def test_repetitions_follow_from_how_long_a_round_shall_take():
     case = Case("x/y", lambda _: lambda n: n / 1000, rounds=3, round_seconds=0.5)
-    assert measure(case, {"a": lambda n: n / 1000}).summaries["a"].repetitions == 500
+    assert measure(case, {"a": lambda n: n / 1000}, Manner()).summaries["a"].repetitions == 500
 
 
 @pytest.mark.soak  # on a busy machine a thread may rest for longer than the harness looks
@@ -122,7 +133,7 @@ def test_cases_run_and_what_they_do_agrees(name: str):
     case = case_of(name)
     contenders = [who for who in case.contenders if who != TORCH]
     tiny = replace(case, contenders=tuple(contenders), rounds=1, repetitions=case.repetitions or 1)
-    (result,) = run_together([tiny])
+    (result,) = run_together([tiny], Manner())
     assert list(result.summaries) == contenders
 
 

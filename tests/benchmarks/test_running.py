@@ -13,6 +13,7 @@ import benchmarks.contenders
 from benchmarks.__main__ import main
 from benchmarks.catalogue import case_of
 from benchmarks.contenders import NUMPY, OURS, MissingContenderError, library
+from benchmarks.harness import Manner
 from benchmarks.levels import environment
 from benchmarks.running import run_alone, run_on_pythons
 from benchmarks.workers import Worker
@@ -28,13 +29,13 @@ def tiny():
 
 
 def test_each_contender_works_in_a_process_of_its_own(tiny):
-    (result,) = run_alone([tiny])
+    (result,) = run_alone([tiny], Manner())
     assert set(result.summaries) == {OURS, NUMPY}
     assert all(summary.rounds == 2 and summary.median > 0 for summary in result.summaries.values())
 
 
 def test_ours_runs_on_several_interpreters_in_turn(tiny):
-    (result,), versions = run_on_pythons([tiny], [sys.executable])
+    (result,), versions = run_on_pythons([tiny], [sys.executable], Manner())
     name = sys.version.split()[0]
     assert list(result.summaries) == [name]
     assert set(versions[name]) == {"python", "numpy"}
