@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -121,7 +122,8 @@ def uses(function: Callable[..., Any]) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 @pytest.fixture(autouse=True)
-def _without_advice() -> Iterator[None]:
+def _without_advice_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)  # some functions write a file
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
