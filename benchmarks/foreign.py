@@ -1,4 +1,4 @@
-"""What scopes cost PyTorch: ``python -m benchmarks.foreign`` prints a table, per call and per training step.
+"""What scopes cost PyTorch: ``python -m benchmarks.foreign`` prints tables, per call and per training step.
 
 Each figure is the least of many, of the processor's time, so that other programs matter less; plain and under
 scopes take turns in one process on one thread.
@@ -19,6 +19,21 @@ from scopes import new_dispose_scope
 Step = Callable[[], object]
 
 
+class _Empty(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """Only calls the function: what any mode of PyTorch costs."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+_BLOCKS: tuple[Callable[[], Any], ...] = (
+    nullcontext,
+    _Empty,
+    scopes.torch.owning,
+    lambda: scopes.torch.owning(exact=True),
+)
+
+
 def _seconds_of(step: Step, repeats: int) -> float:
     began = time.process_time()
     for _ in range(repeats):
@@ -27,12 +42,11 @@ def _seconds_of(step: Step, repeats: int) -> float:
 
 
 def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:
-    """Return the seconds that `step` takes plain, under ``owning()``, and under ``owning(exact=True)``."""
-    best = [float("inf")] * 3
+    """Return the seconds that `step` takes in each of the blocks."""
+    best = [float("inf")] * len(_BLOCKS)
     for _ in range(rounds):
-        for i, exact in enumerate((None, False, True)):
-            block: Any = nullcontext() if exact is None else scopes.torch.owning(exact=exact)
-            with block, new_dispose_scope():
+        for i, block in enumerate(_BLOCKS):
+            with block(), new_dispose_scope():
                 best[i] = min(best[i], _seconds_of(step, repeats))
     return best
 
@@ -48,6 +62,72 @@ def _training(model: Any, x: Any, *, with_optimizer: bool = True) -> Step:
                 optimizer.step()
 
     return step
+
+
+class _Block(torch.nn.Module):  # type: ignore[misc]
+    """A block of a small transformer, with a cache of keys and values."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any, cache: list[Any]) -> Any:
+        count, length, width = x.shape
+        parts = self.attend(self.before(x)).chunk(3, -1)
+        query, key, value = (part.view(count, length, self.heads, -1).transpose(1, 2) for part in parts)
+        if cache:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        cache[:] = [key, value]
+        attend = torch.nn.functional.scaled_dot_product_attention
+        attended = attend(query, key, value, is_causal=length > 1)
+        x = x + self.out(attended.transpose(1, 2).reshape(count, length, width))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.after(x))))
+
+
+class _Transformer(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.tokens, self.places = nn.Embedding(256, 128), nn.Embedding(128, 128)
+        self.blocks = nn.ModuleList(_Block(128, 4) for _ in range(4))
+        self.norm, self.head = nn.LayerNorm(128), nn.Linear(128, 256)
+
+    def forward(self, tokens: Any, caches: list[list[Any]] | None = None, begin: int = 0) -> Any:
+        x = self.tokens(tokens) + self.places(torch.arange(begin, begin + tokens.shape[1]))
+        for i, block in enumerate(self.blocks):
+            x = block(x, [] if caches is None else caches[i])
+        return self.head(self.norm(x))
+
+
+def _language_steps() -> dict[str, Step]:
+    model = _Transformer()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, 256, (3, 64))
+
+    def train() -> None:
+        with new_dispose_scope():
+            optimizer.zero_grad()
+            logits = model(tokens[:, :-1]).flatten(0, 1)
+            torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten()).backward()
+            optimizer.step()
+
+    def generate() -> None:
+        with torch.no_grad(), new_dispose_scope():
+            caches: list[list[Any]] = [[] for _ in model.blocks]
+            last, begin = tokens[:1, :8], 0
+            for _ in range(20):
+                logits = model(last, caches, begin)
+                begin += last.shape[1]
+                last = logits[:, -1].argmax(-1, keepdim=True)
+
+    return {
+        "step of a transformer of 4 layers, AdamW": train,
+        "its generation of 20 tokens, a cache": generate,
+    }
 
 
 def _steps() -> dict[str, Step]:
@@ -84,14 +164,15 @@ def main() -> None:
         "a.shape": lambda: a.shape,
         "torch.zeros(1)": lambda: torch.zeros(1),
     }
-    print(f"{'':45}{'plain, us':>12}{'owning':>10}{'exact':>10}")
+    print(f"{'':45}{'plain, us':>12}{'empty mode':>12}{'owning':>10}{'exact':>10}")
     for name, call in calls.items():
-        plain, owning, exact = (seconds * 1e6 for seconds in _in_turns(call, 300, 150))
-        print(f"{name:45}{plain:12.2f}{owning - plain:+10.2f}{exact - plain:+10.2f}")
-    print(f"{'':45}{'plain, ms':>12}{'owning':>10}{'exact':>10}")
-    for name, step in _steps().items():
-        plain, owning, exact = (seconds * 1e3 for seconds in _in_turns(step, 1, 40))
-        print(f"{name:45}{plain:12.2f}{owning / plain - 1:+10.1%}{exact / plain - 1:+10.1%}")
+        plain, empty, owning, exact = (seconds * 1e6 for seconds in _in_turns(call, 300, 150))
+        print(f"{name:45}{plain:12.2f}{empty - plain:+12.2f}{owning - plain:+10.2f}{exact - plain:+10.2f}")
+    print(f"{'':45}{'plain, ms':>12}{'empty mode':>12}{'owning':>10}{'exact':>10}")
+    for name, step in (_steps() | _language_steps()).items():
+        plain, empty, owning, exact = (seconds * 1e3 for seconds in _in_turns(step, 1, 40))
+        changes = empty / plain - 1, owning / plain - 1, exact / plain - 1
+        print(f"{name:45}{plain:12.2f}{changes[0]:+12.1%}{changes[1]:+10.1%}{changes[2]:+10.1%}")
 
 
 if __name__ == "__main__":

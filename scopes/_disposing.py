@@ -97,7 +97,7 @@ def _wrap_coroutine(function: Callable[..., Any], name: str) -> Callable[..., An
     async def in_scope(*args: Any, **kwargs: Any) -> Any:
         try:
             with DisposeScope(name) as scope:
-                return scope.move_to_outer(await function(*args, **kwargs))
+                return scope._hand_out(await function(*args, **kwargs))
         finally:
             args, kwargs = (), {}
 
@@ -117,7 +117,7 @@ def _wrap_generator(function: Callable[..., Any], name: str) -> Callable[..., An
                     try:
                         item = step(given)
                     except StopIteration as stop:
-                        return scope.move_to_outer(stop.value)
+                        return scope._hand_out(stop.value)
                     step, given = body.send, None
                     scope.suspend(item)
                     try:

@@ -62,7 +62,7 @@ class _Cells:
                     exec(code, self._shell.user_ns)
             finally:
                 if len(scope):
-                    scope.move_to_outer(*self._named())
+                    scope._hand_out(*self._named())
 
     def leaks(self, line: str, cell: str) -> None:
         """Run the cell with tracking on, and show what its lines kept: the report of ``disposescope run``.

@@ -17,7 +17,7 @@ from scopes.core.scope cimport DisposeScope
 def call_in_scope(name, function, tuple args, dict kwargs):
     """Call `function` in a scope of its own, and move what it returns to the scope that is current here."""
     with DisposeScope(name) as scope:
-        return scope.move_to_outer(function(*args, **kwargs))
+        return scope._hand_out(function(*args, **kwargs))
 
 
 def clearing(function):

@@ -1,15 +1,21 @@
 # cython: language_level=3, auto_pickle=False
-"""Finding disposables inside lists, dicts, dataclasses, modules, estimators."""
+"""Finding disposables inside lists, dicts, modules, and the attributes of any other object."""
 
 from cpython.buffer cimport PyObject_CheckBuffer
+from cpython.object cimport PyObject_GenericGetDict
 
 from scopes.core.disposable cimport Disposable
 
+import warnings
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from types import GeneratorType, SimpleNamespace
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 
 # Most of what is passed along in a training step: holds nothing, and needs no look at its class.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
+
+cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
 
 # Classes of other libraries whose instances hold some, and functions that return what one holds.
 cdef dict _holders = {}
@@ -30,8 +36,74 @@ cpdef bint is_closable(x):
     return callable(getattr(type(x), "close", None))
 
 
+# What a walk through attributes does not go into.
+cdef tuple _CLOSED = (
+    type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, GeneratorType, Iterator, BaseException,
+    Enum,
+)
+# The most objects that one walk looks at inside of attributes.
+cdef Py_ssize_t _MOST = 100_000
+
+MANY = (
+    "found more than {:,} objects in the attributes of this {}, and looked at no more of them: pass the "
+    "tensors themselves, in a list or a dict"
+)
+NOTHING = (
+    "{call}() found no tensor, and nothing else that a scope may own, in this {kind}. The scope looks into "
+    "containers and attributes. If another object holds the tensors, pass that, or the tensors themselves: "
+    "scope.{call}([x, y])"
+)
+
+
+class _Slotted:
+    __slots__ = ("x",)
+
+
+cdef object _slot = type(_Slotted.x)
+# How to read containers without running code of their subclasses.
+cdef tuple _iterables = (list, tuple, set, frozenset, deque)
+
+
+cdef list items_of(x):
+    if isinstance(x, dict):
+        return list(dict.values(x))
+    for kind in _iterables:
+        if isinstance(x, kind):
+            return list(kind.__iter__(x))
+    return []
+
+
+cdef object dict_of(x):
+    try:
+        return PyObject_GenericGetDict(x, NULL)
+    except AttributeError:
+        return None
+
+
+cdef list slots_of(kind):
+    return [inner for base in kind.__mro__ for inner in vars(base).values() if type(inner) is _slot]
+
+
+cdef object slot_of(descriptor, x):
+    try:
+        return descriptor.__get__(x)
+    except AttributeError:
+        return None
+
+
+cdef list _attributes_of(x):
+    """Return the values of the attributes of `x`, without running code of its class."""
+    cdef list found = []
+    held = dict_of(x)
+    if held is not None:
+        found += (<dict>held).values()
+    for descriptor in slots_of(type(x)):
+        found.append(slot_of(descriptor, x))
+    return found
+
+
 cpdef list find(objects, wanted, bint inside):
-    """Return all that is `wanted` in any nesting of containers, each once, in order.
+    """Return all that is `wanted` in any nesting of containers and objects, each once, in order.
 
     With `inside`, what a found object holds itself is looked through too: a module tells that by
     ``__disposables__()``, which returns disposables, or containers of them. The walk keeps its own stack, so
@@ -40,34 +112,110 @@ cpdef list find(objects, wanted, bint inside):
     Raises
     ------
     TypeError
-        For an iterator, which the walk would use up.
+        For an iterator among `objects` or in containers of them, which the walk would use up.
     """
-    cdef list found = []
-    # Holds what it has seen: a container made on the fly would leave its id to the next one.
-    cdef dict seen = {}
-    cdef list stack = list(objects)
-    cdef list held
-    stack.reverse()
-    while stack:
-        x = stack.pop()
-        if type(x) in _PLAIN or id(x) in seen:
-            continue
-        seen[id(x)] = x
-        if type(x) is GeneratorType:  # it has close(), and is meant as the items that it gives
-            _refuse(x)
-        if wanted(x):
-            found.append(x)
-            if not inside:
-                continue
-        held = _held(x)
-        if held is not None:
-            held.reverse()
-            stack += held
+    cdef _Search search = _Search.__new__(_Search)
+    return search.run(list(objects), wanted, inside)
+
+
+cdef list find_in(tuple objects, wanted, bint inside, call):
+    cdef list found = [], part
+    cdef _Search search
+    if call is None:
+        return find(objects, wanted, inside)
+    for x in objects:
+        search = _Search.__new__(_Search)
+        part = search.run([x], wanted, inside)
+        if not part and _is_opaque(x):
+            warnings.warn(NOTHING.format(call=call, kind=type(x).__name__), UserWarning, stacklevel=1)
+        found += part
     return found
 
 
+cdef bint _is_opaque(x):
+    """Tell whether a user may believe that `x` holds tensors, though nobody can see it from its class."""
+    kind = type(x)
+    return not (
+        kind.__module__ in ("builtins", "collections")
+        or isinstance(x, (tuple, type, Enum))
+        or any(isinstance(x, holder) for holder in _holders)
+        or _is_array(x)
+    )
+
+
+cdef class _Search:
+    """One walk through containers, and through attributes of other objects."""
+
+    # The objects that are still to be looked at.
+    cdef list stack
+    # How many objects it has found in attributes.
+    cdef Py_ssize_t count
+    # Of the stack, when the walk went into the attributes of an object; -1 outside of attributes.
+    cdef Py_ssize_t outside
+    # The class of that object.
+    cdef type kind
+
+    cdef list run(self, list objects, wanted, bint inside):
+        cdef list found = []
+        # Holds what it has seen: a container made on the fly would leave its id to the next one.
+        cdef dict seen = {}
+        cdef list held
+        self.stack, self.outside = objects, -1
+        objects.reverse()
+        while self.stack:
+            x = self.stack.pop()
+            if len(self.stack) < self.outside:
+                self.outside = -1
+            if type(x) in _PLAIN or id(x) in seen:
+                continue
+            seen[id(x)] = x
+            if type(x) is GeneratorType and self.outside < 0:  # it has close(), and is meant as its items
+                _refuse(x)
+            if wanted(x):
+                found.append(x)
+                if not inside:
+                    continue
+                held = _held_by_disposable(x)
+            else:
+                held = self.held_in(x)
+            if held is not None:
+                held.reverse()
+                self.stack += held
+        return found
+
+    cdef list held_in(self, x):
+        """Return a new list of what `x` holds; None if nothing."""
+        if self.outside < 0:
+            held = _held(x)
+            if held is not None:
+                return held
+        else:
+            tell = getattr(type(x), "__disposables__", None)
+            if tell is not None:
+                return list(tell(x))
+        if isinstance(x, _CLOSED) or _is_array(x):
+            return None
+        if self.outside < 0:
+            self.outside, self.kind = len(self.stack), type(x)
+        held = items_of(x) + _attributes_of(x)
+        self.count += len(held)
+        if self.count > _MOST:
+            warnings.warn(MANY.format(_MOST, self.kind.__name__), UserWarning, stacklevel=1)
+            self.stack, self.outside = [], -1
+            return None
+        return held
+
+
+cdef list _held_by_disposable(x):
+    """Return a new list of what `x`, which a scope may own, holds besides; None if nothing."""
+    tell = getattr(type(x), "__disposables__", None)
+    if tell is not None:
+        return list(tell(x))
+    return None if isinstance(x, Disposable) else _held(x)
+
+
 cdef list _held(x):
-    """Return a new list of what `x` holds; None if it is no container."""
+    """Return a new list of what the container `x` holds; None if it is none."""
     cdef list held = []
     kind = type(x)
     if kind is list or kind is tuple:
@@ -82,25 +230,21 @@ cdef list _held(x):
             return list(_holders[holder](x))
     if _is_array(x):
         return None
-    if isinstance(x, Mapping):
+    if isinstance(x, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
+        held = items_of(x)
+    elif isinstance(x, Mapping):
         for item in x.items():
             held += item
-        return held
-    if isinstance(x, SimpleNamespace):
-        return list(vars(x).values())
-    import dataclasses  # here, since it takes a millisecond to load, and few programs come here
-
-    if dataclasses.is_dataclass(x):
-        for field in dataclasses.fields(x):
-            held.append(getattr(x, field.name, None))
-        return held
-    if _is_estimator(kind):
-        return list(getattr(x, "__dict__", {}).values())
-    if isinstance(x, Collection):
-        return None if isinstance(x, (str, range)) else list(x)
-    if isinstance(x, Iterator) and not is_closable(x):
+    elif isinstance(x, Collection):
+        if isinstance(x, (str, range)):
+            return None
+        held = list(x)
+    elif isinstance(x, Iterator) and not is_closable(x):
         _refuse(x)
-    return None
+    else:
+        return None
+    # A subclass of a container may have attributes.
+    return held if kind in _CONTAINERS else held + _attributes_of(x)
 
 
 cdef bint _is_estimator(kind):

@@ -46,7 +46,10 @@ cdef class MemberList:
     cdef Py_ssize_t keepers
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
-    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1
+    # Objects in which nothing is found: a warning that names the method `call`, unless that is None.
+    cdef int move(
+        self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=*
+    ) except -1
     # Let there be room for the new `x` within `limits`, or raise an error.
     cdef int make_room(self, Disposable x) except -1
 
@@ -77,6 +80,8 @@ cdef int register_unowned(Disposable x) except -1
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
 # The same for what was made earlier and is found now: no limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
+# The same, into `scope` or its next outer one that is open. No observer is told of it.
+cdef int register_in(Disposable x, type kind, MemberList scope) except -1
 # Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
 # Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No
@@ -87,6 +92,8 @@ cdef int dispose_one(Disposable x) except -1
 
 # The innermost scope of this context that has not ended, or None.
 cdef MemberList current_scope()
+# The scope that the context names, which may have ended, or None. Runs no Python code.
+cdef MemberList current_scope_or_ended()
 # The open scope that owns `x`, or None.
 cdef MemberList owner_of(Disposable x)
 
@@ -102,6 +109,8 @@ cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
 # Count the scopes with limits that are open.
 cdef void count_limited(Py_ssize_t change) noexcept
+# Tell those who want to know that births are looked at, or no longer.
+cdef int tell_watching() except -1
 cdef int tell_opened(MemberList scope) except -1
 # `x` was changed in place by an operation of its library.
 cdef int tell_written(x) except -1

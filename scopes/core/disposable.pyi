@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Protocol, Self
 
@@ -14,7 +14,9 @@ class _Observer(Protocol):
 
 current: ContextVar[DisposeScope | None]
 step_lock: object
+told_of_watching: list[Callable[[], object]]
 
+def is_watched() -> bool: ...
 def set_observer(observer: _Observer | None) -> None: ...
 def current_dispose_scope() -> DisposeScope | None: ...
 def register(x: Disposable, *, is_owned: bool = True) -> None: ...

@@ -18,7 +18,7 @@ free-threaded interpreter, for which these modules do not declare themselves rea
 cimport cython
 from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New, PyContextVar_Set
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
+from cpython.ref cimport Py_DECREF, Py_XDECREF
 from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.counters cimport Counters, counters_of
@@ -34,8 +34,7 @@ cdef extern from "scopes/core/references.h":
 step_lock = object()
 cdef object _step_lock = step_lock
 
-# Each thread and each task sees its own. It may name a scope that has ended in another context: readers look
-# outward then.
+# Of each thread and task. It may name a scope that has ended in another context: readers look outward then.
 current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
 cdef object _current = current
 
@@ -50,19 +49,31 @@ cdef bint _is_watched = False
 def set_observer(observer):
     """Tell `observer` from now on what happens; None: tell nobody.
 
-    Parameters
-    ----------
-    observer
-        Has ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and ``closed(scope)``.
-        It is called on the thread where something happens, when it has happened.
+    It has ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and ``closed(scope)``.
+    Each is called on the thread where something happens, when it has happened.
     """
     global _observer
     _observer = observer
     count_limited(0)
+    tell_watching()
 
 
 cdef bint is_observed() noexcept:
     return _observer is not None
+
+
+def is_watched():
+    """Tell whether there is an observer or an open scope with limits: whether births are looked at."""
+    return _is_watched
+
+
+told_of_watching = []  # called whenever the answer of `is_watched` may have changed
+
+
+cdef int tell_watching() except -1:
+    for function in told_of_watching:
+        function()
+    return 0
 
 
 cdef void count_limited(Py_ssize_t change) noexcept:
@@ -72,23 +83,20 @@ cdef void count_limited(Py_ssize_t change) noexcept:
 
 
 cdef int tell_opened(MemberList scope) except -1:
-    told = _observer
-    if told is not None:
-        told.opened(scope)
+    if _observer is not None:
+        _observer.opened(scope)
     return 0
 
 
 cdef int tell_closed(MemberList scope) except -1:
-    told = _observer
-    if told is not None:
-        told.closed(scope)
+    if _observer is not None:
+        _observer.closed(scope)
     return 0
 
 
 cdef int tell_written(x) except -1:
-    told = _observer
-    if told is not None:
-        told.written(x)
+    if _observer is not None:
+        _observer.written(x)
     return 0
 
 
@@ -120,7 +128,7 @@ cdef class MemberList:
     def __cinit__(self):
         self.members.ring.older = self.members.ring.newer = &self.members.ring
 
-    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
+    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=None) except -1:
         raise NotImplementedError
 
     cdef int make_room(self, Disposable x) except -1:
@@ -183,32 +191,24 @@ cdef int make_current(MemberList scope) except -1:
 
 
 cdef bint is_current(MemberList scope) except -1:
-    """Tell whether the context names `scope`, whether or not it has ended."""
+    return scope is not None and current_scope_or_ended() is scope
+
+
+cdef MemberList current_scope_or_ended():
     cdef PyObject* found = NULL
     PyContextVar_Get(_current, NULL, &found)
-    if found is NULL:
-        return False
-    value = <object>found
-    Py_DECREF(value)
-    return value is scope
+    value = None if found is NULL else <object>found
+    Py_XDECREF(found)
+    return value
 
 
 cdef MemberList current_scope():
-    cdef PyObject* found = NULL
-    cdef MemberList scope
-    while True:
-        PyContextVar_Get(_current, NULL, &found)
-        if found is NULL:
-            return None
-        value = <object>found
-        Py_DECREF(value)
-        if value is None:
-            return None
-        scope = <MemberList?>value
-        if scope.members.is_open:
-            return scope
+    cdef MemberList scope = current_scope_or_ended()
+    while scope is not None and not scope.members.is_open:
         # It ended in another context. Once more after this, which may have run Python code.
         make_current(outer_of(scope))
+        scope = current_scope_or_ended()
+    return scope
 
 
 def current_dispose_scope():
@@ -271,6 +271,12 @@ cdef int register_late(Disposable x, type kind, bint is_owned) except -1:
     return _register_watched(x, kind, is_owned, False)
 
 
+cdef int register_in(Disposable x, type kind, MemberList scope) except -1:
+    cdef Counters counters = counters_of(kind)
+    _enter(x, counters, scope if scope is None or scope.members.is_open else outer_of(scope))
+    return 0
+
+
 cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited) except -1:
     """Register `x` with an observer or a limit set; past the limits unless `is_limited`."""
     cdef Counters counters = counters_of(kind)
@@ -305,10 +311,7 @@ def register(Disposable x not None, *, bint is_owned=True):
 
     ``Disposable.__init__`` does that. This is for classes that make objects past their ``__init__``.
 
-    Parameters
-    ----------
-    is_owned
-        False: no scope shall own it, though one be current.
+    With ``is_owned=False`` no scope owns it.
 
     Examples
     --------
@@ -383,8 +386,7 @@ cdef int dispose_one(Disposable x) except -1:
         x.counters = None
         _count_disposed(counters, was_in)
     try:
-        # Before the release: on another thread, new memory may come to the address of what this one gives
-        # back.
+        # Before the release: after it another thread may get memory at the same address.
         if _observer is not None:
             _tell_ended(x, scope if by_its_end else None)
     finally:
@@ -418,7 +420,6 @@ cdef class Disposable:
     ...     def __init__(self, name):
     ...         self.name = name
     ...         super().__init__()
-    ...
     ...     def _release(self):
     ...         print("released", self.name)
     >>> with new_dispose_scope() as scope:
@@ -427,8 +428,7 @@ cdef class Disposable:
     released b
     >>> b.is_invalid, statistics.of(Lease).live_count
     (True, 1)
-    >>> with a:
-    ...     pass
+    >>> a.dispose()
     released a
     """
 

@@ -1,5 +1,6 @@
 """Objects of other libraries in scopes: the interface for ``cimport``."""
 
+from scopes.core.births cimport Births
 from scopes.core.disposable cimport Disposable, MemberList
 
 
@@ -28,5 +29,7 @@ cdef int note_keepers(MemberList scope) except -1
 cdef bint has_keepers() noexcept
 # Take out of `scope` those of `members` that somebody else keeps.
 cdef int spare_kept(MemberList scope, list members) except -1
+# Let the scope of its birth own `x`, if that is among `births`; tell whether it does.
+cdef bint notice(x, Births births) except -1
 # Let adapters that see new objects late look for them now.
 cdef int harvest() except -1

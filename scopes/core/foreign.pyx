@@ -14,22 +14,13 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
+from scopes.core.births cimport Births, is_paused, is_strict, release_by, take_one
+from scopes.core.births cimport forget as forget_birth
 from scopes.core.disposable cimport (
-    Disposable, MemberList, is_observed, register_as, register_late, tell_written
+    Disposable, MemberList, is_observed, register_as, register_in, register_late, tell_written
 )
 
 from scopes.core.disposable import ending_by
-
-
-cdef extern from *:
-    """
-    // How often this thread has paused adoption.
-    static thread_local int scopes_pauses = 0;
-    // How many open blocks of this thread ask to be strict.
-    static thread_local int scopes_strict = 0;
-    """
-    int scopes_pauses
-    int scopes_strict
 
 # By the address of an object: what stands for it. Each entry owns a reference, and goes with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
@@ -39,6 +30,8 @@ cdef list _adapters = []
 cdef tuple _kinds = ()
 # Adapters that are not told of new objects and look for them.
 cdef list _late = []
+# What looks for births that were noted.
+cdef list _looks = []
 # The adapter that knows who keeps its objects beyond a scope; there is one.
 cdef object _keeping = None
 
@@ -52,6 +45,8 @@ def add_adapter(adapter):
     _kinds += tuple(adapter.kinds)
     if adapter.harvest is not None:
         _late.append(adapter)
+    if adapter.look is not None:
+        _looks.append(adapter.look)
     if adapter.find_kept is not None:
         _keeping = adapter
 
@@ -96,6 +91,8 @@ cdef int harvest() except -1:
     if _late:
         for adapter in list(_late):
             adapter.harvest()
+    for look in _looks:
+        look()
     return 0
 
 
@@ -147,24 +144,42 @@ cdef class Foreign(Disposable):
 cdef Foreign foreign_of(x):
     found = _by_address.find(<size_t><PyObject*>x)
     if found == _by_address.end():
-        if not _late or not is_foreign(x):
+        if not is_foreign(x):
             return None
-        harvest()
+        if not notice(x, take_one(<PyObject*>x)) and _late:
+            harvest()
         found = _by_address.find(<size_t><PyObject*>x)
         if found == _by_address.end():
             return None
     return <Foreign>_by_address[<size_t><PyObject*>x]
 
 
-cdef Foreign _new(x, adapter, bint is_owned):
+cdef Foreign _standing_for(x, adapter, bint is_noticed, bint strictly):
     cdef Foreign made = Foreign.__new__(Foreign)
     made.adapter = adapter
     made.address = <size_t><PyObject*>x
     made.reference = PyWeakref_NewRef(x, made)
-    made.is_noticed = is_owned
-    made.is_strict = scopes_strict > 0
+    made.is_noticed = is_noticed
+    made.is_strict = strictly
     _by_address[made.address] = <PyObject*>made
     Py_INCREF(made)
+    return made
+
+
+cdef bint notice(x, Births births) except -1:
+    """Let the scope of its birth own `x`, if that is among `births`; tell whether it does."""
+    cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
+    if scope is None or is_adopted(x):
+        return False
+    adapter = _adapter_of(x)
+    if not adapter.is_new(x):
+        return False
+    register_in(_standing_for(x, adapter, True, births.is_strict(<PyObject*>x)), type(x), scope)
+    return True
+
+
+cdef Foreign _new(x, adapter, bint is_owned):
+    cdef Foreign made = _standing_for(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
         register_late(made, type(x), is_owned)
         return made
@@ -202,12 +217,21 @@ def dispose_adopted(x):
 
 def let_go(x):
     """Take `x` out of its scope, if it has one: it belongs to a module, an optimizer, another tensor."""
+    forget_birth(<PyObject*>x)
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
 
 
+cdef void _let_go_quietly(PyObject* x) noexcept:
+    let_go(<object>x)
+
+
+release_by(_let_go_quietly)
+
+
 def leave_alone(x):
     """Let no scope own `x`, which may be the result of a call that has not returned yet."""
+    forget_birth(<PyObject*>x)
     if is_adopted(x):
         let_go(x)
     elif is_foreign(x) and _adapter_of(x).is_adoptable(x):
@@ -230,18 +254,22 @@ cdef class Adopter:
         Descriptors whose values are somebody else's: a tensor's gradient.
     is_suspended
         Whether nothing shall be adopted now; asked for each new object.
+    is_owning
+        False: let no scope own them.
     """
 
     cdef object adapter, is_suspended
     cdef object exactly
     cdef frozenset nothing, borrowing
+    cdef bint is_owning
 
-    def __init__(self, adapter, exactly, nothing, borrowing, is_suspended):
+    def __init__(self, adapter, exactly, nothing, borrowing, is_suspended, bint is_owning=True):
         self.adapter = adapter
         self.exactly = exactly
         self.nothing = frozenset(nothing) | {type(None), bool, int, float, complex, str}
         self.borrowing = frozenset(borrowing)
         self.is_suspended = is_suspended
+        self.is_owning = is_owning
 
     def take(self, function, result, tuple args not None, dict kwargs not None):
         """Adopt what is new in the `result` of a call."""
@@ -250,16 +278,6 @@ cdef class Adopter:
                 let_go(args[1])
             return
         self.look(result, args, kwargs)
-
-    def pause(self, int change):
-        """Adopt nothing more on this thread (1), or go on (-1); as often as it was paused."""
-        global scopes_pauses
-        scopes_pauses += change
-
-    def be_strict(self, int change):
-        """Let only modules and optimizers keep what is adopted on this thread (1), or as before (-1)."""
-        global scopes_strict
-        scopes_strict += change
 
     cdef int look(self, result, tuple args, dict kwargs) except -1:
         kind = type(result)
@@ -288,8 +306,9 @@ cdef class Adopter:
         for given in kwargs.values():
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
                 return 0
-        if scopes_pauses == 0 and not self.is_suspended():
-            _new(x, self.adapter, True)
+        if not (self.is_owning and is_paused()) and not self.is_suspended():
+            forget_birth(<PyObject*>x)
+            _new(x, self.adapter, self.is_owning)
         return 0
 
 

@@ -3,7 +3,7 @@
 
 from libcpp.atomic cimport memory_order_relaxed
 
-from scopes.core.containers cimport find
+from scopes.core.containers cimport find_in
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport Disposable, MemberList, outer_of
 from scopes.core.disposable cimport owner_of as owner_of_disposable
@@ -27,7 +27,7 @@ cdef class Loan:
         cdef Py_ssize_t i
         if self.members is not None:
             raise RuntimeError("this loan has begun: write `with scope.borrow(x):` for each block")
-        for thing in find(self.lent, may_be_attached, False):
+        for thing in find_in(self.lent, may_be_attached, False, "borrow"):
             x = new_member_for(thing)
             if not isinstance(x, Held):
                 x._raise_if_disposed()

@@ -7,7 +7,7 @@
 cimport cython
 from libcpp.atomic cimport memory_order_relaxed
 
-from scopes.core.containers cimport find
+from scopes.core.containers cimport find_in
 from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport Disposable, MemberList, link_newest, list_of, outer_of, unlink
 from scopes.core.limits cimport make_room_for_all
@@ -88,7 +88,9 @@ cdef class OwningList(MemberList):
             raise
         return 0
 
-    cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended) except -1:
+    cdef int move(
+        self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=None
+    ) except -1:
         cdef list members = [], counters = []
         cdef bint holds = False
         cdef MemberList admitted = None
@@ -100,7 +102,7 @@ cdef class OwningList(MemberList):
         if len(xs) == 1 and isinstance(xs[0], Disposable) and not hasattr(type(xs[0]), "__disposables__"):
             members, counters = [xs[0]], [None]
         else:
-            for x in find(xs, may_be_owned, True):
+            for x in find_in(xs, may_be_owned, True, call):
                 member = member_for(x)
                 if member is not None:
                     members.append(member)

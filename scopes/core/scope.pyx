@@ -7,11 +7,11 @@
 from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 
-from scopes.core.containers cimport find
+from scopes.core.containers cimport find, find_in
 from scopes.core.counters cimport counters_of
 from scopes.core.disposable cimport (
     Disposable, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
-    make_current, outer_of, tell_closed, tell_opened, unlink
+    make_current, outer_of, tell_closed, tell_opened, tell_watching, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport Foreign, harvest, has_keepers, note_keepers, spare_kept
@@ -98,6 +98,7 @@ cdef class DisposeScope(OwningList):
         try:
             if self.limits is not None:
                 begin_in(self)
+                tell_watching()
             make_current(self)
             if is_observed():
                 tell_opened(self)
@@ -158,11 +159,13 @@ cdef class DisposeScope(OwningList):
             pass  # `current_dispose_scope` looks past those that have ended
         if self.members.count:
             errors = dispose_members(self, errors)
-        if is_observed():
-            try:
+        try:
+            if self.limits is not None:
+                tell_watching()
+            if is_observed():
                 tell_closed(self)
-            except BaseException as error:
-                errors = noted(errors, error)
+        except BaseException as error:
+            errors = noted(errors, error)
         if errors is not None:
             raise_all(errors, f"while {self} disposed its members")
         return 0
@@ -273,8 +276,9 @@ cdef class DisposeScope(OwningList):
         Parameters
         ----------
         *xs
-            Disposables, or containers of them in any nesting; objects with ``close()`` count too. A module
-            is attached as one disposable.
+            Disposables, or containers and objects that hold some, in any nesting; objects with ``close()``
+            count too. A module is attached as one disposable. An object in which nothing is found gives a
+            warning.
 
         Returns
         -------
@@ -301,7 +305,7 @@ cdef class DisposeScope(OwningList):
         cdef list members = [], counters = []
         if not self.members.is_open:
             self.raise_ended("attached to")
-        for x in find(xs, may_be_attached, False):
+        for x in find_in(xs, may_be_attached, False, "attach"):
             member = new_member_for(x)
             members.append(member)
             if isinstance(member, Held):
@@ -328,7 +332,7 @@ cdef class DisposeScope(OwningList):
         >>> x.is_invalid, y.is_invalid
         (False, False)
         """
-        self.move(xs, None, False, False)
+        self.move(xs, None, False, False, "detach")
         return xs[0] if len(xs) == 1 else xs
 
     def move_to_outer(self, *xs):
@@ -344,6 +348,11 @@ cdef class DisposeScope(OwningList):
         ...     best["loss"].item()
         1.0
         """
+        self.move(xs, None, True, False, "move_to_outer")
+        return xs[0] if len(xs) == 1 else xs
+
+    def _hand_out(self, *xs):
+        """Do the same without a warning: for what a user's function returns, and any object may be."""
         self.move(xs, None, True, False)
         return xs[0] if len(xs) == 1 else xs
 
@@ -360,7 +369,7 @@ cdef class DisposeScope(OwningList):
                 f"move_to_other() takes the scope first, or None, not a {type(other).__name__}: write "
                 "scope.move_to_other(other_scope, x), or x.move_to_other_dispose_scope(y) to go where y is"
             )
-        self.move(xs, other, False, False)
+        self.move(xs, other, False, False, "move_to_other")
         return xs[0] if len(xs) == 1 else xs
 
     def borrow(self, *xs):

@@ -32,6 +32,8 @@ class Adapter:
     #: Calls ``adopt`` for all that is new, where the library does not tell of it; asked whenever a scope
     #: begins, ends, or is asked for its members. None: the library tells.
     harvest: ClassVar[Callable[[], None] | None] = None
+    #: Registers births that ``scopes.core.births`` has noted; asked as `harvest` is. None: nothing is noted.
+    look: ClassVar[Callable[[], object] | None] = None
     #: Returns which objects outlive their scope, since something else keeps them; called when the scope ends.
     #: Its arguments: the scope, objects by their ids, what `count_keepers` returned when the scope began, and
     #: whether to be strict. It returns ids, and whether each has no owner from then on, or the outer scope.
@@ -87,6 +89,10 @@ class Adapter:
     def is_adoptable(self, x: Any) -> bool:  # noqa: ARG002
         """Tell whether a scope may own `x`, which is of a subclass of the usual class, without being told."""
         return True
+
+    def is_new(self, x: Any) -> bool:
+        """Tell whether a scope may own `x`, whose birth was noted."""
+        return self.is_adoptable(x)
 
     def disposed_error(self, x: Any) -> TensorDisposedError:
         """Return the error for a use of the disposed `x`."""

@@ -8,15 +8,18 @@ whenever a collection begins, which is when objects leave that generation.
 """
 
 cimport cython
-from cpython.object cimport PyObject, PyObject_GenericGetDict
+from cpython.object cimport PyObject
 from cpython.weakref cimport PyWeakref_NewRef
 from cython.operator cimport dereference
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
 
+from scopes.core.births cimport Births, take
+from scopes.core.containers cimport dict_of, items_of, slot_of, slots_of
+from scopes.core.foreign cimport notice
+
 import gc
 import sys
-from collections import deque
 from itertools import islice
 from types import GeneratorType
 
@@ -84,32 +87,6 @@ cdef class _Class:
         self.known.classes.pop(self.address, None)
 
 
-class _Slotted:
-    __slots__ = ("x",)
-
-
-cdef object _slot = type(_Slotted.x)
-# How to read containers without running code of their subclasses.
-cdef tuple _iterables = (list, tuple, set, frozenset, deque)
-
-
-cdef list _items_of(x):
-    """Return the items of a container, or the values of a mapping, as a new list."""
-    if isinstance(x, dict):
-        return list(dict.values(x))
-    for kind in _iterables:
-        if isinstance(x, kind):
-            return list(kind.__iter__(x))
-    return []
-
-
-cdef object _dict_of(x):
-    try:
-        return PyObject_GenericGetDict(x, NULL)
-    except AttributeError:
-        return None
-
-
 @cython.final
 cdef class Keepers:
     """Knows all keepers of the process, weakly.
@@ -162,8 +139,7 @@ cdef class Keepers:
         known.reference = PyWeakref_NewRef(kind, known)
         known.slots = []
         if verdict & _ATTRIBUTES:
-            for base in kind.__mro__:
-                known.slots += [inner for inner in vars(base).values() if type(inner) is _slot]
+            known.slots = slots_of(kind)
         known.parts = self.parts(kind)
         self.classes[known.address] = known
         self.verdicts[known.address] = verdict
@@ -181,7 +157,10 @@ cdef class Keepers:
             self.register(gc.get_objects(0))
 
     def look(self):
-        """Find the keepers that are new, and return how many there have been so far; -1 before `begin`."""
+        """Find the keepers that are new, and return how many there have been so far; -1 before `begin`.
+
+        Objects sought whose births were noted get into their scopes.
+        """
         if self.first < 0:
             return -1
         self.register(gc.get_objects(0))
@@ -190,8 +169,11 @@ cdef class Keepers:
     cdef int register(self, list objects) except -1:
         cdef int verdict
         cdef _Keeper keeper
+        cdef Births births = take()
         for x in objects:
             verdict = self.verdict(type(x))
+            if verdict & _SOUGHT and births is not None:
+                notice(x, births)
             if not verdict & (_KEEPER | _ALWAYS) or <size_t><PyObject*>x in self.keepers:
                 continue
             if verdict & _ASK and not self.is_keeper(x):
@@ -249,13 +231,17 @@ cdef class Keepers:
         for keeper in keepers:
             if keeper.verdict & _ALWAYS and keeper.reference is not None:
                 x = keeper.reference()
-                if x is not None:
+                if x is not None and keeper.verdict & _SOUGHT:
+                    walk.look_inside(x)
+                elif x is not None:
                     walk.look_at_parts(x)
         if is_strict:
             return walk.found
         for keeper in keepers:
             if len(walk.found) == len(sought):
                 return walk.found
+            if keeper.verdict & _SOUGHT:
+                continue
             if keeper.verdict & _ALWAYS or keeper.number <= (self.first if older < 0 else older):
                 x = None if keeper.reference is None else keeper.reference()
                 if x is not None:
@@ -284,10 +270,15 @@ cdef class _Walk:
     cdef int look_at_parts(self, x) except -1:
         self.owner, self.is_library, self.is_good = None, True, True
         for name in (<_Class>self.known.classes[id(type(x))]).parts:
-            held = _dict_of(x)
+            held = dict_of(x)
             if held is not None:
                 self.enter(name, held.get(name))
         return 0
+
+    cdef int look_inside(self, x) except -1:
+        """Look at what `x`, which is itself sought, is made of."""
+        self.owner, self.is_library, self.is_good = None, True, True
+        return self.look_at_attributes(x)
 
     cdef int look_at(self, x, int verdict) except -1:
         """Look at what the keeper `x` holds, by its attributes."""
@@ -296,20 +287,17 @@ cdef class _Walk:
             self.enter_all(gc.get_referents(x))
             return 0
         if verdict & (_ITEMS | _VALUES):
-            self.enter_all(_items_of(x))
-        held = _dict_of(x)
+            self.enter_all(items_of(x))
+        return self.look_at_attributes(x)
+
+    cdef int look_at_attributes(self, x) except -1:
+        held = dict_of(x)
         if held is not None:
             for name, value in list((<dict>held).items()):
                 self.enter(name, value)
         for descriptor in (<_Class>self.known.classes[id(type(x))]).slots:
-            self.enter(descriptor.__name__, self.slot(descriptor, x))
+            self.enter(descriptor.__name__, slot_of(descriptor, x))
         return 0
-
-    cdef object slot(self, descriptor, x):
-        try:
-            return descriptor.__get__(x)
-        except AttributeError:
-            return None
 
     cdef int enter(self, name, value) except -1:
         """Note what of the objects sought is the `value` of an attribute, or held by it."""
@@ -344,15 +332,15 @@ cdef class _Walk:
         if verdict & _REFERENTS:
             self.push(gc.get_referents(x))
         if verdict & (_ITEMS | _VALUES) and len(x):
-            items = _items_of(x)
+            items = items_of(x)
             if len(items) <= _LARGE or not self.is_plain(items):
                 self.push(items)
         if verdict & _ATTRIBUTES:
-            held = _dict_of(x)
+            held = dict_of(x)
             if held is not None:
                 self.push(list((<dict>held).values()))
             for descriptor in (<_Class>self.known.classes[id(type(x))]).slots:
-                self.push([self.slot(descriptor, x)])
+                self.push([slot_of(descriptor, x)])
         return 0
 
     cdef int push(self, list items) except -1:

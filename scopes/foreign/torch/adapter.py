@@ -25,6 +25,7 @@ class TorchAdapter(Adapter):
     # C++ may own a tensor that Python has let go of (the cache of autocast): Python owns it from here on.
     revive = staticmethod(torch.Tensor._fix_weakref)
 
+    look = staticmethod(KEEPERS.look)
     find_kept = staticmethod(kept.find)
 
     def count_keepers(self) -> int:
@@ -63,7 +64,12 @@ class TorchAdapter(Adapter):
         """Parameters and buffers are their modules'; fake and functional tensors stand for none."""
         return not isinstance(x, _NEVER)
 
+    def is_new(self, x: Any) -> bool:
+        """Tell whether it is adoptable, and no wrapper that a transformation of torch.func made."""
+        return (type(x) is torch.Tensor or self.is_adoptable(x)) and not _is_wrapped(x)
 
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _NEVER = (
     torch.nn.Parameter,
     torch.nn.Buffer,

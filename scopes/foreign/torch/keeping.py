@@ -1,6 +1,6 @@
 """What keeps tensors of PyTorch beyond a scope.
 
-- A module, an optimizer and a gradient scaler keep what they hold.
+- A module, an optimizer and a gradient scaler keep what they hold. So does a graph.
 - Data sets, schedulers, distributions, caches of functions, and objects and generators of installed libraries
   that use PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
 
@@ -19,14 +19,18 @@ from enum import Enum
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
+from scopes.core import births
 from scopes.foreign import keepers
+from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.library import torch
 
 _Module = torch.nn.Module
 _Optimizer = torch.optim.Optimizer
 _Scaler = torch.amp.GradScaler
 # They keep what they hold, though they are not older than the scope.
-_ALWAYS = (_Module, _Optimizer, _Scaler)
+_ALWAYS = (_Module, _Optimizer, _Scaler, torch.export.ExportedProgram)
+# Recorded calls of a `torch.autograd.Function`: backward needs their attributes, with or without a graph.
+_Recorded = torch.autograd.function.BackwardCFunction
 # They keep what they hold if they are older, in classes of the user's own too.
 _OLDER = (
     torch.utils.data.Dataset,
@@ -41,6 +45,9 @@ _PARTS = {
     _Optimizer: ("state", "param_groups"),
     _Scaler: ("_scale", "_growth_tracker"),
 }
+# A tensor of another class may be made of inner tensors, which go with it.
+_WHOLE = (torch.Tensor, torch.nn.Parameter)
+_WRAPPER = keepers.SOUGHT | keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
 _Cache = type(functools.lru_cache(abs))
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 _CONTAINERS = {"collections", "types", "weakref"}
@@ -90,7 +97,10 @@ def _is_keeping(name: str) -> bool:
 def _judge(kind: type) -> int:
     bases = kind.__mro__
     if torch.Tensor in bases:
-        return keepers.SOUGHT
+        if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
+            return 0
+        births.watch(kind)
+        return keepers.SOUGHT if kind in _WHOLE else _WRAPPER
     if kind is type(None):
         return keepers.EMPTY
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
@@ -106,6 +116,8 @@ def _judge(kind: type) -> int:
         return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
     if kind.__module__ in _CONTAINERS:
         return verdict | keepers.ATTRIBUTES
+    if _Recorded in bases:
+        return keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
     if any(base in bases for base in _ALWAYS):
         verdict |= keepers.ATTRIBUTES | keepers.ALWAYS
     elif any(base in bases for base in _OLDER) or (

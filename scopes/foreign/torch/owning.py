@@ -1,15 +1,24 @@
-"""Noticing new tensors of PyTorch: a mode that sees each call, and wrappers for what it does not see."""
+"""Noticing new tensors of PyTorch.
+
+By default the class `torch.Tensor` notes where it allocates an instance (``scopes.core.births``). That costs
+next to nothing. Scopes look at the notes when they begin and end. A tracker notes the line that makes a
+tensor, and a scope with limits refuses tensors. Both must know a new tensor at once: for them a mode sees
+each call. With ``exact``, modes see each call and each operator. What modes do not see is wrapped.
+"""
 
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
+from scopes.core import births
 from scopes.core.containers import find
-from scopes.core.disposable import current_dispose_scope
+from scopes.core.disposable import current_dispose_scope, is_watched, told_of_watching
 from scopes.core.foreign import Adopter, adopt, leave_alone
+from scopes.core.scope import new_dispose_scope
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
@@ -27,12 +36,18 @@ _NOTHING = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_fo
 _BORROWING = (torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base)
 
 # Inside of a transformation of torch.func, tensors are wrappers that don't outlive it.
-_adopter = Adopter(ADAPTER, torch.Tensor, _NOTHING, _BORROWING, torch._C._functorch.peek_interpreter_stack)
-_take = _adopter.take
+_arguments = ADAPTER, torch.Tensor, _NOTHING, _BORROWING, torch._C._functorch.peek_interpreter_stack
+_take = Adopter(*_arguments).take
+# What code in hooks of backward makes may become a gradient: it is tracked, and no scope owns it.
+_take_unowned = Adopter(*_arguments, is_owning=False).take
 
 
 class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
     """Sees each call of PyTorch's Python functions and methods."""
+
+    def __init__(self, take: Callable[..., None] = _take) -> None:
+        super().__init__()
+        self._take = take
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -46,7 +61,7 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
         except BaseException:
             del args, kwargs  # a stored error has this frame, and keeps no operand alive
             raise
-        _take(func, result, args, kwargs)
+        self._take(func, result, args, kwargs)
         return result
 
 
@@ -102,9 +117,49 @@ class _Here(threading.local):
     """What is noticed on this thread."""
 
     depth = 0
+    # How many of the blocks are exact.
+    exact = 0
+    # The mode that sees each call while new tensors must be known at once, and whether births are noted.
+    mode: _Functions | None = None
+    is_noting = False
 
 
 _here = _Here()
+
+
+def _adjust() -> None:
+    """Note births on this thread, or see each call, as is needed now."""
+    is_seeing = bool(_here.depth and not _here.exact and (is_watched() or not _can_note))
+    is_noting = bool(_here.depth and not _here.exact and not is_seeing)
+    if is_noting != _here.is_noting:
+        births.note(1 if is_noting else -1)
+        _here.is_noting = is_noting
+    if is_seeing and _here.mode is None:
+        mode = _Functions()
+        mode.__enter__()
+        _here.mode = mode
+    elif not is_seeing and _here.mode is not None and _remove(_here.mode):
+        _here.mode = None
+
+
+def _remove(mode: Any) -> bool:
+    """Take `mode` out of PyTorch's stack of modes, wherever it is there; tell whether it was."""
+    above = []
+    while _stack_length():
+        top = _pop()
+        if top is mode:
+            break
+        above.append(top)
+    else:
+        top = None  # a call that it sees is running
+    for other in reversed(above):
+        _push(other)
+    return top is mode
+
+
+_stack_length = torch._C._len_torch_function_stack
+_pop, _push = torch.overrides._pop_mode, torch.overrides._push_mode
+told_of_watching.append(_adjust)
 
 
 class owning:  # noqa: N801  # it is called like a function
@@ -114,16 +169,16 @@ class owning:  # noqa: N801  # it is called like a function
     modules, an optimizer's state, and what an older object holds that is a module, a data set, a cache, or an
     object of an installed library. ``kept()`` lists it. A list of yours keeps nothing.
 
-    Never owned: gradients, results of functions in place, what ``torch.func`` wraps, what ``torch.compile``
-    makes (attach its outputs). For a whole program there is ``enable()``.
+    Never owned: gradients, results of functions in place, what ``torch.func`` wraps, and what
+    ``torch.compile`` makes while it compiles. For a whole program there is ``enable()``.
 
     Parameters
     ----------
     strict
         Let only parameters, buffers and optimizers' state outlive their scope.
     exact
-        Notice too what C++ code makes inside of one function, and what reaches PyTorch past its Python
-        functions. An operator takes some 6 us more, instead of some 2 us.
+        Notice each new tensor at once, with PyTorch's modes, and what C++ code makes inside of one function.
+        An operator takes some 6 us more.
 
     Examples
     --------
@@ -153,12 +208,16 @@ class owning:  # noqa: N801  # it is called like a function
             KEEPERS.begin()
             _patches.begin()
             begun.callback(_patches.end)
-            _adopter.be_strict(self.strict)
-            begun.callback(_adopter.be_strict, -self.strict)
-            for mode in (_Operators(), _Functions()) if self.exact else (_Functions(),):
-                begun.enter_context(mode)
+            births.be_strict(self.strict)
+            begun.callback(births.be_strict, -self.strict)
+            if self.exact:
+                for mode in (_Operators(), _Functions()):
+                    begun.enter_context(mode)
+            _replace_pack_hooks()
+            _count(1, self.exact)
+            begun.callback(_count, -1, self.exact)
+            _adjust()
             self._open = begun.pop_all()
-        _here.depth += 1
         return self
 
     def __exit__(
@@ -166,8 +225,17 @@ class owning:  # noqa: N801  # it is called like a function
     ) -> None:
         begun, self._open = self._open, None
         if begun is not None:
-            _here.depth -= 1
             begun.__exit__(kind, error, traceback)
+
+
+def _count(change: int, exact: bool) -> None:
+    """Count the blocks of this thread; look at the notes of one that ends."""
+    if change < 0:
+        KEEPERS.look()
+    _here.depth += change
+    _here.exact += change * exact
+    if change < 0:
+        _adjust()
 
 
 _enabled: list[owning] = []
@@ -203,11 +271,11 @@ def disable() -> None:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    _adopter.pause(1)
+    births.pause(1)
     try:
         yield
     finally:
-        _adopter.pause(-1)
+        births.pause(-1)
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -251,19 +319,27 @@ def _is_tensor(x: object) -> bool:
     return isinstance(x, torch.Tensor)
 
 
-def _packing(construct: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what a pack hook returns belong to the graph, not to the scope that it was made in."""
+def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `run`, with only the gradients that it returns adopted."""
 
-    def called(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
-        def pack_for_graph(x: Any) -> Any:
-            with paused():
-                packed = pack(x)
-            # It may be `x` itself, which a scope owns, or is about to own as the result of this operation.
-            for kept in find((packed,), _is_tensor, inside=False):
-                leave_alone(kept)
-            return packed
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not _here.depth:
+            return run(*args, **kwargs)
+        with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
+            result = run(*args, **kwargs)
+        _take(None, result, args, kwargs)
+        return result
 
-        construct(hooks, pack_for_graph, unpack)
+    return called
+
+
+def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `compile`, which loads what tells of compilations."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        result = compile(*args, **kwargs)
+        _hear_of_compilations()
+        return result
 
     return called
 
@@ -280,6 +356,88 @@ def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, whose tensors are a part of what it returns: an array of NumPy, a program."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with paused():
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _begin_compilation(_: object) -> None:
+    births.suspend(True)
+
+
+def _end_compilation(_: object) -> None:
+    births.suspend(False)
+
+
+def _hear_of_compilations() -> None:
+    """Note no births while torch.compile compiles: what it makes belongs to the compiled code."""
+    compiler = sys.modules.get("torch._dynamo.callback")
+    if compiler is not None and _begin_compilation not in compiler.callback_handler.start_callbacks:
+        compiler.on_compile_start(_begin_compilation)
+        compiler.on_compile_end(_end_compilation)
+
+
+class _Watch:
+    """Watches the births of tensors until it is removed."""
+
+    def __init__(self) -> None:
+        kinds, found = [torch.Tensor], []
+        while kinds:
+            kind = kinds.pop()
+            found.append(kind)
+            kinds += kind.__subclasses__()
+        births.begin(found)
+        _hear_of_compilations()
+
+    def remove(self) -> None:
+        births.end()
+
+
+class _Pack:
+    """Calls a pack hook. What it returns belongs to the graph, not to the scope that it was made in."""
+
+    def __init__(self, pack: Callable[..., Any]) -> None:
+        self._pack = pack
+
+    def __call__(self, x: Any) -> Any:
+        if not _here.depth:
+            return self._pack(x)
+        with paused():
+            packed = self._pack(x)
+        # It may be `x` itself, which a scope owns, or is about to own as the result of this operation.
+        for kept in find((packed,), _is_tensor, inside=False):
+            leave_alone(kept)
+        return packed
+
+
+def _packing(enter: Callable[..., Any]) -> Callable[..., Any]:
+    def called(hooks: Any) -> Any:
+        pack = hooks.pack_hook
+        hooks.pack_hook = pack if isinstance(pack, _Pack) else _Pack(pack)
+        try:
+            return enter(hooks)
+        finally:
+            hooks.pack_hook = pack
+
+    return called
+
+
+def _replace_pack_hooks() -> None:
+    """Wrap the pack hooks that are in force already."""
+    pairs = []
+    while (pair := _hooks._top_saved_tensors_default_hooks(True)) is not None:
+        _hooks._pop_saved_tensors_default_hooks()
+        pairs.append(pair)
+    for pack, unpack in reversed(pairs):
+        _hooks._push_saved_tensors_default_hooks(pack if isinstance(pack, _Pack) else _Pack(pack), unpack)
+
+
+_hooks = torch._C._autograd
 _transforms = torch._functorch.eager_transforms
 _patches = Patches(
     {
@@ -290,7 +448,7 @@ _patches = Patches(
         (torch.Tensor, "__new__"): _constructing,
         (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
         (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching,
-        (torch.autograd.graph.saved_tensors_hooks, "__init__"): _packing,
+        (torch.autograd.graph.saved_tensors_hooks, "__enter__"): _packing,
         # Their results are new when the last transformation around them has ended.
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,
@@ -300,5 +458,33 @@ _patches = Patches(
         (torch.jit._trace, "_trace_impl"): _tracing,
         (torch.jit._trace, "_get_trace_graph"): _tracing,
         (torch.jit, "trace_module"): _tracing,
+        (torch.autograd, "_engine_run_backward"): _running_backward,
+        (torch, "compile"): _compiling,
+        (torch.export, "export"): _pausing,
+        (torch.Tensor, "numpy"): _pausing,
     },
+    lambda: [_Watch()],
 )
+
+
+def _births_are_noted() -> bool:
+    """Tell whether the installed Python and PyTorch let births be noted."""
+    weight = torch.ones(1, requires_grad=True)
+    (weight * 2).sum().backward()
+    attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
+    watch = _Watch()
+    births.note(1)
+    try:
+        with new_dispose_scope() as scope:
+            return (
+                all(births.pass_over(attribute) for attribute in attributes)
+                and torch.ones(1) in scope
+                and weight * 2 in scope
+                and weight.grad not in scope
+            )
+    finally:
+        births.note(-1)
+        watch.remove()
+
+
+_can_note = _births_are_noted()

@@ -15,8 +15,6 @@ from tests.scopes.foreign.torch_leaks import PROGRAMS
 from tests.scopes.leaky_programs import Leaky
 
 ROOT = Path(__file__).parents[3]
-# PyTorch runs hooks of backward past `owning()`, because what they return becomes a gradient.
-UNNOTICED = {"gradients that a hook collects"}
 
 
 def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -26,19 +24,7 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize(
-    "leaky",
-    [
-        pytest.param(
-            leaky,
-            id=name,
-            marks=[pytest.mark.xfail(reason="owning() does not see hooks of backward", strict=True)]
-            if name in UNNOTICED
-            else [],
-        )
-        for name, leaky in PROGRAMS.items()
-    ],
-)
+@pytest.mark.parametrize("leaky", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_leaking_line_is_first_with_its_holder(leaky: Leaky, tmp_path: Path) -> None:
     done = run(leaky.leaking, tmp_path)
     _, _, report = done.stderr.partition("has ended")

@@ -132,7 +132,7 @@ def test_a_block_that_cannot_begin_leaves_nothing_behind(
     from_numpy, block = torch.from_numpy, scopes.torch.owning(exact=exact)
     with monkeypatch.context() as patched:
         patched.setattr(owning._Functions, "__enter__", lambda mode: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with scopes.track(), pytest.raises(ZeroDivisionError):  # a tracker must see each call
             block.__enter__()
     assert torch.from_numpy is from_numpy
     with new_dispose_scope() as scope:

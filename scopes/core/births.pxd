@@ -1,0 +1,26 @@
+"""New instances of another library's classes: the interface for ``cimport``."""
+
+from cpython.object cimport PyObject
+from libcpp.unordered_map cimport unordered_map
+
+from scopes.core.disposable cimport MemberList
+
+
+cdef class Births:
+    # By the address of an instance: that of the scope, and 1 more for a strict block.
+    cdef unordered_map[size_t, size_t] notes
+    # The scopes, by address.
+    cdef dict scopes
+
+    cdef MemberList scope_of(self, PyObject* x)
+    cdef bint is_strict(self, PyObject* x)
+
+
+cdef Births take()
+cdef Births take_one(PyObject* x)
+# Forget the birth of `x`, if it is noted.
+cdef void forget(PyObject* x) noexcept
+cdef void release_by(void (*let_go)(PyObject*) noexcept) noexcept
+# Of this thread.
+cdef bint is_paused() noexcept
+cdef bint is_strict() noexcept

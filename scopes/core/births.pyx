@@ -1,0 +1,256 @@
+# cython: language_level=3, auto_pickle=False
+"""New instances of another library's classes, noted when they are allocated.
+
+A class allocates its instances by a slot of its type object, ``tp_alloc``. While births are noted, that slot
+also notes the address of the new instance, and the scope that is current on its thread. A note takes some
+20 ns, and most instances are gone before the notes are read. They are read together with the garbage
+collector's list of young objects, which has only objects that are alive. So a note whose instance has gone is
+never followed: either nothing is at its address, or a later instance, which has its own note.
+
+An instance that C++ code makes for an object of its own, such as the gradient that an attribute returns, is
+no birth. `pass_over` names such attributes.
+"""
+
+cimport cython
+from cpython.object cimport PyObject, PyTypeObject
+from cython.operator cimport dereference
+from libcpp.unordered_map cimport unordered_map
+
+from weakref import ref
+
+from scopes.core.disposable cimport MemberList, current_scope_or_ended, outer_of
+
+
+cdef extern from *:
+    """
+    // How many blocks of this thread ask to note births, and how often it has paused that.
+    static thread_local int scopes_births = 0;
+    static thread_local int scopes_births_pauses = 0;
+    // How many open blocks of this thread ask to be strict.
+    static thread_local int scopes_births_strict = 0;
+
+    static allocfunc scopes_allocator_of(PyObject* kind) {
+        return ((PyTypeObject*)kind)->tp_alloc;
+    }
+    static void scopes_set_allocator(PyObject* kind, allocfunc allocator) {
+        ((PyTypeObject*)kind)->tp_alloc = allocator;
+    }
+
+    // An attribute in C whose values are no births: its definition, and that before it was exchanged.
+    typedef struct {
+        PyGetSetDef definition;
+        PyGetSetDef* before;
+    } scopes_attribute;
+
+    static void (*scopes_taken_over)(PyObject*) = NULL;
+
+    static PyObject* scopes_get(PyObject* x, void* closure) {
+        PyGetSetDef* before = ((scopes_attribute*)closure)->before;
+        ++scopes_births_pauses;
+        PyObject* value = before->get(x, before->closure);
+        --scopes_births_pauses;
+        return value;
+    }
+    static int scopes_set(PyObject* x, PyObject* value, void* closure) {
+        PyGetSetDef* before = ((scopes_attribute*)closure)->before;
+        int failed = before->set(x, value, before->closure);
+        if (!failed && value != NULL && value != Py_None)
+            scopes_taken_over(value);
+        return failed;
+    }
+    // Exchange the definition of `descriptor`. What this returns lives as long as the process: another thread
+    // may be in a call through it.
+    static scopes_attribute* scopes_pass_over(PyObject* descriptor) {
+        PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
+        scopes_attribute* made;
+        if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || object->d_getset->get == NULL)
+            return NULL;
+        made = (scopes_attribute*)PyMem_RawMalloc(sizeof(scopes_attribute));
+        if (made == NULL)
+            return NULL;
+        made->before = object->d_getset;
+        made->definition = *object->d_getset;
+        made->definition.get = scopes_get;
+        if (made->before->set != NULL)
+            made->definition.set = scopes_set;
+        made->definition.closure = made;
+        object->d_getset = &made->definition;
+        return made;
+    }
+    """
+    ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t) noexcept
+    ctypedef struct scopes_attribute:
+        pass
+    int scopes_births, scopes_births_pauses, scopes_births_strict
+    void (*scopes_taken_over)(PyObject*) noexcept
+    allocfunc scopes_allocator_of(PyObject* kind)
+    void scopes_set_allocator(PyObject* kind, allocfunc allocator)
+    scopes_attribute* scopes_pass_over(PyObject* descriptor)
+    PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
+
+# By the address of an instance: that of the scope, and 1 more for a strict block.
+cdef unordered_map[size_t, size_t] _notes
+# The scopes of notes, by address: they stay alive while notes name them.
+cdef dict _scopes = {}
+cdef size_t _last_scope = 0
+# Weak references to the classes whose slot was exchanged.
+cdef list _watched = []
+cdef bint _is_watching = False
+cdef bint _is_suspended = False
+cdef set _passed_over = set()
+
+
+cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
+    cdef PyObject* made = PyType_GenericAlloc(kind, count)
+    if made is not NULL:
+        if scopes_births > 0 and scopes_births_pauses == 0 and not _is_suspended:
+            _note(made)
+        elif not _notes.empty():
+            _notes.erase(<size_t>made)
+    return made
+
+
+cdef void _note(PyObject* made) noexcept:
+    global _last_scope
+    cdef MemberList scope = current_scope_or_ended()
+    cdef size_t address = <size_t><PyObject*>scope
+    if scope is None:
+        _notes.erase(<size_t>made)
+        return
+    if address != _last_scope:
+        _scopes[address] = scope
+        _last_scope = address
+    _notes[<size_t>made] = address | (scopes_births_strict > 0)
+
+
+cdef void forget(PyObject* x) noexcept:
+    _notes.erase(<size_t>x)
+
+
+cdef void release_by(void (*let_go)(PyObject*) noexcept) noexcept:
+    """Call ``let_go(x)`` for each value that an attribute in C has taken over."""
+    global scopes_taken_over
+    scopes_taken_over = let_go
+
+
+def begin(kinds):
+    """Note births of instances of `kinds`; tell whether that is possible for all of them.
+
+    Each thread asks for its own births with `note`.
+    """
+    global _is_watching
+    _is_watching = True
+    return all([watch(kind) for kind in kinds])
+
+
+def watch(kind):
+    """Note births of instances of `kind` too, until `end`; tell whether that is possible."""
+    cdef allocfunc allocator = scopes_allocator_of(<PyObject*>kind)
+    if _is_watching and allocator == PyType_GenericAlloc:
+        scopes_set_allocator(<PyObject*>kind, _allocate)
+        _watched.append(ref(kind))
+        return True
+    return allocator == _allocate
+
+
+def end():
+    """Let all classes allocate as before, and forget all notes."""
+    global _is_watching
+    _is_watching = False
+    for reference in _watched:
+        kind = reference()
+        if kind is not None and scopes_allocator_of(<PyObject*>kind) == _allocate:
+            scopes_set_allocator(<PyObject*>kind, PyType_GenericAlloc)
+    _watched.clear()
+    take()
+
+
+def pass_over(descriptor):
+    """Let no value of an attribute in C be a birth, from now on; tell whether that is possible.
+
+    What is assigned to the attribute belongs to the object from then on.
+    """
+    if descriptor not in _passed_over:
+        if scopes_pass_over(<PyObject*>descriptor) is NULL:
+            return False
+        _passed_over.add(descriptor)
+    return True
+
+
+def note(int change):
+    """Note the births on this thread (1), or stop it (-1); as often as it was begun."""
+    global scopes_births
+    scopes_births += change
+
+
+def pause(int change):
+    """Note no births on this thread (1), or go on (-1); as often as it was paused."""
+    global scopes_births_pauses
+    scopes_births_pauses += change
+
+
+def suspend(bint is_suspended):
+    """Note no births on any thread, or go on."""
+    global _is_suspended
+    _is_suspended = is_suspended
+
+
+def be_strict(int change):
+    """Note that births of this thread are strict (1), or as before (-1)."""
+    global scopes_births_strict
+    scopes_births_strict += change
+
+
+cdef bint is_paused() noexcept:
+    return scopes_births_pauses > 0
+
+
+cdef bint is_strict() noexcept:
+    return scopes_births_strict > 0
+
+
+@cython.final
+cdef class Births:
+    """The births that were noted in some time."""
+
+    cdef MemberList scope_of(self, PyObject* x):
+        """Return the scope of the birth of `x`, None if none is noted or the scope has no successor."""
+        cdef MemberList scope
+        found = self.notes.find(<size_t>x)
+        if found == self.notes.end():
+            return None
+        scope = self.scopes[dereference(found).second & ~<size_t>1]
+        return scope if scope.members.is_open else outer_of(scope)
+
+    cdef bint is_strict(self, PyObject* x):
+        return self.notes[<size_t>x] & 1
+
+
+cdef Births take():
+    """Return the births since the last call; None if there are none."""
+    global _scopes, _last_scope
+    if _notes.empty():
+        return None
+    # First what may run other code: the rest is one step.
+    cdef Births made = Births.__new__(Births)
+    cdef dict scopes = {}
+    made.notes.swap(_notes)
+    made.scopes = _scopes
+    _scopes = scopes
+    _last_scope = 0
+    return made
+
+
+cdef Births take_one(PyObject* x):
+    """Return the birth of `x` alone; None if it is not noted."""
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return None
+    cdef Births made = Births.__new__(Births)
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return None
+    made.notes[<size_t>x] = dereference(found).second
+    made.scopes = _scopes
+    _notes.erase(found)
+    return made
