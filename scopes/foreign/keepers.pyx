@@ -178,6 +178,10 @@ cdef class Keepers:
                 continue
             if verdict & _ASK and not self.is_keeper(x):
                 continue
+            # It may run since it is being freed: CPython has cleared its weak references already, and would not
+            # clear a new one.
+            if type(x) is GeneratorType and x.gi_running:
+                continue
             keeper = _Keeper.__new__(_Keeper)
             keeper.known = self
             keeper.verdict = verdict
