@@ -45,7 +45,7 @@ cdef tuple _CLOSED = (
 cdef Py_ssize_t _MOST = 100_000
 
 MANY = (
-    "found more than {:,} objects in the attributes of this {}, and looked at no more of them: pass the "
+    "found more than {:,} objects in the attributes of this {}, and did not look further: pass the "
     "tensors themselves, in a list or a dict"
 )
 NOTHING = (

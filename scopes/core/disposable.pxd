@@ -80,7 +80,7 @@ cdef int register_unowned(Disposable x) except -1
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
 # The same for what was made earlier and is found now: no limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
-# The same, into `scope` or its next outer one that is open. No observer is told of it.
+# The same, into `scope` or its next outer one that is open. Observers do not see it.
 cdef int register_in(Disposable x, type kind, MemberList scope) except -1
 # Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
