@@ -16,7 +16,9 @@ cdef class Births:
     cdef bint is_strict(self, PyObject* x)
 
 
-cdef Births take()
+cdef Births new_births()
+# Put the births since the last call into `made`, which is new; tell whether there are any.
+cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
 # Forget the birth of `x`, if it is noted.
 cdef void forget(PyObject* x) noexcept

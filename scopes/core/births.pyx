@@ -162,7 +162,7 @@ def end():
         if kind is not None and scopes_allocator_of(<PyObject*>kind) == _allocate:
             scopes_set_allocator(<PyObject*>kind, PyType_GenericAlloc)
     _watched.clear()
-    take()
+    fill(new_births())
 
 
 def pass_over(descriptor):
@@ -226,19 +226,25 @@ cdef class Births:
         return self.notes[<size_t>x] & 1
 
 
-cdef Births take():
-    """Return the births since the last call; None if there are none."""
+cdef Births new_births():
+    """Return an empty object for `fill`."""
+    cdef Births made = Births.__new__(Births)
+    made.scopes = {}
+    return made
+
+
+cdef bint fill(Births made) noexcept:
+    """Put the births since the last call into `made`, which is new; tell whether there are any.
+
+    No other code runs meanwhile, not even the garbage collector.
+    """
     global _scopes, _last_scope
     if _notes.empty():
-        return None
-    # First what may run other code: the rest is one step.
-    cdef Births made = Births.__new__(Births)
-    cdef dict scopes = {}
+        return False
     made.notes.swap(_notes)
-    made.scopes = _scopes
-    _scopes = scopes
+    made.scopes, _scopes = _scopes, made.scopes
     _last_scope = 0
-    return made
+    return True
 
 
 cdef Births take_one(PyObject* x):

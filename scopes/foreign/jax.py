@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -133,7 +134,8 @@ def _tell_errors() -> None:
 
 class _OfNodes(type):
     def __instancecheck__(cls, x: object) -> bool:
-        return not jax.tree_util.all_leaves([x])
+        # Scopes look into containers themselves: also into keys, which need no order.
+        return not isinstance(x, (Mapping, Sequence, Set)) and not jax.tree_util.all_leaves([x])
 
 
 class _Node(metaclass=_OfNodes):

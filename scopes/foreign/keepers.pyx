@@ -14,7 +14,7 @@ from cython.operator cimport dereference
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
 
-from scopes.core.births cimport Births, take
+from scopes.core.births cimport Births, fill, new_births
 from scopes.core.containers cimport dict_of, items_of, slot_of, slots_of
 from scopes.core.foreign cimport notice
 
@@ -125,6 +125,16 @@ cdef class Keepers:
         self.classes, self.keepers, self.globals_, self.modules = {}, {}, {}, set()
         self.first = -1
 
+    cdef bint may_matter(self, x, bint has_births) noexcept:
+        """Tell whether `x` may be a keeper, or sought while births were noted; runs no Python code."""
+        kind = type(x)
+        if kind is tuple:
+            return False
+        found = self.verdicts.find(<size_t><PyObject*>kind)
+        if found == self.verdicts.end():
+            return True
+        return dereference(found).second & (_KEEPER | _ALWAYS | (_SOUGHT if has_births else 0)) != 0
+
     cdef int verdict(self, kind) except -1:
         found = self.verdicts.find(<size_t><PyObject*>kind)
         if found != self.verdicts.end():
@@ -149,12 +159,12 @@ cdef class Keepers:
         """Find all keepers, and notice new ones from now on."""
         if self.first < 0:
             gc.callbacks.append(self._collecting)
-            self.register(gc.get_objects())
+            self.register(None)
             self.first = self.count
 
     def _collecting(self, phase, _info):
         if phase == "start":
-            self.register(gc.get_objects(0))
+            self.register(0)
 
     def look(self):
         """Find the keepers that are new, and return how many there have been so far; -1 before `begin`.
@@ -163,23 +173,33 @@ cdef class Keepers:
         """
         if self.first < 0:
             return -1
-        self.register(gc.get_objects(0))
+        self.register(0)
         return self.count
 
-    cdef int register(self, list objects) except -1:
+    cdef int register(self, generation) except -1:
+        """Find keepers, and objects sought whose births were noted, in one generation or in all (None)."""
         cdef int verdict
         cdef _Keeper keeper
-        cdef Births births = take()
+        cdef Births births = new_births()
+        cdef list found = []
+        # The collector's list has tuples that CPython still builds, and CPython fails to resize a tuple that
+        # another reference leads to. So no Python code runs, and no other thread, until the list is empty.
+        objects = gc.get_objects(generation)
+        cdef bint has_births = fill(births)
         for x in objects:
+            if self.may_matter(x, has_births):
+                found.append(x)
+        objects.clear()
+        for x in found:
             verdict = self.verdict(type(x))
-            if verdict & _SOUGHT and births is not None:
+            if verdict & _SOUGHT and has_births:
                 notice(x, births)
             if not verdict & (_KEEPER | _ALWAYS) or <size_t><PyObject*>x in self.keepers:
                 continue
             if verdict & _ASK and not self.is_keeper(x):
                 continue
-            # It may run since it is being freed: CPython has cleared its weak references already, and would not
-            # clear a new one.
+            # It may run because it is being freed: CPython has cleared its weak references already, and would
+            # not clear a new one.
             if type(x) is GeneratorType and x.gi_running:
                 continue
             keeper = _Keeper.__new__(_Keeper)

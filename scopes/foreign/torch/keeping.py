@@ -132,7 +132,8 @@ def _judge(kind: type) -> int:
 def _is_keeper(x: Any) -> bool:
     """Tell whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
     if isinstance(x, GeneratorType):
-        return x.gi_frame is not None and _is_keeping(str(x.gi_frame.f_globals.get("__name__")))
+        frame = x.gi_frame  # None at once when another thread ends the generator
+        return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
     file = getattr(sys.modules.get(name), "__file__", None) or ""
     is_users = name.partition(".")[0] not in sys.stdlib_module_names and not file.startswith(_INSTALLED)
