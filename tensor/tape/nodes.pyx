@@ -121,8 +121,9 @@ cdef class Rule:
         listed = list(self.functions.values())
         if each is None and len(listed) < len(wanted):
             raise NotImplementedError(
-                f"the op {self.name!r} has {len(wanted)} inputs, and its entry in the table of derivatives names "
-                f"{len(listed)} ({', '.join(self.functions)}). Write a function for each input there, or None"
+                f"the op {self.name!r} has {len(wanted)} inputs, and its entry in the table of derivatives "
+                f"names {len(listed)} ({', '.join(self.functions)}). Write a function for each input there, "
+                "or None"
             )
         found = []
         for i, is_wanted in enumerate(wanted):
@@ -140,9 +141,9 @@ cdef class Rule:
     def unknown(self, str name) -> NotImplementedError:
         """Return the error for a derivative that asks for a `name` which the op does not have."""
         return NotImplementedError(
-            f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no parameter. "
-            f"It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a parameter to "
-            f"apply(rule, kernel, inputs, {name}=...)"
+            f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no "
+            f"parameter. It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a "
+            f"parameter to apply(rule, kernel, inputs, {name}=...)"
         )
 
     cpdef Plan plan(self, tuple wanted):
