@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scopes.lowlevel import Spilled
-    from tensor.memory.budgets import budget
+    from tensor.memory import budgets
     from tensor.memory.buffer import Buffer, Share
 
 # What it takes to write a byte to a file and read it again, in the time that a byte takes to be read from
@@ -47,9 +47,9 @@ class Absent:
     __slots__ = ("layout", "recipe", "stored")
 
     def __init__(self, recipe: Recipe | None, stored: StoredBuffer | None, layout: Layout | None) -> None:
-        self.recipe = recipe
-        self.stored = stored
-        self.layout = layout
+        self.recipe: Recipe | None = recipe
+        self.stored: StoredBuffer | None = stored
+        self.layout: Layout | None = layout
 
 
 class Kept(Deferred):
@@ -60,10 +60,10 @@ class Kept(Deferred):
     def __init__(
         self, tape: Evictions, clock: int, values: Iterable[Any], holds: Iterable[Share | None]
     ) -> None:
-        self.tape = tape
-        self.clock = clock
-        self.values = list(values)
-        self.holds = list(holds)
+        self.tape: Evictions = tape
+        self.clock: int = clock
+        self.values: list[Any] = list(values)
+        self.holds: list[Share | None] = list(holds)
         self.absent: dict[int, Absent] = {}
 
     def restore(self, node: Node) -> None:
@@ -100,11 +100,11 @@ class StoredBuffer:
     __slots__ = ("__weakref__", "clock", "handle", "nbytes", "tape", "waiting")
 
     def __init__(self, tape: Evictions, handle: Spilled, nbytes: int, clock: int) -> None:
-        self.tape = tape
-        self.handle = handle
-        self.nbytes = nbytes
+        self.tape: Evictions = tape
+        self.handle: Spilled = handle
+        self.nbytes: int = nbytes
         # That of the node which backward will come to first.
-        self.clock = clock
+        self.clock: int = clock
         self.waiting: list[tuple[ref[Node], int]] = []
 
     def read(self) -> Share:
@@ -162,22 +162,22 @@ class Evictions(Recorder):
 
     __slots__ = ("budget", "claims", "clock", "count", "least", "most", "nodes", "stored")
 
-    def __init__(self, budget: budget) -> None:
+    def __init__(self, budget: budgets.budget) -> None:
         super().__init__()
-        self.budget = budget
+        self.budget: budgets.budget = budget
         # Each with its number.
         self.nodes: list[tuple[ref[Node], int]] = []
         self.claims: list[ref[Recipe]] = []
         # At so many those that have gone are taken out.
-        self.most = _FEW
+        self.most: int = _FEW
         # How many nodes there were.
-        self.count = 0
+        self.count: int = 0
         # Where the program is: the number of the node that was recorded or restored last.
-        self.clock = 0
+        self.clock: int = 0
         # What is in the file, by the clock.
         self.stored: list[tuple[int, ref[StoredBuffer]]] = []
         # Smaller buffers are left alone.
-        self.least = max(256, min(1 << 16, budget.nbytes // 1024))
+        self.least: int = max(256, min(1 << 16, budget.nbytes // 1024))
 
     def show(self, node: Node) -> None:
         if type(node) is Node and node.recipe is None:
@@ -459,7 +459,7 @@ def _hand_out(recipe: Recipe, share: Share) -> None:
 
 
 @contextmanager
-def open_tape(budget: budget) -> Iterator[Evictions]:
+def open_tape(budget: budgets.budget) -> Iterator[Evictions]:
     """Let what is recorded in the block be evicted by `budget`."""
     tape = Evictions(budget)
     with Recording(tape):

@@ -81,7 +81,7 @@ class Recipe:
 
     def __init__(self, claims: list[ref[Recipe]]) -> None:
         # Those that keep memory themselves are noted here, so that it can be evicted.
-        self.claims = claims
+        self.claims: list[ref[Recipe]] = claims
         # With the arrays of the operands it gives that of the value. A `Layout` makes a view of its operand.
         self.kernel: Callable[..., Any] | Layout | None = None
         # A recipe, or a number.
@@ -95,9 +95,9 @@ class Recipe:
         # What the kernel uses beside its operands.
         self.keeps: tuple[Share, ...] = ()
         # What the kernel costs, in the time that a byte takes to be read or written.
-        self.work = 0.0
+        self.work: float = 0.0
         # The value can be made again, whatever else goes.
-        self.is_secured = False
+        self.is_secured: bool = False
 
     # --- What the op notes ----------------------------------------------------------------------------------
 
