@@ -1,5 +1,9 @@
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
+
+# The texts of warnings.
+MANY: Final[str]
+NOTHING: Final[str]
 
 def is_disposable(x: object) -> bool: ...
 def is_closable(x: object) -> bool: ...
