@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
@@ -22,6 +23,10 @@ settings.register_profile(
 )
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Modules by other libraries' names, for programs that run beside PyTorch: pytest would import them here.
 collect_ignore = ["programs/stand_ins"]
