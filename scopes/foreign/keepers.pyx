@@ -226,7 +226,7 @@ cdef class Keepers:
                 self.modules.add(name)
                 names = self.places(name, module)
                 if names:
-                    self.globals_[name] = vars(module), names
+                    self.globals_[name] = names
         return 0
 
     def find(self, dict sought, Py_ssize_t older, bint is_strict):
@@ -272,10 +272,14 @@ cdef class Keepers:
                     walk.look_at(x, keeper.verdict)
         self.look_for_places()
         walk.is_library = walk.is_good = True
-        for module, (held, names) in self.globals_.items():
-            walk.owner = module
-            for name in names:
-                walk.enter(name, (<dict>held).get(name))
+        for name, names in self.globals_.items():
+            module = sys.modules.get(name)
+            if module is None:
+                continue
+            walk.owner = name
+            held = vars(module)
+            for each in names:
+                walk.enter(each, (<dict>held).get(each))
         return walk.found
 
 
