@@ -7,6 +7,7 @@ are made from configurations and data at random, without a network.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -314,6 +315,10 @@ def _train_rank(mode: str, folder: str) -> None:
     seconds = time.process_time() - began
     if dist.get_rank() == 0:
         Path(folder, "found").write_text(json.dumps({"losses": losses, "seconds": seconds}))
+    # Its threads end with the group, and the model holds it. On 3.11 a C++ thread that asks for the interpreter
+    # at the end of the process aborts it.
+    del model, net, optimizer, loss, mean
+    gc.collect()
     dist.destroy_process_group()
 
 
