@@ -315,8 +315,8 @@ def _train_rank(mode: str, folder: str) -> None:
     seconds = time.process_time() - began
     if dist.get_rank() == 0:
         Path(folder, "found").write_text(json.dumps({"losses": losses, "seconds": seconds}))
-    # Its threads end with the group, and the model holds it. On 3.11 a C++ thread that asks for the interpreter
-    # at the end of the process aborts it.
+    # Its threads end with the group, which the model holds. On Python 3.11 a C++ thread that asks for the
+    # interpreter at the end of the process aborts the process.
     del model, net, optimizer, loss, mean
     gc.collect()
     dist.destroy_process_group()
