@@ -39,12 +39,14 @@ def _take(g: Array, places: Array, space: int) -> Array:
 
 
 def scatter_add(xp: Any, g: Any, places: Any, to_shape: tuple[int, ...], space: int) -> Any:
+    """Add each value of `g` at its place in planes of zeros, of the last `space` dimensions of `to_shape`."""
     if not xp.is_recorded:
         return _add(g, places, to_shape, space)
     return apply(_ADD, lambda x: _add(x, places, to_shape, space), (g,), places=places, space=space)
 
 
 def gather(xp: Any, g: Any, places: Any, space: int) -> Any:
+    """Return the values of `g` at `places`, plane by plane of the last `space` dimensions."""
     if not xp.is_recorded:
         return _take(g, places, space)
     return apply(_TAKE, lambda x: _take(x, places, space), (g,), places=places, space=space)

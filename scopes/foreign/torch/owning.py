@@ -271,6 +271,7 @@ def disable() -> None:
 
 @contextmanager
 def paused() -> Iterator[None]:
+    """Note no births on this thread inside the block."""
     births.pause(1)
     try:
         yield

@@ -429,6 +429,7 @@ def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
         assert child.stdout.readline() == b"spilling\n"
         child.kill()
     assert child.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
