@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Softplus,
         Tanh,
     )
-    from nn.layers.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
     from nn.layers.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
     from nn.layers.channel_norms import (
         BatchNorm1d,
@@ -63,26 +62,8 @@ if TYPE_CHECKING:
         Embedding,
         EmbeddingBag,
     )
-    from nn.layers.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
     from nn.layers.group_norms import (
         GroupNorm,
-    )
-    from nn.layers.lazy_convolutions import (
-        LazyConv1d,
-        LazyConv2d,
-        LazyConv3d,
-        LazyConvTranspose1d,
-        LazyConvTranspose2d,
-        LazyConvTranspose3d,
-    )
-    from nn.layers.lazy_linear import LazyLinear
-    from nn.layers.lazy_norms import (
-        LazyBatchNorm1d,
-        LazyBatchNorm2d,
-        LazyBatchNorm3d,
-        LazyInstanceNorm1d,
-        LazyInstanceNorm2d,
-        LazyInstanceNorm3d,
     )
     from nn.layers.linear import Bilinear, Flatten, Identity, Linear, Unflatten
     from nn.layers.losses import (
@@ -95,17 +76,6 @@ if TYPE_CHECKING:
         MSELoss,
         NLLLoss,
         SmoothL1Loss,
-    )
-    from nn.layers.margins import (
-        CosineEmbeddingLoss,
-        HingeEmbeddingLoss,
-        MarginRankingLoss,
-        MultiLabelMarginLoss,
-        MultiLabelSoftMarginLoss,
-        MultiMarginLoss,
-        SoftMarginLoss,
-        TripletMarginLoss,
-        TripletMarginWithDistanceLoss,
     )
     from nn.layers.normalizations import LayerNorm, LocalResponseNorm, RMSNorm
     from nn.layers.padding import (
@@ -156,6 +126,36 @@ if TYPE_CHECKING:
         MaxUnpool1d,
         MaxUnpool2d,
         MaxUnpool3d,
+    )
+    from nn.layers.rare.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+    from nn.layers.rare.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
+    from nn.layers.rare.lazy_convolutions import (
+        LazyConv1d,
+        LazyConv2d,
+        LazyConv3d,
+        LazyConvTranspose1d,
+        LazyConvTranspose2d,
+        LazyConvTranspose3d,
+    )
+    from nn.layers.rare.lazy_linear import LazyLinear
+    from nn.layers.rare.lazy_norms import (
+        LazyBatchNorm1d,
+        LazyBatchNorm2d,
+        LazyBatchNorm3d,
+        LazyInstanceNorm1d,
+        LazyInstanceNorm2d,
+        LazyInstanceNorm3d,
+    )
+    from nn.layers.rare.margins import (
+        CosineEmbeddingLoss,
+        HingeEmbeddingLoss,
+        MarginRankingLoss,
+        MultiLabelMarginLoss,
+        MultiLabelSoftMarginLoss,
+        MultiMarginLoss,
+        SoftMarginLoss,
+        TripletMarginLoss,
+        TripletMarginWithDistanceLoss,
     )
     from nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
     from nn.layers.resizing import (
@@ -366,7 +366,7 @@ _ON_DEMAND = {
     name: module
     for module, names in {
         "nn.layers.activations": "ELU GELU LeakyReLU LogSoftmax ReLU Sigmoid SiLU Softmax Softplus Tanh",
-        "nn.layers.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+        "nn.layers.rare.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
         "nn.layers.attention": "MultiheadAttention NonDynamicallyQuantizableLinear",
         "nn.layers.channel_norms": (
             "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d"
@@ -377,13 +377,13 @@ _ON_DEMAND = {
         "nn.layers.distances": "CosineSimilarity PairwiseDistance",
         "nn.layers.dropouts": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
         "nn.layers.embeddings": "Embedding EmbeddingBag",
-        "nn.layers.fractional_pooling": "FractionalMaxPool2d FractionalMaxPool3d",
+        "nn.layers.rare.fractional_pooling": "FractionalMaxPool2d FractionalMaxPool3d",
         "nn.layers.group_norms": "GroupNorm",
-        "nn.layers.lazy_convolutions": (
+        "nn.layers.rare.lazy_convolutions": (
             "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
         ),
-        "nn.layers.lazy_linear": "LazyLinear",
-        "nn.layers.lazy_norms": (
+        "nn.layers.rare.lazy_linear": "LazyLinear",
+        "nn.layers.rare.lazy_norms": (
             "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
             "LazyInstanceNorm3d"
         ),
@@ -392,7 +392,7 @@ _ON_DEMAND = {
             "NLLLoss SmoothL1Loss"
         ),
         "nn.layers.linear": "Bilinear Flatten Identity Linear Unflatten",
-        "nn.layers.margins": (
+        "nn.layers.rare.margins": (
             "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiLabelMarginLoss "
             "MultiLabelSoftMarginLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss "
             "TripletMarginWithDistanceLoss"

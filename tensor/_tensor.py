@@ -18,13 +18,9 @@ from tensor.io.numpy import Interop
 from tensor.io.pickling import Pickling
 from tensor.io.printing import Printing
 from tensor.io.standard import Standard
-from tensor.ops.arithmetic import Arithmetic
 from tensor.ops.casts import Casts
-from tensor.ops.counting import Counting
-from tensor.ops.decomposing import Decomposing
 from tensor.ops.dividing import Dividing
 from tensor.ops.expanding import Expanding
-from tensor.ops.factoring import Factoring
 from tensor.ops.gamma import Gamma
 from tensor.ops.in_place import InPlace
 from tensor.ops.indexing import Indexing
@@ -36,14 +32,18 @@ from tensor.ops.moving import Moving
 from tensor.ops.operators import Operators
 from tensor.ops.order_statistics import OrderStatistics
 from tensor.ops.placement import Placement
+from tensor.ops.rare.arithmetic import Arithmetic
+from tensor.ops.rare.counting import Counting
+from tensor.ops.rare.decomposing import Decomposing
+from tensor.ops.rare.factoring import Factoring
+from tensor.ops.rare.scattering import Scattering
+from tensor.ops.rare.spectrograms import Spectrograms
+from tensor.ops.rare.striding import Striding
 from tensor.ops.reducing import Reductions
-from tensor.ops.scattering import Scattering
 from tensor.ops.selecting import Selecting
 from tensor.ops.shapes import Shapes
 from tensor.ops.sharing import Sharing
 from tensor.ops.sorting import Sorting
-from tensor.ops.spectrograms import Spectrograms
-from tensor.ops.striding import Striding
 from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")

@@ -25,13 +25,13 @@ from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
 from tensor.ops.casts import dtype_asked
-from tensor.ops.complex_views import view_as_complex, view_as_real
 from tensor.ops.dispatch import apply, apply_into, overwrite
-from tensor.ops.factoring import LUFactor, LUFactorEx, factor_lu, solve_lu, solve_triangular
 from tensor.ops.gamma import bessel_i
 from tensor.ops.indexing import Key
-from tensor.ops.lu import plu, unpack_plu
 from tensor.ops.messages import Operand, explain
+from tensor.ops.rare.complex_views import view_as_complex, view_as_real
+from tensor.ops.rare.factoring import LUFactor, LUFactorEx, factor_lu, solve_lu, solve_triangular
+from tensor.ops.rare.lu import plu, unpack_plu
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf

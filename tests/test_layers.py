@@ -45,6 +45,9 @@ ORDER = {
 ASSEMBLED = "tensor._tensor"
 # The declarations that compiled classes derive from, in other packages and libraries too.
 FOR_CIMPORT = {"scopes.core.disposable"}
+# Folders of what no known program uses. Only the modules that list names import from there.
+RARE = "rare"
+LISTING = {"nn", "nn.functional", "nn.optim", "tensor._tensor", "tensor.lowlevel", "tensor.ops.in_place"}
 # Who still imports from a folder after its own. Each entry is needed, so that the list can only shrink.
 EXCEPTIONS: dict[str, set[str]] = {}
 
@@ -152,6 +155,13 @@ def test_folders_import_only_from_those_before_them(package: str) -> None:
                 if there == "" or rank[there] > rank[part_of(name)]:
                     against.setdefault(name, set()).add(there)
     assert against == {name: parts for name, parts in EXCEPTIONS.items() if name in modules}
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_only_modules_that_list_names_import_from_a_rare_folder(package: str) -> None:
+    for name, path in files(package).items():
+        used = {module for module, _, _, _ in imports(path) if RARE in module.split(".")}
+        assert not used or name in LISTING or RARE in name.split("."), f"{path} imports {used}"
 
 
 @pytest.mark.parametrize("package", ALLOWED)

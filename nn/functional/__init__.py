@@ -23,19 +23,6 @@ if TYPE_CHECKING:
         adaptive_max_pool2d,
         adaptive_max_pool3d,
     )
-    from nn.functional.aliases import (
-        adaptive_max_pool1d_with_indices,
-        adaptive_max_pool2d_with_indices,
-        adaptive_max_pool3d_with_indices,
-        fractional_max_pool2d_with_indices,
-        fractional_max_pool3d_with_indices,
-        max_pool1d_with_indices,
-        max_pool2d_with_indices,
-        max_pool3d_with_indices,
-        native_channel_shuffle,
-        upsample_bilinear,
-        upsample_nearest,
-    )
     from nn.functional.attention import scaled_dot_product_attention
     from nn.functional.average_pooling import (
         adaptive_avg_pool1d,
@@ -48,9 +35,6 @@ if TYPE_CHECKING:
         lp_pool2d,
         lp_pool3d,
     )
-    from nn.functional.bags import (
-        embedding_bag,
-    )
     from nn.functional.convolutions import (
         conv1d,
         conv2d,
@@ -59,7 +43,6 @@ if TYPE_CHECKING:
         conv_transpose2d,
         conv_transpose3d,
     )
-    from nn.functional.ctc import ctc_loss
     from nn.functional.densities import gaussian_nll_loss, kl_div, poisson_nll_loss
     from nn.functional.distances import (
         cosine_similarity,
@@ -75,7 +58,6 @@ if TYPE_CHECKING:
         dropout3d,
         feature_alpha_dropout,
     )
-    from nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
     from nn.functional.group_normalizations import (
         group_norm,
         instance_norm,
@@ -104,19 +86,7 @@ if TYPE_CHECKING:
         mse_loss,
         smooth_l1_loss,
     )
-    from nn.functional.margins import (
-        cosine_embedding_loss,
-        hinge_embedding_loss,
-        margin_ranking_loss,
-        multi_margin_loss,
-        multilabel_margin_loss,
-        multilabel_soft_margin_loss,
-        soft_margin_loss,
-        triplet_margin_loss,
-        triplet_margin_with_distance_loss,
-    )
     from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
-    from nn.functional.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
     from nn.functional.multihead import multi_head_attention_forward
     from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
     from nn.functional.padding import (
@@ -137,6 +107,36 @@ if TYPE_CHECKING:
         softshrink,
         threshold,
     )
+    from nn.functional.rare.aliases import (
+        adaptive_max_pool1d_with_indices,
+        adaptive_max_pool2d_with_indices,
+        adaptive_max_pool3d_with_indices,
+        fractional_max_pool2d_with_indices,
+        fractional_max_pool3d_with_indices,
+        max_pool1d_with_indices,
+        max_pool2d_with_indices,
+        max_pool3d_with_indices,
+        native_channel_shuffle,
+        upsample_bilinear,
+        upsample_nearest,
+    )
+    from nn.functional.rare.bags import (
+        embedding_bag,
+    )
+    from nn.functional.rare.ctc import ctc_loss
+    from nn.functional.rare.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
+    from nn.functional.rare.margins import (
+        cosine_embedding_loss,
+        hinge_embedding_loss,
+        margin_ranking_loss,
+        multi_margin_loss,
+        multilabel_margin_loss,
+        multilabel_soft_margin_loss,
+        soft_margin_loss,
+        triplet_margin_loss,
+        triplet_margin_with_distance_loss,
+    )
+    from nn.functional.rare.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
     from nn.functional.sampling import affine_grid, grid_sample
     from nn.functional.shuffles import (
         channel_shuffle,
@@ -299,17 +299,17 @@ _ON_DEMAND = {
             "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
             "avg_pool3d lp_pool1d lp_pool2d lp_pool3d"
         ),
-        "nn.functional.bags": "embedding_bag",
+        "nn.functional.rare.bags": "embedding_bag",
         "nn.functional.convolutions": (
             "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
         ),
-        "nn.functional.ctc": "ctc_loss",
+        "nn.functional.rare.ctc": "ctc_loss",
         "nn.functional.densities": "gaussian_nll_loss kl_div poisson_nll_loss",
         "nn.functional.distances": "cosine_similarity normalize pairwise_distance pdist",
         "nn.functional.dropouts": (
             "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
         ),
-        "nn.functional.fractional_pooling": "fractional_max_pool2d fractional_max_pool3d",
+        "nn.functional.rare.fractional_pooling": "fractional_max_pool2d fractional_max_pool3d",
         "nn.functional.group_normalizations": "group_norm instance_norm",
         "nn.functional.in_place": "celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ threshold_",
         "nn.functional.interpolation": "interpolate upsample",
@@ -318,13 +318,13 @@ _ON_DEMAND = {
             "binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss"
         ),
         "nn.functional.linear_maps": "bilinear embedding linear one_hot",
-        "nn.functional.margins": (
+        "nn.functional.rare.margins": (
             "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
             "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss "
             "triplet_margin_with_distance_loss"
         ),
         "nn.functional.max_pooling": "max_pool1d max_pool2d max_pool3d",
-        "nn.functional.max_unpooling": "max_unpool1d max_unpool2d max_unpool3d",
+        "nn.functional.rare.max_unpooling": "max_unpool1d max_unpool2d max_unpool3d",
         "nn.functional.multihead": "multi_head_attention_forward",
         "nn.functional.normalizations": "batch_norm layer_norm local_response_norm rms_norm",
         "nn.functional.padding": "pad",
@@ -333,7 +333,7 @@ _ON_DEMAND = {
             "hardshrink hardsigmoid hardswish hardtanh prelu relu6 rrelu softshrink threshold"
         ),
         "nn.functional.sampling": "affine_grid grid_sample",
-        "nn.functional.aliases": (
+        "nn.functional.rare.aliases": (
             "adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices "
             "adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices "
             "fractional_max_pool3d_with_indices max_pool1d_with_indices max_pool2d_with_indices "

@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from nn.optim import lr_scheduler as lr_scheduler
     from nn.optim import swa_utils as swa_utils
     from nn.optim.adadelta import Adadelta
-    from nn.optim.adafactor import Adafactor
     from nn.optim.adagrad import Adagrad
     from nn.optim.adam import Adam, AdamW
-    from nn.optim.adamax import Adamax
-    from nn.optim.asgd import ASGD
     from nn.optim.lbfgs import LBFGS
-    from nn.optim.lion import Lion
-    from nn.optim.muon import Muon
-    from nn.optim.nadam import NAdam
     from nn.optim.optimizer import Optimizer
-    from nn.optim.radam import RAdam
+    from nn.optim.rare.adafactor import Adafactor
+    from nn.optim.rare.adamax import Adamax
+    from nn.optim.rare.asgd import ASGD
+    from nn.optim.rare.lion import Lion
+    from nn.optim.rare.muon import Muon
+    from nn.optim.rare.nadam import NAdam
+    from nn.optim.rare.radam import RAdam
+    from nn.optim.rare.rprop import Rprop
     from nn.optim.rmsprop import RMSprop
-    from nn.optim.rprop import Rprop
     from nn.optim.sgd import SGD
 
 __all__ = [
@@ -49,19 +49,19 @@ _ON_DEMAND = {
     name: module
     for module, names in {
         "nn.optim.adadelta": "Adadelta",
-        "nn.optim.adafactor": "Adafactor",
+        "nn.optim.rare.adafactor": "Adafactor",
         "nn.optim.adagrad": "Adagrad",
         "nn.optim.adam": "Adam AdamW",
-        "nn.optim.adamax": "Adamax",
-        "nn.optim.asgd": "ASGD",
+        "nn.optim.rare.adamax": "Adamax",
+        "nn.optim.rare.asgd": "ASGD",
         "nn.optim.lbfgs": "LBFGS",
-        "nn.optim.lion": "Lion",
-        "nn.optim.muon": "Muon",
-        "nn.optim.nadam": "NAdam",
+        "nn.optim.rare.lion": "Lion",
+        "nn.optim.rare.muon": "Muon",
+        "nn.optim.rare.nadam": "NAdam",
         "nn.optim.optimizer": "Optimizer",
-        "nn.optim.radam": "RAdam",
+        "nn.optim.rare.radam": "RAdam",
         "nn.optim.rmsprop": "RMSprop",
-        "nn.optim.rprop": "Rprop",
+        "nn.optim.rare.rprop": "Rprop",
         "nn.optim.sgd": "SGD",
     }.items()
     for name in names.split()

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
-from tensor.ops.arithmetic import Arithmetic
-from tensor.ops.counting import Counting
 from tensor.ops.data import as_tensor
-from tensor.ops.decomposing import Decomposing
 from tensor.ops.gamma import Gamma
 from tensor.ops.matrices import Matrices
 from tensor.ops.methods import ElementwiseMethods
 from tensor.ops.moving import Moving
+from tensor.ops.rare.arithmetic import Arithmetic
+from tensor.ops.rare.counting import Counting
+from tensor.ops.rare.decomposing import Decomposing
+from tensor.ops.rare.scattering import Scattering
 from tensor.ops.reducing import Reductions
-from tensor.ops.scattering import Scattering
 from tensor.ops.writing import become
 
 if TYPE_CHECKING:

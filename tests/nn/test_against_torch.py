@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.functional import ctc, densities, margins
+from nn.functional import densities
+from nn.functional.rare import ctc, margins
 from nn.layers import piecewise_activations, smooth_activations
 from tensor import autograd
 from tests.nn.random_networks import Array, Library, Network, draw, ours

@@ -12,7 +12,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor, fft, linalg
-from tensor.ops.lu import factorize
+from tensor.ops.rare.lu import factorize
 from tests.tensor.gradients import Sample
 
 

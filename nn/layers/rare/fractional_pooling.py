@@ -11,7 +11,7 @@ from tensor.lowlevel import InvalidArgumentError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nn.functional.fractional_pooling import Ratios
+    from nn.functional.rare.fractional_pooling import Ratios
     from nn.functional.windows import Sizes
     from tensor import Tensor
 

@@ -42,7 +42,7 @@ def factorize(x: Tensor) -> Factors:
     Examples
     --------
     >>> import tensor
-    >>> from tensor.ops.lu import factorize
+    >>> from tensor.ops.rare.lu import factorize
     >>> factors = factorize(tensor.tensor([[1.0, 2.0], [2.0, 2.0]]))
     >>> factors.lower.tolist(), factors.upper.tolist(), factors.pivots.tolist()
     ([[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]], [2, 2])

@@ -10,11 +10,11 @@ from tensor._errors import InvalidArgumentError
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.lapack import of_any_dtype
-from tensor.ops import lu
 from tensor.ops.data import as_tensor
 from tensor.ops.lapack import matrices_of, run_lapack
 from tensor.ops.linalg import matmul
 from tensor.ops.moving import tril, triu
+from tensor.ops.rare import lu
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import solve
 

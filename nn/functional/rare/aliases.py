@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nn.functional.adaptive_max_pooling import adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d
-from nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.interpolation import interpolate
 from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
+from nn.functional.rare.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.shuffles import channel_shuffle
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from tensor._errors import InvalidArgumentError, shown
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.ops import fourier
-from tensor.ops.complex_views import view_as_complex, view_as_real
 from tensor.ops.data import as_tensor
 from tensor.ops.joining import concat
+from tensor.ops.rare.complex_views import view_as_complex, view_as_real
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

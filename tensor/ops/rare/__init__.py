@@ -1,0 +1,1 @@
+"""Methods that no known program uses: they complete PyTorch's names."""
