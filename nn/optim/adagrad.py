@@ -21,25 +21,12 @@ class Adagrad(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
     lr_decay
         The step size is divided by 1 + `lr_decay` times the number of steps made.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
     initial_accumulator_value
         What the sum starts from.
     eps
         Added to the root of the sum.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -66,14 +53,14 @@ class Adagrad(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+            maximize=maximize,
+        )
         super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002

@@ -17,32 +17,40 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-class Adam(Optimizer):
+class Averaging(Optimizer):
+    """Base of Adam and its relatives, which average the gradient and its square."""
+
+    # Whether the decay shrinks the parameter itself, as in AdamW, and is not added to the gradient.
+    _is_decoupled = False
+    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
+    _counter = "step"
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:
+        averages = ("exp_avg", "exp_avg_sq")
+        return (*averages, "max_exp_avg_sq") if group.get("amsgrad") else averages
+
+    def _average_numbers(self, group: Group) -> tuple[float, ...]:
+        """Return what ``_average`` asks for."""
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        has_choice = "decoupled_weight_decay" in self.defaults
+        is_decoupled = group["decoupled_weight_decay"] if has_choice else self._is_decoupled
+        shrink, own_decay = (1 - lr * decay, 0) if is_decoupled else (1, decay)
+        return shrink, -1 if group["maximize"] else 1, own_decay, 1 - beta1, beta2, 1 - beta2
+
+    def _average(self, numbers: list[float], p: Array, g: Array, m: Array, v: Array) -> Array:
+        """Apply the decay to `p` or to the gradient, and update both averages; return the gradient."""
+        shrink, sign, decay, first, stays, enters = numbers
+        p *= shrink
+        g = g * sign
+        if decay:
+            g = g + p * decay
+        m += (g - m) * first
+        v[...] = v * stays + g * g * enters
+        return g
+
+
+class Adam(Averaging):
     """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square.
-
-    Parameters
-    ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
-    betas
-        The decay of both averages: their share that each step keeps.
-    eps
-        Added to the root of the second average.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
-    amsgrad
-        Divide by the largest second average so far (Reddi et al., 2018).
-    maximize
-        Maximize the objective instead of minimizing it.
-    foreach, fused
-        Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -55,10 +63,6 @@ class Adam(Optimizer):
     0.9
     """
 
-    # Whether the decay shrinks the parameter beside the step, not through the gradient (AdamW).
-    _is_decoupled = False
-    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
-    _counter = "step"
     _rule = "adam"
 
     def __init__(
@@ -75,39 +79,22 @@ class Adam(Optimizer):
         fused: bool | None = None,
     ) -> None:
         del foreach, fused
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize
+        )
         super().__init__(params, defaults)
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:
-        averages = ("exp_avg", "exp_avg_sq")
-        return (*averages, "max_exp_avg_sq") if group["amsgrad"] else averages
-
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        shrink = 1 - lr * decay if self._is_decoupled else 1
-        sign = -1 if group["maximize"] else 1
+        beta1, beta2 = group["betas"]
         # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
         root = math.sqrt(1 - beta2 ** (steps + 1))
-        size = lr * root / (1 - beta1 ** (steps + 1))
-        own_decay = 0 if self._is_decoupled else decay
-        return shrink, sign, own_decay, 1 - beta1, beta2, 1 - beta2, group["eps"] * root, size
+        size = group["lr"] * root / (1 - beta1 ** (steps + 1))
+        return *self._average_numbers(group), group["eps"] * root, size
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        shrink, sign, decay, first, stays, enters, eps, size = numbers
+        *averages, eps, size = numbers
         m, v, *largest = state
-        p *= shrink
-        g = g * sign
-        if decay:
-            g = g + p * decay
-        m += (g - m) * first
-        v[...] = v * stays + g * g * enters
+        self._average(averages, p, g, m, v)
         if largest:
             v = np.maximum(largest[0], v, out=largest[0])
         p -= m / (np.sqrt(v) + eps) * size
@@ -118,27 +105,8 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
-    betas
-        The decay of the averages of the gradient and of its square: their share that each step keeps.
-    eps
-        Added to the root of the second average.
     weight_decay
         The factor of the parameter that each step subtracts, times `lr`.
-    amsgrad
-        Divide by the largest second average so far (Reddi et al., 2018).
-    maximize
-        Maximize the objective instead of minimizing it.
-    foreach, fused
-        Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nn.module.docstrings import complete
 from nn.module.module import Module
 from nn.optim.chunks import real_chunks
-from nn.optim.options import Bound, require_within
+from nn.optim.options import OUT_OF_RANGE, TEXTS, Bound, require_within
 from nn.optim.state import keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
@@ -75,6 +76,7 @@ class Optimizer:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.partition(".")[0] == "nn":  # their state never has a scope
+            complete(cls, TEXTS, OUT_OF_RANGE)
             return
         for name in ("__init__", "step"):
             if name in vars(cls):

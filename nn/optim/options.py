@@ -11,6 +11,25 @@ from tensor.lowlevel import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# What docstrings of optimizers say of options that several have.
+TEXTS = {
+    "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
+    "lr": "The step size.",
+    "betas": "The decay of the averages of the gradient and of its square: their share that each step keeps.",
+    "eps": "Added to the root of the second average.",
+    "weight_decay": "The factor of the parameter that is added to its gradient.",
+    "amsgrad": "Divide by the largest second average so far (Reddi et al., 2018).",
+    "decoupled_weight_decay": (
+        "Subtract `weight_decay` times `lr` times the parameter, instead of adding the decay to the gradient."
+    ),
+    "maximize": "Maximize the objective instead of minimizing it.",
+    **dict.fromkeys(
+        ("foreach", "fused"),
+        "Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.",
+    ),
+}
+OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
+
 
 class Bound(NamedTuple):
     """What an option must be: at least `low`, and below `high`, or `high` itself where that is included."""

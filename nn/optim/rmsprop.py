@@ -21,27 +21,14 @@ class RMSprop(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
     alpha
         How much of the average stays at each step.
     eps
         Added to the root of the average.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
     momentum
         The share of the last step that goes into the next.
     centered
         Scale by an estimate of the variance (Graves, 2013).
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -70,15 +57,15 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "alpha": alpha,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "centered": centered,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr,
+            alpha=alpha,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            centered=centered,
+            maximize=maximize,
+        )
         super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:

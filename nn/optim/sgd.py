@@ -19,25 +19,12 @@ class SGD(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
     momentum
         The share of the last step that goes into the next.
     dampening
         The share of the gradient that does not go into the momentum.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
     nesterov
         Look ahead along the momentum; needs `momentum` and no `dampening`.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -66,14 +53,14 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+        )
         super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:

@@ -46,8 +46,6 @@ class Adafactor(Optimizer):
         How large the root mean square of an update may be; at least 1, and infinity for any size.
     weight_decay
         The factor of the parameter that each step subtracts, times `lr`.
-    maximize
-        Maximize the objective instead of minimizing it.
 
     Raises
     ------
@@ -86,14 +84,9 @@ class Adafactor(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, maximize=maximize
+        )
         super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:

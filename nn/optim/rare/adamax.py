@@ -21,23 +21,10 @@ class Adamax(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
     betas
         How much of the average of the gradient, and of its largest size, stays at each step.
     eps
         Added to the size of each gradient.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -63,7 +50,7 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize)
         super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002

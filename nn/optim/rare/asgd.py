@@ -23,8 +23,6 @@ class ASGD(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The step size of the first step.
     lambd
@@ -33,15 +31,6 @@ class ASGD(Optimizer):
         The step size is divided by (1 + `lambd` times `lr` times the number of steps made) to this power.
     t0
         After how many steps the averaging starts.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -70,14 +59,7 @@ class ASGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
+        defaults = dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize)
         super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002

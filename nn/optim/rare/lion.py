@@ -21,21 +21,12 @@ class Lion(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The step size, some 3 to 10 times smaller than for ``AdamW``.
     betas
         How much of the momentum goes into the step, and how much of it stays for the next.
     weight_decay
         The factor of the parameter that each step subtracts, times `lr`.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -59,7 +50,7 @@ class Lion(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
+        defaults = dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
         super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002

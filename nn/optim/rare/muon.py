@@ -31,8 +31,6 @@ class Muon(Optimizer):
     ----------
     params
         Leaf tensors of two dimensions, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
     weight_decay
         The factor of the parameter that each step subtracts, times `lr`.
     momentum
@@ -82,16 +80,16 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
+        defaults = dict(
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            ns_coefficients=ns_coefficients,
+            eps=eps,
+            ns_steps=ns_steps,
+            adjust_lr_fn=adjust_lr_fn,
+        )
         super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:

@@ -7,42 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.optim.optimizer import Group, Optimizer
+from nn.optim.adam import Averaging
 from nn.optim.options import SHARE, bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nn.optim.optimizer import Group
     from tensor import Tensor
     from tensor.lowlevel import Array
 
 
-class NAdam(Optimizer):
+class NAdam(Averaging):
     """Adam that looks ahead along its momentum, as Nesterov's does (Dozat, 2016).
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
-    lr
-        The step size.
-    betas
-        The decay of the averages of the gradient and of its square: their share that each step keeps.
-    eps
-        Added to the root of the second average.
-    weight_decay
-        The factor of the parameter that is added to its gradient.
     momentum_decay
         How fast the momentum grows to its full share: half of it at first.
-    decoupled_weight_decay
-        Subtract `weight_decay` times `lr` times the parameter, instead of adding the decay to the gradient.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -56,7 +38,6 @@ class NAdam(Optimizer):
     """
 
     _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=SHARE)
-    _counter = "step"
 
     def __init__(
         self,
@@ -70,19 +51,19 @@ class NAdam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-        }
+        defaults = dict(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        )
         super().__init__(params, defaults)
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
-        return ("exp_avg", "exp_avg_sq", "mu_product")
+    def _tensors(self, group: Group) -> tuple[str, ...]:
+        return (*super()._tensors(group), "mu_product")
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "mu_product":
@@ -90,16 +71,13 @@ class NAdam(Optimizer):
         return super()._new_state(group, x, name)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        is_decoupled = group["decoupled_weight_decay"]
-        shrink, own_decay = (1 - lr * decay, 0) if is_decoupled else (1, decay)
-        sign = -1 if group["maximize"] else 1
+        beta1, beta2 = group["betas"]
         share, next_share = (
             beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])) for step in (steps + 1, steps + 2)
         )
         root = math.sqrt(1 - beta2 ** (steps + 1))
-        averages = 1 - beta1, beta2, 1 - beta2
-        return shrink, sign, own_decay, *averages, group["eps"] * root, lr * root, share, next_share
+        averages = self._average_numbers(group)
+        return *averages, group["eps"] * root, group["lr"] * root, share, next_share
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         *others, size, share, next_share = numbers
@@ -111,12 +89,7 @@ class NAdam(Optimizer):
         super()._update_plainly((*others, by_gradient, by_average), rows)
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        shrink, sign, decay, first, stays, enters, eps, by_gradient, by_average = numbers
+        *averages, eps, by_gradient, by_average = numbers
         m, v = state
-        p *= shrink
-        g = g * sign
-        if decay:
-            g = g + p * decay
-        m += (g - m) * first
-        v[...] = v * stays + g * g * enters
+        g = self._average(averages, p, g, m, v)
         p -= (g * by_gradient + m * by_average) / (np.sqrt(v) + eps)

@@ -25,21 +25,12 @@ class Rprop(Optimizer):
 
     Parameters
     ----------
-    params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         What all sizes start from.
     etas
         By what a size is multiplied: when the sign changes (below 1), and when it stays (above 1).
     step_sizes
         The smallest and the largest size.
-    maximize
-        Maximize the objective instead of minimizing it.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
 
     Examples
     --------
@@ -66,7 +57,7 @@ class Rprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
+        defaults = dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize)
         super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:

@@ -1,0 +1,95 @@
+"""Sections of docstrings that several functions and classes share, each written once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Described = TypeVar("Described")
+
+_HEADER = re.compile(r"^(\w+)\n-+$\n?", re.MULTILINE)
+_ENTRY = re.compile(r"^(\S.*)\n((?:    .*\n?|\n)+)", re.MULTILINE)
+
+
+def complete(described: Described, texts: Mapping[str, str], raises: str = "") -> Described:
+    """Add to the docstring of a function or class what it has in common with others; return the same object.
+
+    Parameters
+    ----------
+    described
+        Its "Parameters" may leave out those of its signature that `texts` has.
+    texts
+        The description of each shared parameter, by name.
+    raises
+        The section "Raises", unless the docstring has one.
+
+    Examples
+    --------
+    >>> def area(width, height, scale=1):
+    ...     '''Return an area.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     width, height
+    ...         The sides, in meters.
+    ...     '''
+    >>> texts_of(complete(area, {"scale": "A factor."}))
+    {'width': 'The sides, in meters.', 'height': 'The sides, in meters.', 'scale': 'A factor.'}
+    """
+    if not described.__doc__:  # none with `python -OO`
+        return described
+    start, sections = _sections_of(cleandoc(described.__doc__))
+    own = dict(_ENTRY.findall(sections.pop("Parameters", "")))
+    entry_of = {name: entry for entry in own for name in re.split(r",\s*", entry)}
+    entries = {}
+    for name in inspect.signature(described).parameters:  # type: ignore[arg-type]
+        if name in entry_of:
+            entries[entry_of[name]] = own[entry_of[name]].strip()
+        elif name in texts:
+            entries[name] = texts[name]
+    body = "\n".join(f"{entry}\n    {text}" for entry, text in entries.items())
+    if raises:
+        sections = {"Raises": raises, **sections}
+    if body:
+        sections = {"Parameters": body, **sections}
+    parts = [f"{header}\n{'-' * len(header)}\n{text.strip()}\n" for header, text in sections.items()]
+    described.__doc__ = "\n".join([f"{start.strip()}\n", *parts])
+    return described
+
+
+def completed(texts: Mapping[str, str], raises: str = "") -> Callable[[Described], Described]:
+    """Return a decorator that calls ``complete``.
+
+    Examples
+    --------
+    >>> @completed({"x": "A number."})
+    ... def double(x):
+    ...     '''Return twice `x`.'''
+    >>> "A number." in double.__doc__
+    True
+    """
+    return lambda described: complete(described, texts, raises)
+
+
+def texts_of(described: Any) -> dict[str, str]:
+    """Return the description of each parameter in a docstring.
+
+    Examples
+    --------
+    >>> sorted(texts_of(complete))
+    ['described', 'raises', 'texts']
+    """
+    _, sections = _sections_of(cleandoc(described.__doc__ or ""))
+    found = _ENTRY.findall(sections.get("Parameters", ""))
+    return {name: text.strip() for entry, text in found for name in re.split(r",\s*", entry)}
+
+
+def _sections_of(doc: str) -> tuple[str, dict[str, str]]:
+    """Return what stands before the first header of a docstring, and the text below each header."""
+    start, *parts = _HEADER.split(f"{doc}\n")
+    return start, dict(zip(parts[::2], parts[1::2], strict=True))
