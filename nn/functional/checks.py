@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nn.module.docstrings import completed
 from tensor.lowlevel import InvalidArgumentError, TensorCore, is_recording, shown
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 REDUCTIONS = ("mean", "sum", "none")
+
+# Adds the sections that the docstrings of losses share.
+loss_sections = completed(
+    {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}, "ValueError\n    If the shapes differ."
+)
 
 
 def array_of(name: str, what: str, x: object) -> Array:

@@ -14,6 +14,7 @@ from nn.functional.checks import (
     check_same_shape,
     floating_array_of,
     floating_target,
+    loss_sections,
     reduce_losses,
 )
 from nn.functional.distances import at_least
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @composite
+@loss_sections
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return the Kullback-Leibler divergence of the target's distribution from the input's.
 
@@ -38,11 +40,6 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         divergence itself), ``"sum"`` or ``"none"``.
     log_target
         Whether the target holds logarithms too.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -68,6 +65,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 @composite
+@loss_sections
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -90,13 +88,6 @@ def poisson_nll_loss(
         Add what follows from the target alone: Stirling's approximation of log(target!), for counts above 1.
     eps
         Added to expected counts before their logarithm is taken.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -116,6 +107,7 @@ def poisson_nll_loss(
     return reduce_losses(losses, reduction)
 
 
+@loss_sections
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -139,8 +131,6 @@ def gaussian_nll_loss(
         Add the constant log(2 pi) / 2.
     eps
         The least variance that is divided by; gradients take no notice of it.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------

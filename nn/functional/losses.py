@@ -12,6 +12,7 @@ from nn.functional.checks import (
     check_reduction,
     check_same_shape,
     floating_array_of,
+    loss_sections,
     reduced,
 )
 from nn.functional.derivatives import RULES
@@ -46,6 +47,7 @@ def _finish(
     return wrap_recorded(out, node)
 
 
+@loss_sections
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the squared difference of `input` and `target`, which have the same shape.
 
@@ -53,13 +55,6 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     ----------
     input, target
         Any shape.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -141,6 +136,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return _finish("smooth_l1_loss", (input, target), values, reduction, beta=beta)
 
 
+@loss_sections
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -154,8 +150,6 @@ def binary_cross_entropy(
         What they should be, in the same shape.
     weight
         What each element counts; it broadcasts to the input's shape, and may require a gradient.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -185,6 +179,7 @@ def binary_cross_entropy(
     return _finish(name, (input, target, weight), values, reduction)
 
 
+@loss_sections
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -202,15 +197,8 @@ def binary_cross_entropy_with_logits(
         Probabilities in the same shape.
     weight
         What each element counts; it broadcasts to the input's shape, and may require a gradient.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
     pos_weight
         What the answer yes counts; it broadcasts to the input's shape, and may require a gradient.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 class KLDivLoss(Loss):
     """The Kullback-Leibler divergence, from logarithms of probabilities; see ``functional.kl_div``.
 
-    Parameters
-    ----------
-    reduction
-        ``"mean"`` over all elements, ``"batchmean"`` (the divergence itself), ``"sum"`` or ``"none"``.
-    log_target
-        Whether the target holds logarithms too.
-
     Examples
     --------
     >>> import nn, tensor
@@ -48,17 +41,6 @@ class KLDivLoss(Loss):
 
 class PoissonNLLLoss(Loss):
     """Negative log-likelihood of counts; see ``functional.poisson_nll_loss``.
-
-    Parameters
-    ----------
-    log_input
-        Whether the input holds logarithms of expected counts.
-    full
-        Add what follows from the target alone.
-    eps
-        Added to expected counts before their logarithm is taken.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -89,15 +71,6 @@ class PoissonNLLLoss(Loss):
 class GaussianNLLLoss(Loss):
     """Negative log-likelihood of numbers around the input; see ``functional.gaussian_nll_loss``.
 
-    Parameters
-    ----------
-    full
-        Add the constant log(2 pi) / 2.
-    eps
-        The least variance that is divided by.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
     Examples
     --------
     >>> import nn, tensor
@@ -124,15 +97,6 @@ class GaussianNLLLoss(Loss):
 
 class CTCLoss(Loss):
     """Negative log-likelihood of labels, over all ways to say them in time; see ``functional.ctc_loss``.
-
-    Parameters
-    ----------
-    blank
-        The class that stands for no label.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-    zero_infinity
-        Let targets that are longer than the input count nothing.
 
     Examples
     --------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_delta, check_reduction
 from nn.layers.linear import Linear
+from nn.module.docstrings import complete, texts_of
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, TensorCore
@@ -22,11 +24,23 @@ _MADE_ONCE = (
     "loss = criterion(input, target)"
 )
 
+# The function whose docstring has the parameters of a loss too.
+_FUNCTION = re.compile(r"see ``functional\.(\w+)``")
+
 
 class Loss(Module):
-    """Base of losses: the reduction, checked when the module is made."""
+    """Base of losses: the reduction, checked when the module is made.
+
+    The docstring of a loss refers to its function, whose parameters it takes over.
+    """
 
     _more_reductions: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("nn."):
+            function = _FUNCTION.search(cls.__doc__ or "")
+            complete(cls, texts_of(getattr(F, function[1])) if function else {})
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
@@ -69,12 +83,6 @@ class CrossEntropyLoss(Loss):
     ----------
     weight
         What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
-    ignore_index
-        A class index that counts nothing.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-    label_smoothing
-        The share of the target that is spread evenly over all classes.
 
     Examples
     --------
@@ -115,10 +123,6 @@ class LinearCrossEntropyLoss(Loss):
         As of `Linear`: how many features the input has, and how many classes the logits.
     out_features
         The shape of what each sample has for each class; () for one logit.
-    weight, reduction, ignore_index, label_smoothing
-        As of `CrossEntropyLoss`.
-    options
-        How PyTorch computes it in chunks; it changes nothing here.
 
     Examples
     --------
@@ -186,10 +190,6 @@ class NLLLoss(Loss):
     ----------
     weight
         What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
-    ignore_index
-        A class index that counts nothing.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -284,8 +284,6 @@ class BCELoss(WeightedLoss):
     ----------
     weight
         What each element counts; a buffer of the module, which takes the tensor itself.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -304,8 +302,6 @@ class BCEWithLogitsLoss(Loss):
     ----------
     weight
         What each element counts; a buffer of the module, which takes the tensor itself.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
     pos_weight
         What the answer yes counts; a buffer too.
 

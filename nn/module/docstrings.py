@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from inspect import cleandoc
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def complete(described: Described, texts: Mapping[str, str], raises: str = "") -
             entries[entry_of[name]] = own[entry_of[name]].strip()
         elif name in texts:
             entries[name] = texts[name]
-    body = "\n".join(f"{entry}\n    {text}" for entry, text in entries.items())
+    groups = groupby(entries.items(), key=lambda item: item[1])
+    body = "\n".join(f"{', '.join(entry for entry, _ in same)}\n    {text}" for text, same in groups)
     if raises:
         sections = {"Raises": raises, **sections}
     if body:

@@ -13,6 +13,7 @@ from nn.functional.checks import (
     check_same_shape,
     floating_array_of,
     floating_target,
+    loss_sections,
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
+@loss_sections
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
@@ -38,13 +40,6 @@ def margin_ranking_loss(
         In the same shape: 1 where the first should be above the second, -1 where it should be below.
     margin
         The difference that gives no loss.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -64,6 +59,7 @@ def margin_ranking_loss(
 
 
 @composite
+@loss_sections
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -77,13 +73,6 @@ def hinge_embedding_loss(
         In the same shape: 1 for a similar pair, -1 for another pair.
     margin
         The distance at which other pairs give no loss.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -99,6 +88,7 @@ def hinge_embedding_loss(
     return reduce_losses(apart + tn.where(target != -1, input, 0.0), reduction)
 
 
+@loss_sections
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return log(1 + exp(-target * input)): the logistic loss, with targets 1 and -1.
 
@@ -108,13 +98,6 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
         Logits, any shape.
     target
         In the same shape, 1 or -1.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------
@@ -128,6 +111,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     return reduce_losses(tn.softplus(-floating_target(input, target) * input), reduction)
 
 
+@loss_sections
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
@@ -141,8 +125,6 @@ def cosine_embedding_loss(
         Shape ``(batch,)`` or ``()``: 1 for a similar pair, -1 for another pair.
     margin
         From -1 to 1.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -175,6 +157,7 @@ def cosine_embedding_loss(
 
 
 @composite
+@loss_sections
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -198,8 +181,6 @@ def triplet_margin_loss(
     swap
         Take the distance of `positive` from `negative`, where that is less than the anchor's (Balntas et al.,
         2016).
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -271,6 +252,7 @@ def _triplets(
     return reduce_losses((margin + near - far).clamp(min=0), reduction)
 
 
+@loss_sections
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -293,8 +275,6 @@ def multi_margin_loss(
         The difference from the target's score that gives no loss.
     weight
         The weight of each class, shape ``(classes,)``.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -328,6 +308,7 @@ def multi_margin_loss(
     return reduce_losses(tn.where(is_other, short, 0.0).sum(dim=-1) / x.shape[-1], reduction)
 
 
+@loss_sections
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return by how much scores of other classes are above the scores of several targets minus 1.
 
@@ -337,8 +318,6 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         Scores, shape ``(batch, classes)`` or ``(classes,)``.
     target
         Class indices in the same shape; those after the first -1 of a row do not count.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -373,6 +352,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
 
 
 @composite
+@loss_sections
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -386,13 +366,6 @@ def multilabel_soft_margin_loss(
         0 or 1, in the same shape.
     weight
         The weight of each class, shape ``(classes,)``.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
 
     Examples
     --------

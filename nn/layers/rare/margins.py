@@ -29,13 +29,6 @@ class _PairLoss(Loss):
 class MarginRankingLoss(_PairLoss):
     """How far one score is from being above another; see ``functional.margin_ranking_loss``.
 
-    Parameters
-    ----------
-    margin
-        By how much it has to be.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
     Examples
     --------
     >>> import nn, tensor
@@ -49,13 +42,6 @@ class MarginRankingLoss(_PairLoss):
 
 class HingeEmbeddingLoss(Loss):
     """Distances of what is alike, and nearness of all else; see ``functional.hinge_embedding_loss``.
-
-    Parameters
-    ----------
-    margin
-        How far from each other those should be that are not alike.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -90,13 +76,6 @@ class SoftMarginLoss(PlainLoss):
 class CosineEmbeddingLoss(_PairLoss):
     """Angles between what is alike, and between all else; see ``functional.cosine_embedding_loss``.
 
-    Parameters
-    ----------
-    margin
-        The cosine, from -1 to 1, above which what is not alike counts.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
     Examples
     --------
     >>> import nn, tensor
@@ -110,19 +89,6 @@ class CosineEmbeddingLoss(_PairLoss):
 
 class TripletMarginLoss(Loss):
     """How far an anchor is from one vector, and how near to another; see ``functional.triplet_margin_loss``.
-
-    Parameters
-    ----------
-    margin
-        By how much, above 0.
-    p
-        The norm of distances.
-    eps
-        Added to each difference.
-    swap
-        Take the distance between the two vectors, where that is less than the anchor's.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -215,14 +181,8 @@ class MultiMarginLoss(Loss):
 
     Parameters
     ----------
-    p
-        1, or 2 for squares.
-    margin
-        By how much the target's score has to be above the others.
     weight
         What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -274,8 +234,6 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
     ----------
     weight
         What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
-    reduction
-        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
