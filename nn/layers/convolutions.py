@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from nn import init
-from nn.functional import convolutions as F
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
 from nn.layers.dimensions import Dimensional
@@ -14,7 +13,7 @@ from nn.layers.linear import new_parameter, require_size
 from tensor.lowlevel import require_cpu, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nn.module.parameter import Parameter
     from tensor import Tensor
@@ -106,7 +105,7 @@ class Convolution(Dimensional):
 
 
 class _Conv(Convolution):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+    _family = "conv"
     _sections = """
         Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
 
@@ -157,8 +156,9 @@ class _Conv(Convolution):
         padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
-        function = self._functions[self._dims]
-        return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return type(self)._function(
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
 
     def _pads(self) -> list[int]:
         """Return the padding before and after each dimension, from the last one on, as ``F.pad`` takes it."""
@@ -169,11 +169,7 @@ class _Conv(Convolution):
 
 
 class _ConvTranspose(Convolution):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
-        1: F.conv_transpose1d,
-        2: F.conv_transpose2d,
-        3: F.conv_transpose3d,
-    }
+    _family = "conv_transpose"
     _is_transposed = True
     _sections = """
         Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
@@ -225,8 +221,7 @@ class _ConvTranspose(Convolution):
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Add each element, times the kernel, to a patch; `output_size` selects one of the possible sizes."""
         more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
-        function = self._functions[self._dims]
-        return function(
+        return type(self)._function(
             *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
         )
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from nn import functional as F
 from nn.functional.dimensions import filled
+from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor import Tensor
 
 
 class Dimensional(Module):
@@ -20,11 +27,31 @@ class Dimensional(Module):
 
     _dims: ClassVar[int]
     _sections: ClassVar[str]
+    # What the names of the functions in ``nn.functional`` begin with, and the function of a member.
+    _family: ClassVar[str] = ""
+    _function: ClassVar[Callable[..., Tensor]]
+    # The attributes that the repr shows.
+    _shown: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, dims: int | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         if dims is not None:  # None for a family, and for users' subclasses of a member
             cls._dims = dims
+            if cls._family:
+                cls._function = getattr(F, f"{cls._family}{dims}d")
             if cls.__doc__:  # none with `python -OO`
                 sections = filled(cleandoc(cls._sections), cls.__name__, dims)
                 cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{sections}\n"
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
+
+
+class LazyDimensional(LazyModuleMixin, Dimensional):
+    """Base of a family of layers that become members of another family: the second base of each."""
+
+    def __init_subclass__(cls, dims: int | None = None, **options: Any) -> None:
+        super().__init_subclass__(dims=dims, **options)
+        if dims is not None:
+            cls.cls_to_become = cls.__bases__[1]

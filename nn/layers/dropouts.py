@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_probability
 from nn.layers.dimensions import Dimensional
+from nn.module.docstrings import complete
 from nn.module.module import Module
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 class _Dropout(Module):
     _function: ClassVar[Callable[..., Tensor]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__ == __name__:
+            complete(cls, {"p": "From 0 to 1.", "inplace": "Write over the input."})
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -36,13 +42,6 @@ class _Dropout(Module):
 class Dropout(_Dropout):
     """Zeroes each element with probability `p` in training, and scales the others by 1 / (1 - p).
 
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
-
     Examples
     --------
     >>> import nn, tensor
@@ -54,16 +53,10 @@ class Dropout(_Dropout):
 
 
 class _ChannelDropout(_Dropout, Dimensional):
+    _family = "dropout"
     _sections = """
         The other channels are scaled by 1 / (1 - p). Input ``(batch, channels, {space})``, or without the
         batch; see ``nn.functional.dropout{dims}d``.
-
-        Parameters
-        ----------
-        p
-            From 0 to 1.
-        inplace
-            Write over the input.
 
         Examples
         --------
@@ -76,32 +69,19 @@ class _ChannelDropout(_Dropout, Dimensional):
 class Dropout1d(_ChannelDropout, dims=1):
     """Zeroes whole channels of sequences with probability `p` in training."""
 
-    _function = F.dropout1d
-
 
 class Dropout2d(_ChannelDropout, dims=2):
     """Zeroes whole channels of images with probability `p` in training."""
 
-    _function = F.dropout2d
-
 
 class Dropout3d(_ChannelDropout, dims=3):
     """Zeroes whole channels of volumes with probability `p` in training."""
-
-    _function = F.dropout3d
 
 
 class AlphaDropout(_Dropout):
     """Replaces elements with probability `p` in training, so that mean 0 and variance 1 stay.
 
     For networks of SELU (Klambauer et al., 2017). Any shape.
-
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
 
     Examples
     --------
@@ -117,13 +97,6 @@ class FeatureAlphaDropout(_Dropout):
     """Replaces whole channels with probability `p` in training, so that mean 0 and variance 1 stay.
 
     Input ``(batch, channels, *)``.
-
-    Parameters
-    ----------
-    p
-        From 0 to 1.
-    inplace
-        Write over the input.
 
     Examples
     --------

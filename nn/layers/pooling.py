@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
 from nn.functional.convolutions import sizes_of
@@ -10,18 +10,15 @@ from nn.functional.windows import pool_of, sizes_given
 from nn.layers.dimensions import Dimensional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nn.functional.windows import OutputSizes, Sizes
     from tensor import Tensor
 
 
 class _MaxPool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Any]]] = {
-        1: F.max_pool1d,
-        2: F.max_pool2d,
-        3: F.max_pool3d,
-    }
+    _family = "max_pool"
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -58,7 +55,7 @@ class _MaxPool(Dimensional):
     # A tuple of two tensors with `return_indices`, which type checkers unpack as they unpack a tensor.
     def forward(self, input: Tensor) -> Tensor:
         """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
-        found: Tensor = self._functions[self._dims](
+        found: Tensor = type(self)._function(
             input,
             self.kernel_size,
             self.stride,
@@ -69,20 +66,10 @@ class _MaxPool(Dimensional):
         )
         return found
 
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
-
 
 class _MaxUnpool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
-        1: F.max_unpool1d,
-        2: F.max_unpool2d,
-        3: F.max_unpool3d,
-    }
+    _family = "max_unpool"
+    _shown = ("kernel_size", "stride", "padding")
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -108,20 +95,12 @@ class _MaxUnpool(Dimensional):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return zeros with the elements of `input` at `indices`."""
-        function = self._functions[self._dims]
-        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class _AvgPool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
-        1: F.avg_pool1d,
-        2: F.avg_pool2d,
-        3: F.avg_pool3d,
-    }
+    _family = "avg_pool"
+    _shown = ("kernel_size", "stride", "padding")
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -157,7 +136,7 @@ class _AvgPool(Dimensional):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
-        return self._functions[self._dims](
+        return type(self)._function(
             input,
             self.kernel_size,
             self.stride,
@@ -167,17 +146,10 @@ class _AvgPool(Dimensional):
             self.divisor_override,
         )
 
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
 
 class _LPPool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
-        1: F.lp_pool1d,
-        2: F.lp_pool2d,
-        3: F.lp_pool3d,
-    }
+    _family = "lp_pool"
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -205,23 +177,14 @@ class _LPPool(Dimensional):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the roots of the sums of powers."""
-        function = self._functions[self._dims]
-        return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
+        return type(self)._function(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
 
 class _AdaptiveAvgPool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Tensor]]] = {
-        1: F.adaptive_avg_pool1d,
-        2: F.adaptive_avg_pool2d,
-        3: F.adaptive_avg_pool3d,
-    }
+    _family = "adaptive_avg_pool"
+    _shown = ("output_size",)
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -243,19 +206,12 @@ class _AdaptiveAvgPool(Dimensional):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
-        return self._functions[self._dims](input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return f"output_size={self.output_size}"
+        return type(self)._function(input, self.output_size)
 
 
 class _AdaptiveMaxPool(Dimensional):
-    _functions: ClassVar[dict[int, Callable[..., Any]]] = {
-        1: F.adaptive_max_pool1d,
-        2: F.adaptive_max_pool2d,
-        3: F.adaptive_max_pool3d,
-    }
+    _family = "adaptive_max_pool"
+    _shown = ("output_size",)
     _sections = """
         Input ``(batch, channels, {space})``, or without the batch.
 
@@ -280,13 +236,8 @@ class _AdaptiveMaxPool(Dimensional):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
-        function = self._functions[self._dims]
-        found: Tensor = function(input, self.output_size, return_indices=self.return_indices)
+        found: Tensor = type(self)._function(input, self.output_size, return_indices=self.return_indices)
         return found
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return f"output_size={self.output_size}"
 
 
 class MaxPool1d(_MaxPool, dims=1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nn.layers.convolutions import (
     Conv1d,
@@ -13,8 +13,7 @@ from nn.layers.convolutions import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from nn.module.lazy import LazyModuleMixin
-from nn.module.module import Module
+from nn.layers.dimensions import LazyDimensional
 from nn.module.uninitialized import UninitializedParameter
 from tensor.lowlevel import InvalidArgumentError
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class _LazyConvolution(LazyModuleMixin, Convolution):
+class _LazyConvolution(LazyDimensional, Convolution):
     def _forget_shapes(self, dtype: DtypeLike | None) -> None:
         self.register_parameter("weight", UninitializedParameter(dtype=dtype))
         if self.bias is not None:
@@ -141,34 +140,22 @@ class _LazyConvTranspose(_LazyConvolution):
 class LazyConv1d(_LazyConv, Conv1d, dims=1):
     """A ``Conv1d`` whose ``in_channels`` are those of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = Conv1d
-
 
 class LazyConv2d(_LazyConv, Conv2d, dims=2):
     """A ``Conv2d`` whose ``in_channels`` are those of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d, dims=3):
     """A ``Conv3d`` whose ``in_channels`` are those of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = Conv3d
-
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, dims=1):
     """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, dims=2):
     """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
-
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, dims=3):
     """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d

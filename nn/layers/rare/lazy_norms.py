@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nn.layers.channel_norms import (
     BatchNorm1d,
@@ -13,8 +13,7 @@ from nn.layers.channel_norms import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from nn.module.lazy import LazyModuleMixin
-from nn.module.module import Module
+from nn.layers.dimensions import LazyDimensional
 from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 from tensor.lowlevel import InvalidArgumentError
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class _LazyNorm(LazyModuleMixin, ChannelNorm):
+class _LazyNorm(LazyDimensional, ChannelNorm):
     _sections = """
         Parameters
         ----------
@@ -86,34 +85,22 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, dims=1):
     """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
-
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d, dims=2):
     """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d, dims=3):
     """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
-
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d, dims=1):
     """An ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d, dims=2):
     """An ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input."""
 
-    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
-
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d, dims=3):
     """An ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input."""
-
-    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d
