@@ -3,6 +3,7 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
+import scopes as _scopes  # noqa: F401  # first, since it refuses subinterpreters before other compiled modules do
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys

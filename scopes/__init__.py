@@ -5,6 +5,7 @@ from os import environ as _environment
 from typing import TYPE_CHECKING
 
 try:
+    import scopes.core.main_interpreter as _main_interpreter  # noqa: F401  # refuses subinterpreters, before all others
     from scopes import lowlevel
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("scopes.core."):

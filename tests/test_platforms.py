@@ -39,3 +39,37 @@ def test_a_region_of_one_worker_needs_no_locks(monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     region = Region("alone", 0, 1, Layout(), 1.0, [0])
     region.close()
+
+
+SUBINTERPRETER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+
+for kind in ("isolated", "legacy"):
+    options = {"config": kind} if sys.version_info >= (3, 13) else {"isolated": kind == "isolated"}
+    new = interpreters.create(**options)
+    interpreters.run_string(new, '''
+for name in ("scopes", "tensor", "nn"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error, flush=True)
+''')
+    interpreters.destroy(new)
+import nn
+print(nn.Linear(2, 3).weight.shape)
+"""
+
+
+def test_a_subinterpreter_is_refused_and_the_main_one_works():
+    command = [sys.executable, "-c", SUBINTERPRETER]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    *refusals, shape = ended.stdout.splitlines()
+    assert len(refusals) == 6, ended.stdout + ended.stderr
+    for refusal in refusals:
+        assert refusal.startswith("disposescope can't be imported in a subinterpreter, because")
+        assert "import it in the main interpreter, and use threads or processes" in refusal
+    assert shape == "(3, 2)", ended.stderr

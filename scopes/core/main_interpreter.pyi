@@ -1,0 +1,1 @@
+"""Refuses to be imported in a subinterpreter; has no names."""
