@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import re
 import subprocess
 import sys
 import threading
 import tracemalloc
+from pathlib import Path
 
 import nn
 import tensor
 from scopes import current_dispose_scope, disposing, new_dispose_scope
+
+ROOT = Path(__file__).parents[1]
 
 
 def traced_bytes() -> int:
@@ -203,3 +207,22 @@ local = threading.local(); local.x = tensor.ones((1,))
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_each_promise_names_tests_that_exist():
+    security = (ROOT / "SECURITY.md").read_text().partition("## Promises")[2].partition("\n## ")[0]
+    table = (
+        (ROOT / "docs/reliability.md").read_text().partition("| promise | tests |")[2].partition("\n## ")[0]
+    )
+    promises = [*re.split(r"\n- ", security)[1:], *table.strip().splitlines()[1:]]
+    assert len(promises) > 15
+    for promise in promises:
+        named = re.findall(r"`(tests/[^`]+)`", promise)
+        assert named, promise
+        assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_each_action_of_the_release_is_pinned_by_its_hash():
+    used = re.findall(r"uses: (.+)", (ROOT / ".github/workflows/release.yml").read_text())
+    assert len(used) > 5
+    assert [line for line in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", line)] == []
