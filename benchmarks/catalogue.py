@@ -9,7 +9,7 @@ from benchmarks.harness import Case
 FAMILIES = {
     "ops": "ops",
     "memory": "memory",
-    "kept": "kept",
+    "kept": "kept_results",
     "fresh": "fresh",
     "reductions": "reductions",
     "layers": "layers",

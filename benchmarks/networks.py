@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import by_hand
+from benchmarks import plain_numpy
 from benchmarks.contenders import NUMPY, Library
 
 MOMENTUM = 0.9
@@ -94,7 +94,7 @@ def model_of(library: Library, network: Network, weights: Sequence[Array] | None
 
 def optimizer_of(library: Library, parameters: Any, optimizer: str, rate: float, **settings: bool) -> Any:
     """Make an optimizer: ``"sgd"``, ``"momentum"`` (SGD too) or ``"adam"``."""
-    optimizers = by_hand if library.name == NUMPY else library.optim
+    optimizers = plain_numpy if library.name == NUMPY else library.optim
     if optimizer == "adam":
         return optimizers.Adam(parameters, lr=rate, **settings)
     momentum = MOMENTUM if optimizer == "momentum" else 0.0
@@ -106,7 +106,7 @@ def training(
 ) -> Step:
     """Make model, data and optimizer, and return the step, as users write it; it returns the loss."""
     if library.name == NUMPY:
-        return _training_by_hand(network, optimizer, rate)
+        return _training_in_plain_numpy(network, optimizer, rate)
     model = model_of(library, network, weights)
     optimize = optimizer_of(library, model.parameters(), optimizer, rate)
     functional = library.nn.functional
@@ -124,8 +124,8 @@ def training(
     return step
 
 
-def _training_by_hand(network: Network, optimizer: str, rate: float) -> Step:
-    model = by_hand.Network(network.weights(), classifies=network.classifies)
+def _training_in_plain_numpy(network: Network, optimizer: str, rate: float) -> Step:
+    model = plain_numpy.Network(network.weights(), classifies=network.classifies)
     optimize = optimizer_of(Library(NUMPY, np, np.array), model.weights, optimizer, rate)
     inputs, targets = network.data()
 
@@ -141,7 +141,7 @@ def inference(library: Library, network: Network, *, weights: Sequence[Array] | 
     """Make model and data, and return a step that asks the model; it returns one figure of the outputs."""
     inputs = network.data()[0]
     if library.name == NUMPY:
-        by_numpy = by_hand.Network(network.weights(), classifies=network.classifies)
+        by_numpy = plain_numpy.Network(network.weights(), classifies=network.classifies)
         return lambda: float(by_numpy.outputs(inputs)[0, 0])
     model = model_of(library, network, weights).eval()
     own_inputs = library.array(inputs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import by_hand
+from benchmarks import plain_numpy
 from benchmarks.contenders import NUMPY, OURS, TORCH, Library
 from benchmarks.harness import Case, Timer, in_scope, repeated
 
@@ -68,7 +68,7 @@ def _large_sum(library: Library) -> Callable[[], Any]:
 def _softmax(shape: tuple[int, int], library: Library) -> Callable[[], Any]:
     x = library.array(_matrix(shape))
     if library.name == NUMPY:
-        return partial(by_hand.softmax, x)
+        return partial(plain_numpy.softmax, x)
     return partial(library.nn.functional.softmax, x, dim=1)
 
 
@@ -105,7 +105,7 @@ def _cross_entropy(shape: tuple[int, int], library: Library, *, recorded: bool) 
     """Return a step that ends with the loss, or with the gradient of the logits."""
     logits, classes = _matrix(shape), np.random.default_rng(1).integers(0, shape[1], shape[0])
     if library.name == NUMPY:
-        return lambda: by_hand.cross_entropy(logits, classes)[1]
+        return lambda: plain_numpy.cross_entropy(logits, classes)[1]
     gradient = {"requires_grad": True} if recorded else {}
     x, targets = library.array(logits, **gradient), library.array(classes)
     cross_entropy = library.nn.functional.cross_entropy

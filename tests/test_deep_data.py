@@ -68,7 +68,7 @@ def test_data_is_refused(make):
         assert len(str(caught.value)) < 1000
 
 
-def test_the_error_says_what_is_wrong_and_what_to_write():
+def test_the_error_says_why_and_what_to_write():
     with pytest.raises(ValueError, match="deeper than 64 dimensions, or a list contains itself"):
         tensor.tensor(itself())
 

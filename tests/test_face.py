@@ -41,7 +41,7 @@ def test_each_name_of_all_exists_and_is_listed_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_what_a_package_shows_is_what_it_exports(name: str) -> None:
+def test_a_package_has_no_public_name_that_it_does_not_export(name: str) -> None:
     module = importlib.import_module(name)
     shown = {
         key

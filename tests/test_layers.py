@@ -96,7 +96,7 @@ def compiled_imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
 
 
 @pytest.mark.parametrize("package", ALLOWED)
-def test_each_package_imports_only_what_is_above_it(package: str) -> None:
+def test_each_package_imports_only_the_packages_before_it(package: str) -> None:
     for name, path in files(package).items():
         allowed = ALLOWED[package] | HOSTS.get(name, set())
         for module, _, deep, types in imports(path):
@@ -111,7 +111,7 @@ def test_each_package_imports_only_what_is_above_it(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ALLOWED)
-def test_packages_import_of_each_other_only_what_users_import(package: str) -> None:
+def test_packages_import_only_public_modules_of_each_other(package: str) -> None:
     for path in files(package).values():
         for module, names, _, types in imports(path):
             top = package_of(module)

@@ -135,7 +135,7 @@ def test_a_type_error_from_inside_a_call_that_fits_stays_as_it_is() -> None:
     assert str(caught.value) == "write something else"
 
 
-def test_what_the_namespaces_lack_is_not_there() -> None:
+def test_names_that_a_namespace_lacks_raise_an_attribute_error() -> None:
     assert not hasattr(tensor, "mm")
     assert not hasattr(nn, "DataLoader")
     with pytest.raises(ImportError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nn.functional.axis_maps import AxisMap, map_along
+from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.dimensions import Family
 from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from nn.functional.windows import (
@@ -29,16 +29,18 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-def map_of(windows: Windows, shares: Array, size: int) -> AxisMap:
+def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:
     """Return the map that sums each window times its share."""
     longest = int(windows.counts.max(initial=0))
     within = np.arange(longest) < windows.counts[:, None]
     places = windows.starts[:, None] + np.arange(longest)
-    return AxisMap.of_rows(places, np.where(within, shares[:, None], 0.0), size)
+    return AxisMatrix.of_rows(places, np.where(within, shares[:, None], 0.0), size)
 
 
 @lru_cache(256)
-def _map(name: str, size: int, pool: Pool, dim: int, count_include_pad: bool, divisor: int | None) -> AxisMap:
+def _map(
+    name: str, size: int, pool: Pool, dim: int, count_include_pad: bool, divisor: int | None
+) -> AxisMatrix:
     pad, kernel = pool.padding[dim], pool.kernel[dim]
     firsts = np.arange(count_of_windows(name, size, pool, dim)) * pool.stride[dim] - pad
     starts, ends = np.maximum(firsts, 0), np.minimum(firsts + kernel, size)
@@ -52,7 +54,7 @@ def _map(name: str, size: int, pool: Pool, dim: int, count_include_pad: bool, di
 
 
 @lru_cache(256)
-def adaptive_map(size: int, outs: int) -> AxisMap:
+def adaptive_map(size: int, outs: int) -> AxisMatrix:
     """Return the map that averages `size` elements to `outs`."""
     windows = adaptive_windows(size, outs)
     return map_of(windows, 1 / windows.counts, size)
@@ -117,7 +119,7 @@ def _avg_pool(
         divisor = None if divisor_override is None else divisor_override if dim == 0 else 1
         axis = x.ndim - _dims + dim
         maps.append((axis, _map(name, x.shape[axis], pool, dim, count_include_pad, divisor)))
-    return map_along(input, maps)
+    return multiply_along(input, maps)
 
 
 _AVERAGE: Final = {dims: _avg_pool[dims] for dims in (1, 2, 3)}
@@ -190,7 +192,7 @@ def _adaptive_avg_pool(input: Tensor, output_size: OutputSizes, *, _dims: int = 
     sizes = output_sizes(name, _dims, output_size, x)
     first = x.ndim - _dims
     maps = [(first + dim, adaptive_map(x.shape[first + dim], outs)) for dim, outs in enumerate(sizes)]
-    return map_along(input, maps)
+    return multiply_along(input, maps)
 
 
 adaptive_avg_pool1d: Final = _adaptive_avg_pool[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.functional.average_pooling import adaptive_map
-from nn.functional.axis_maps import AxisMap, map_along
+from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import floating_array_of
 from tensor.lowlevel import InvalidArgumentError, shown
 
@@ -25,13 +25,13 @@ _STEPWISE = ("nearest", "nearest-exact", "area")
 # --- Maps along one dimension; the formulas are PyTorch's ---------------------------------------------------
 
 
-def _nearest(size: int, outs: int, factor: float | None, exact: bool) -> AxisMap:
+def _nearest(size: int, outs: int, factor: float | None, exact: bool) -> AxisMatrix:
     # In single precision, as PyTorch computes: in double, another element would be the nearest here and
     # there.
     scale = np.float32(1 / factor) if factor else np.float32(size) / np.float32(outs)
     at = np.arange(outs, dtype=np.float32)
     places = np.floor((at + np.float32(0.5)) * scale if exact else at * scale).astype(np.int64)
-    return AxisMap.of_rows(np.minimum(places, size - 1)[:, None], np.ones((outs, 1)), size)
+    return AxisMatrix.of_rows(np.minimum(places, size - 1)[:, None], np.ones((outs, 1)), size)
 
 
 def _scale(size: int, outs: int, factor: float | None, align_corners: bool) -> float:
@@ -45,12 +45,12 @@ def _sources(size: int, outs: int, factor: float | None, align_corners: bool) ->
     return at * scale if align_corners else (at + 0.5) * scale - 0.5
 
 
-def _linear(size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMap:
+def _linear(size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMatrix:
     sources = np.maximum(_sources(size, outs, factor, align_corners), 0)
     lower = np.minimum(np.floor(sources).astype(np.int64), size - 1)
     share = np.minimum(sources - lower, 1)
     places = np.stack([lower, np.minimum(lower + 1, size - 1)], axis=1)
-    return AxisMap.of_rows(places, np.stack([1 - share, share], axis=1), size)
+    return AxisMatrix.of_rows(places, np.stack([1 - share, share], axis=1), size)
 
 
 def _cubic_weights(distances: Array, a: float) -> Array:
@@ -61,13 +61,13 @@ def _cubic_weights(distances: Array, a: float) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-def _cubic(size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMap:
+def _cubic(size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMatrix:
     sources = _sources(size, outs, factor, align_corners)
     lower = np.floor(sources)
     taps = lower[:, None] + np.arange(-1, 3)
     weights = _cubic_weights(sources[:, None] - taps, -0.75)
     # Beyond the edges the elements are those at the edges.
-    return AxisMap.of_rows(np.clip(taps, 0, size - 1).astype(np.int64), weights, size)
+    return AxisMatrix.of_rows(np.clip(taps, 0, size - 1).astype(np.int64), weights, size)
 
 
 # Filters that smooth while they shrink: how far each reaches, and its weights.
@@ -78,7 +78,7 @@ _FILTERS: dict[str, tuple[float, Callable[[Array], Array]]] = {
 }
 
 
-def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMap:
+def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMatrix:
     reach, weights_at = _FILTERS[mode]
     scale = _scale(size, outs, factor, align_corners)
     wide = max(scale, 1.0)
@@ -91,13 +91,13 @@ def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corne
     weights = np.where(places < ends[:, None], weights, 0.0)
     totals = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, totals, out=weights, where=totals != 0)
-    return AxisMap.of_rows(np.minimum(places, size - 1), weights, size)
+    return AxisMatrix.of_rows(np.minimum(places, size - 1), weights, size)
 
 
 @lru_cache(256)
 def _map(
     mode: str, size: int, outs: int, factor: float | None, align_corners: bool, antialias: bool
-) -> AxisMap:
+) -> AxisMatrix:
     # PyTorch ignores this when it computes with the factor.
     if outs == size and (antialias or mode in ("linear", "bilinear", "trilinear")):
         factor = None
@@ -237,7 +237,7 @@ def interpolate(
         (axis, _map(mode, x.shape[axis], outs, factor, bool(align_corners), antialias))
         for axis, (outs, factor) in enumerate(zip(sizes, factors, strict=True), start=2)
     ]
-    return map_along(input, maps)
+    return multiply_along(input, maps)
 
 
 def upsample(

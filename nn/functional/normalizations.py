@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.functional.axis_maps import AxisMap, map_along
+from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor.kernels import (
@@ -294,5 +294,5 @@ def local_response_norm(
     channels = np.arange(x.shape[1])
     places = channels[:, None] - size // 2 + np.arange(size)
     is_there = (places >= 0) & (places < x.shape[1])
-    around = AxisMap.of_rows(places, is_there / size, x.shape[1])
-    return input / (map_along(input * input, [(1, around)]) * alpha + k).pow(beta)
+    around = AxisMatrix.of_rows(places, is_there / size, x.shape[1])
+    return input / (multiply_along(input * input, [(1, around)]) * alpha + k).pow(beta)

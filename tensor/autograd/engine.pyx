@@ -1,24 +1,23 @@
 """Backward: walk the tape from the outputs to the leaves, each node once, without recursion.
 
-Gradients on their way are arrays (`tensor.autograd.arrivals`), or tensors where what backward does is
-recorded (`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`).
-A user's code (hooks, functions of their own, checkpoints) runs outside of them, in the caller's scope, with
-recording switched off.
+Pending gradients are arrays (`tensor.autograd.pending_gradients`). If backward itself is recorded, they are
+tensors (`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`).
+User code (hooks, functions, checkpoints) runs outside of them, in the caller's scope, without recording.
 """
 
 cimport numpy as cnp
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
-from tensor.autograd.arrivals cimport (
-    Arrival,
+from tensor.autograd.pending_gradients cimport (
+    PendingGradient,
     add_array,
     compact_copy,
     contiguous_copy,
-    let_go,
+    clear,
     may_be_written,
     moved,
-    new_arrival,
+    new_pending,
     tensor_of,
     with_history,
 )
@@ -93,7 +92,7 @@ cdef class Backward:
     # Those nodes from which one of `only` can be reached.
     cdef set leading
     # For each node that can be reached what has come in.
-    cdef dict arrivals
+    cdef dict pending
     # The gradients of leaves, or of what is asked for, in the order in which they were complete.
     cdef list found
     # The kernel context that is entered, or None.
@@ -108,7 +107,7 @@ cdef class Backward:
         self.retain_graph = retain_graph or _recomputing.get() > 0
         self.anomalies = None if _when_enabled.get() is True else anomalies()
         self.only = only
-        self.arrivals = {}
+        self.pending = {}
         self.found = []
 
     def run(self, list roots not None) -> None:
@@ -132,61 +131,61 @@ cdef class Backward:
             raise out_of_memory() from None
         finally:
             self.leave_kernels()
-            self.arrivals = {}
+            self.pending = {}
             if before is not None:
                 set_recording(before)
 
     def gradients(self) -> dict:
         """Return for each of `only` that was reached its gradient, as a tensor with memory of its own."""
-        cdef Arrival arrival
+        cdef PendingGradient pending
         made = {}
         first = {}
-        for arrival in self.found:
-            made[arrival.node] = tensor_of(arrival, first, False)
+        for pending in self.found:
+            made[pending.node] = tensor_of(pending, first, False)
         return made
 
     # --- The walk ------------------------------------------------------------------------------------------
 
     cdef int _walk(self, list roots) except -1:
         cdef list ready = []
-        cdef Arrival arrival, beyond
+        cdef PendingGradient pending, beyond
         cdef Node node, after
         cdef PyObject* known
         cdef bint is_passed_on
         self._count_users(roots)
         for node, value, share in roots:
-            arrival = <Arrival>self.arrivals[node]
-            self._gather(arrival, value, share, False)
-            if arrival.users == 0 and arrival not in ready:
-                ready.append(arrival)
+            pending = <PendingGradient>self.pending[node]
+            self._gather(pending, value, share, False)
+            if pending.users == 0 and pending not in ready:
+                ready.append(pending)
         if self.only is not None:
             self.leading = self._leading_to(self.only)
         while ready:
-            arrival = <Arrival>ready.pop()
-            node = arrival.node
-            if arrival.value is not None:
+            pending = <PendingGradient>ready.pop()
+            node = pending.node
+            if pending.value is not None:
                 if node.hooks is not None:
-                    self._through_hooks(node, arrival)
+                    self._through_hooks(node, pending)
                 if self.only is None:
                     is_passed_on = not isinstance(node, Leaf)
                     if not is_passed_on:
                         if node.hooks is not None and node.hooks.after:
-                            self._gather_now(node, moved(arrival))
+                            self._gather_now(node, moved(pending))
                         else:
-                            self.found.append(arrival)
+                            self.found.append(pending)
                 else:
                     if node in self.only:
-                        self._find(arrival)
+                        self._find(pending)
                     is_passed_on = node in self.leading
                 if is_passed_on:
-                    self._pass_on(node, arrival)
-                    let_go(arrival)  # its memory may serve the next one
+                    self._pass_on(node, pending)
+                    clear(pending)  # its memory may serve the next one
             for x in node.next:
                 if x is None:
                     continue
                 after = <Node>x
-                known = PyDict_GetItem(self.arrivals, after)
-                beyond = <Arrival>known
+                known = PyDict_GetItem(self.pending, after)
+                beyond = <PendingGradient>known
                 beyond.users -= 1
                 if beyond.users > 0:
                     continue
@@ -204,8 +203,8 @@ cdef class Backward:
         cdef PyObject* known
         cdef Node node, after
         for node, _, _ in roots:
-            if node not in self.arrivals:
-                self.arrivals[node] = new_arrival(node, 0)
+            if node not in self.pending:
+                self.pending[node] = new_pending(node, 0)
                 stack.append(node)
         while stack:
             node = <Node>stack.pop()
@@ -213,11 +212,11 @@ cdef class Backward:
                 if x is None:
                     continue
                 after = <Node>x
-                known = PyDict_GetItem(self.arrivals, after)
+                known = PyDict_GetItem(self.pending, after)
                 if known != NULL:
-                    (<Arrival>known).users += 1
+                    (<PendingGradient>known).users += 1
                     continue
-                self.arrivals[after] = new_arrival(after, 1)
+                self.pending[after] = new_pending(after, 1)
                 if after.next:
                     stack.append(after)
         return 0
@@ -226,7 +225,7 @@ cdef class Backward:
         """Return those nodes from which some target can be reached."""
         cdef Node node
         users = {}
-        for node in self.arrivals:
+        for node in self.pending:
             for after in node.next:
                 if after is not None:
                     users.setdefault(after, []).append(node)
@@ -239,23 +238,23 @@ cdef class Backward:
                     stack.append(user)
         return leading
 
-    cdef int _find(self, Arrival arrival) except -1:
+    cdef int _find(self, PendingGradient pending) except -1:
         """Keep the gradient for the user; it is not passed on as what nobody else has."""
-        cdef Arrival kept = new_arrival(arrival.node, 0)
-        kept.value = arrival.value
-        if arrival.share is not None:
-            kept.share = new_share(arrival.share.buffer, arrival.value)
-        kept.is_owned = arrival.is_owned
-        arrival.is_owned = False
+        cdef PendingGradient kept = new_pending(pending.node, 0)
+        kept.value = pending.value
+        if pending.share is not None:
+            kept.share = new_share(pending.share.buffer, pending.value)
+        kept.is_owned = pending.is_owned
+        pending.is_owned = False
         self.found.append(kept)
         return 0
 
-    cdef int _pass_on(self, Node node, Arrival arrival) except -1:
+    cdef int _pass_on(self, Node node, PendingGradient pending) except -1:
         try:
             if type(node) is not Node:
-                self._outside(node.step, arrival, self)  # those of the user's own functions
+                self._outside(node.step, pending, self)  # those of the user's own functions
             else:
-                self.step(node, arrival)
+                self.step(node, pending)
         except Exception as error:
             if self.anomalies is not None:
                 site = recorded_at(node)
@@ -301,10 +300,10 @@ cdef class Backward:
 
     # --- One node -------------------------------------------------------------------------------------------
 
-    cpdef object step(self, Node node, Arrival arrival):
+    cpdef object step(self, Node node, PendingGradient pending):
         """Pass the gradient of the op's output on to its inputs, and free what the op has saved."""
         cdef PyObject* arguments[_MOST + 3]
-        cdef cnp.ndarray g = arrival.value
+        cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root = root_of(g)
         cdef tuple saved, steps, places
         cdef tuple nexts = node.next
@@ -317,11 +316,11 @@ cdef class Backward:
         else:
             saved = self._outside(_saved_by, node, None)
         steps = node.plan.steps  # that of a checkpoint's node comes with its values
-        is_sole = len(steps) == 1 and may_be_written(g, arrival.share, arrival.is_owned)
+        is_sole = len(steps) == 1 and may_be_written(g, pending.share, pending.is_owned)
         space = xp_over if is_sole else xp
         self.enter_kernels(_is_large(g, saved, nexts))
         if node.plan.together is not None:
-            self._take_all(node, g, arrival, root, saved)
+            self._take_all(node, g, pending, root, saved)
             steps = ()
         for number, function, places in steps:
             i = number
@@ -349,7 +348,7 @@ cdef class Backward:
                     many.append(saved[<Py_ssize_t>place] if place >= 0 else number if place == -1 else shape)
                 found = function(*many)
             if found is not None:
-                self._take(after, fitting(found, after), arrival, root, is_sole, saved, node, i)
+                self._take(after, fitting(found, after), pending, root, is_sole, saved, node, i)
                 found = None
         node.is_in_use = False
         if not self.retain_graph:
@@ -359,7 +358,7 @@ cdef class Backward:
                 node.holds = ()
 
     cdef int _take_all(
-        self, Node node, cnp.ndarray g, Arrival arrival, cnp.ndarray root, tuple saved
+        self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved
     ) except -1:
         """Let each input have its gradient, of those that one function gives at once."""
         cdef Py_ssize_t i
@@ -373,11 +372,12 @@ cdef class Backward:
         for i in range(len(node.next)):
             if node.next[i] is not None and found[i] is not None:
                 after = <Node>node.next[i]
-                self._take(after, fitting(found[i], after), arrival, root, False, saved, node, i)
+                self._take(after, fitting(found[i], after), pending, root, False, saved, node, i)
         return 0
 
     cdef int _take(
-        self, Node after, cnp.ndarray out, Arrival of, cnp.ndarray root, bint is_sole, tuple saved, Node node,
+        self, Node after, cnp.ndarray out, PendingGradient of, cnp.ndarray root, bint is_sole, tuple saved,
+        Node node,
         Py_ssize_t i,
     ) except -1:
         """Let `after` have `out`, which the op of `node` made of its gradient `of`, of root `root`."""
@@ -396,10 +396,10 @@ cdef class Backward:
                     break
         if self.anomalies is not None:
             self.anomalies.look(out, node, i)
-        self._gather(<Arrival>self.arrivals[after], out, share, is_owned)
+        self._gather(<PendingGradient>self.pending[after], out, share, is_owned)
         return 0
 
-    cdef int _gather(self, Arrival to, object g, Share share, bint is_owned) except -1:
+    cdef int _gather(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
         """Add `g` to what has come in, in place where nobody else looks."""
         cdef cnp.ndarray new
         if to.value is None:
@@ -422,7 +422,7 @@ cdef class Backward:
         if self.is_recorded:
             if self.anomalies is not None:
                 self.anomalies.look(x, node, i)
-            self._gather(<Arrival>self.arrivals[to], x, None, False)
+            self._gather(<PendingGradient>self.pending[to], x, None, False)
             return
         share = take_snapshot(x)
         self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(share.array)))
@@ -431,35 +431,37 @@ cdef class Backward:
             if self.anomalies is not None:
                 self.anomalies.look(out, node, i)
             if root_of(out) is root_of(share.array):
-                self._gather(<Arrival>self.arrivals[to], out, share, False)
+                self._gather(<PendingGradient>self.pending[to], out, share, False)
             else:
-                self._gather(<Arrival>self.arrivals[to], out, None, _is_writable(out))
+                self._gather(<PendingGradient>self.pending[to], out, None, _is_writable(out))
         except MemoryError:
             self.is_outside = False
             raise
         finally:
             self.leave_kernels()  # the caller is a user's function
 
-    def put(self, Node call not None, Py_ssize_t place, Py_ssize_t count, Arrival arrival not None) -> None:
+    def put(
+        self, Node call not None, Py_ssize_t place, Py_ssize_t count, PendingGradient pending not None
+    ) -> None:
         """Let `call` have what has come in for its output at `place`, one of `count`."""
-        cdef Arrival to = <Arrival>self.arrivals[call]
-        cdef Arrival before
+        cdef PendingGradient to = <PendingGradient>self.pending[call]
+        cdef PendingGradient before
         if to.value is None:
             to.value = [None] * count
         before = to.value[place]
         if before is None:
-            to.value[place] = moved(arrival)
+            to.value[place] = moved(pending)
             return
         # Two threads that asked for one output at once may have made two nodes of it.
-        self._gather(before, arrival.value, arrival.share, arrival.is_owned)
+        self._gather(before, pending.value, pending.share, pending.is_owned)
         self.leave_kernels()
 
-    def as_tensor(self, Arrival arrival not None, bint compact=False) -> TensorCore:
-        """Return what has come in as a tensor for a user's code, and leave `arrival` empty.
+    def as_tensor(self, PendingGradient pending not None, bint compact=False) -> TensorCore:
+        """Return what has come in as a tensor for a user's code, and leave `pending` empty.
 
         With `compact` a number that stands for many elements stays one: such a tensor can't be written to.
         """
-        cdef Arrival own = moved(arrival)
+        cdef PendingGradient own = moved(pending)
         cdef cnp.ndarray array
         if self.is_recorded:
             # The user may write to it, and other nodes have it too.
@@ -471,27 +473,27 @@ cdef class Backward:
             return wrap_share(new_share(own.share.buffer, array))
         return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
-    cdef int _through_hooks(self, Node node, Arrival arrival) except -1:
+    cdef int _through_hooks(self, Node node, PendingGradient pending) except -1:
         """Let the gradient be what the hooks of `node` make of it."""
         cdef Share share
         self.leave_kernels()
-        given = self._outside(node.hooks.pass_through, node, self.as_tensor(arrival))
+        given = self._outside(node.hooks.pass_through, node, self.as_tensor(pending))
         if self.is_recorded:
-            arrival.value = given
+            pending.value = given
             return 0
         share = take_snapshot(<TensorCore?>given)
-        arrival.value = share.array
-        arrival.share = share
-        arrival.is_owned = False
+        pending.value = share.array
+        pending.share = share
+        pending.is_owned = False
         return 0
 
     # --- Leaves ---------------------------------------------------------------------------------------------
 
-    cdef int _gather_now(self, Node node, Arrival arrival) except -1:
+    cdef int _gather_now(self, Node node, PendingGradient pending) except -1:
         """Give a leaf its gradient before all others have theirs, for hooks that wait for it."""
         self.leave_kernels()
-        accumulate([arrival])
-        let_go(arrival)
+        accumulate([pending])
+        clear(pending)
         x = node.tensor()
         if x is not None and node.hooks is not None:
             self._outside(_call_each, list(node.hooks.after.values()), x)

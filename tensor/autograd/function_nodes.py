@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
-    from tensor.autograd.arrivals import Arrival
     from tensor.autograd.engine import Backward
     from tensor.autograd.function_context import FunctionCtx, Saved
+    from tensor.autograd.pending_gradients import PendingGradient
 
 # No rule saves anything here, and none derives.
 _PLAN = Rule("function", {}).plan(())
@@ -94,10 +94,10 @@ class Applied(Node):
             found.append(x)
         return tuple(found)
 
-    def step(self, arrival: Arrival, walk: Backward) -> None:
+    def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Pass on what the user's backward makes of the gradients of the outputs, and free what is saved."""
         given: list[Tensor | None] = []
-        for place, arrived in enumerate(arrival.value):
+        for place, arrived in enumerate(pending.value):
             given.append(self._given(walk, place, arrived))
         results = self._results(self.function.backward(self.ctx, *given))
         del given
@@ -110,7 +110,7 @@ class Applied(Node):
             self.saved: tuple[Any, ...] | None = None
             self.holds = ()
 
-    def _given(self, walk: Backward, place: int, arrived: Arrival | None) -> Tensor | None:
+    def _given(self, walk: Backward, place: int, arrived: PendingGradient | None) -> Tensor | None:
         """Return the gradient of one output as a tensor."""
         if arrived is not None:
             return walk.as_tensor(arrived, compact=True)
@@ -195,9 +195,9 @@ class Output(Node):
         """Return the name of the call's node."""
         return self.applied.name()
 
-    def step(self, arrival: Arrival, walk: Backward) -> None:
+    def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Put the gradient in its place among those of the call's outputs."""
-        walk.put(self.applied, self.place, len(self.applied.slots), arrival)
+        walk.put(self.applied, self.place, len(self.applied.slots), pending)
 
 
 class Refusal(Node):
@@ -219,7 +219,7 @@ class Refusal(Node):
         """Return the name of what was derived once."""
         return f"{self.of}BackwardBackward"
 
-    def step(self, _arrival: Arrival, _walk: Backward) -> None:
+    def step(self, _pending: PendingGradient, _walk: Backward) -> None:
         """Raise."""
         raise RuntimeError(
             f"{self.of}.backward is marked @once_differentiable, so a gradient that it has computed can't be "

@@ -1,6 +1,5 @@
 """The gradients of leaves. For `cimport`."""
 
 
-# Add the gradients that were found, an Arrival each, to those of their leaves: all of them, or on an error
-# none.
+# Add the gradients that backward found to those of their leaves: all of them, or none if one raises.
 cdef int accumulate(list found) except -1

@@ -10,7 +10,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.stdint cimport uint16_t
 
-from tensor.autograd.arrivals cimport Arrival, tensor_of, with_history
+from tensor.autograd.pending_gradients cimport PendingGradient, tensor_of, with_history
 from tensor.autograd.fitting cimport as_array
 from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_empty, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
@@ -30,7 +30,7 @@ cdef object _add = np.add
 cdef class _Target:
     """A leaf that is to have a gradient."""
 
-    cdef Arrival arrival
+    cdef PendingGradient pending
     cdef TensorCore x
     # The gradient that it has: a tensor, empty or not, or None.
     cdef object before
@@ -50,7 +50,7 @@ cdef class _Target:
 
     cdef bint is_gone(self) noexcept:
         """Tell whether the leaf is one no longer, and has no gradient to get."""
-        return self.x._node is not self.arrival.node
+        return self.x._node is not self.pending.node
 
     cdef bint is_as_prepared(self) noexcept:
         """Tell whether nobody has changed what the preparation started from."""
@@ -69,14 +69,14 @@ cdef class _Target:
 
 cdef int accumulate(list found) except -1:
     cdef list targets = []
-    cdef Arrival arrival
+    cdef PendingGradient pending
     cdef _Target target
     cdef dict first = {}
-    for arrival in found:
-        x = (<Leaf>arrival.node).home()
+    for pending in found:
+        x = (<Leaf>pending.node).home()
         if x is not None:  # else nobody is there any more to have it
             target = _Target.__new__(_Target)
-            target.arrival = arrival
+            target.pending = pending
             target.x = x
             targets.append(target)
     while True:
@@ -96,36 +96,36 @@ cdef int _prepare(_Target target, dict first) except -1:
     cdef object old = x.gradient
     cdef TensorCore before = None
     target.before = old
-    if x._node is not target.arrival.node:
+    if x._node is not target.pending.node:
         return 0
     if old is not None and not is_empty(<TensorCore?>old):
         before = <TensorCore>old
     if before is None:
         if target.made is None or target.is_sum:
-            target.made = tensor_of(target.arrival, first, True)
+            target.made = tensor_of(target.pending, first, True)
             target.is_sum = False
         return 0
     if (
-        isinstance(target.arrival.value, TensorCore)
+        isinstance(target.pending.value, TensorCore)
         or before._node is not None
-        or not _takes(array_of(before), target.arrival.value)
+        or not _takes(array_of(before), target.pending.value)
     ):
-        target.made = _sum(before, target.arrival)
+        target.made = _sum(before, target.pending)
         target.is_sum = True
         return 0
     target.buffer = begin_write(before)
-    target.added = target.arrival.value
+    target.added = target.pending.value
     return 0
 
 
-cdef TensorCore _sum(TensorCore before, Arrival arrival):
+cdef TensorCore _sum(TensorCore before, PendingGradient pending):
     """Return a new gradient where one of the two has a history, or can't be written to."""
     cdef Share share
-    if isinstance(arrival.value, TensorCore):
-        total = before + arrival.value
+    if isinstance(pending.value, TensorCore):
+        total = before + pending.value
         return with_history(wrap_snapshot_unowned(total), total)
     share = take_snapshot(before)
-    return wrap_unowned(as_array(_add(share.array, arrival.value)))
+    return wrap_unowned(as_array(_add(share.array, pending.value)))
 
 
 cdef bint _commit(list targets):

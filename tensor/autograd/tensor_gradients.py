@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tensor._tensor import Tensor
-    from tensor.autograd.arrivals import Arrival
+    from tensor.autograd.pending_gradients import PendingGradient
     from tensor.memory.buffer import Share
 
 
@@ -25,7 +25,7 @@ class RecordedBackward(Backward):
     def __init__(self, retain_graph: bool, only: Collection[Node] | None = None) -> None:
         super().__init__(retain_graph, only, is_recorded=True)
 
-    def step(self, node: Node, arrival: Arrival) -> None:
+    def step(self, node: Node, pending: PendingGradient) -> None:
         """Pass the gradient on; saved values are tensors with the history that they had."""
         saved_by(node)
         known: dict[int, Any] = {}
@@ -41,7 +41,7 @@ class RecordedBackward(Backward):
                 if p not in known:
                     known[p] = _connected(node, p)
                 values.append(known[p])
-            gradient = function(xp, arrival.value, *values)
+            gradient = function(xp, pending.value, *values)
             if gradient is not None:
                 self.add(after, fit_tensor(gradient, after), node, i)
         node.is_in_use = False

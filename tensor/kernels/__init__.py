@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor.kernels.affine import affine_by_bias, affine_by_input, affine_by_weight
     from tensor.kernels.arithmetic import hardsigmoid, hardswish
     from tensor.kernels.attention import attention_backward, attention_forward, attention_kept
-    from tensor.kernels.axis_maps import AxisMap, map_axes
+    from tensor.kernels.axis_matrices import AxisMatrix, multiply_axes
     from tensor.kernels.convolution import (
         Geometry,
         columns_of_patches,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tensor.kernels.special import relu_of, sigmoid, silu
 
 __all__ = [
-    "AxisMap",
+    "AxisMatrix",
     "Geometry",
     "add_at_places",
     "affine_by_bias",
@@ -64,9 +64,9 @@ __all__ = [
     "in_kernels",
     "inverses_of",
     "largest_of_windows",
-    "map_axes",
     "mean_cross_entropy",
     "moments_of_channels",
+    "multiply_axes",
     "normalize_channels",
     "normalize_channels_backward",
     "normalize_rows",
@@ -85,7 +85,7 @@ __all__ = [
 
 # Only networks need these.
 _OF_NETWORKS = {
-    "AxisMap": "tensor.kernels.axis_maps",
+    "AxisMatrix": "tensor.kernels.axis_matrices",
     "Geometry": "tensor.kernels.convolution",
     "add_at_places": "tensor.kernels.pooling",
     "affine_by_bias": "tensor.kernels.affine",
@@ -104,7 +104,7 @@ _OF_NETWORKS = {
     "hardswish": "tensor.kernels.arithmetic",
     "inverses_of": "tensor.kernels.normalization",
     "largest_of_windows": "tensor.kernels.pooling",
-    "map_axes": "tensor.kernels.axis_maps",
+    "multiply_axes": "tensor.kernels.axis_matrices",
     "mean_cross_entropy": "tensor.kernels.softmax",
     "moments_of_channels": "tensor.kernels.normalization",
     "normalize_channels": "tensor.kernels.normalization",

@@ -1,6 +1,6 @@
 """A sparse matrix times an array along one of its axes, on the pool.
 
-``AxisMap`` (`tensor.kernels.axis_maps`) makes the matrices. A sum is in the order of its row's entries, so
+``AxisMatrix`` (`tensor.kernels.axis_matrices`) makes the matrices. A sum is in the order of its row's entries, so
 results do not depend on the number of threads. Call it inside a kernel context (`tensor.kernels.context`).
 """
 

@@ -129,7 +129,7 @@ def test_names_are_unique_and_lead_back_to_their_cases():
         pytest.param("scaling/optimizer step, parameters: 10", marks=pytest.mark.soak),
     ],
 )
-def test_cases_run_and_what_they_do_agrees(name: str):
+def test_cases_run_and_their_results_agree(name: str):
     case = case_of(name)
     contenders = [who for who in case.contenders if who != TORCH]
     tiny = replace(case, contenders=tuple(contenders), rounds=1, repetitions=case.repetitions or 1)

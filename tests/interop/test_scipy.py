@@ -140,14 +140,14 @@ GRADIENTS = [f"{module}.{name}" for module, names in DIFFERENTIABLE.items() for 
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_go_through_what_scipy_computes_by_the_standard(name: str) -> None:
+def test_gradients_flow_through_functions_that_scipy_computes_by_the_array_api(name: str) -> None:
     function, arguments = CASES[name]
     first, *others = as_tensors(arguments)
     with new_dispose_scope():
         gradcheck(lambda x: function(x, *others), (first.requires_grad_(),), atol=1e-5, rtol=1e-4)
 
 
-def test_what_would_lose_the_gradient_is_an_error() -> None:
+def test_a_call_that_would_lose_the_gradient_raises() -> None:
     x = tensor.tensor(LINE, requires_grad=True)
     with pytest.raises(RuntimeError, match="requires grad"):
         special.gammaln(x)

@@ -91,7 +91,7 @@ def test_labels_stand_in_a_report_as_numbers() -> None:
     assert report == metrics.classification_report(Y, Y)
 
 
-def test_what_an_estimator_fitted_in_a_scope_ends_with_it_and_the_error_says_how_to_keep_it() -> None:
+def test_tensors_of_an_estimator_fitted_in_a_scope_end_with_it_and_the_error_says_how_to_keep_them() -> None:
     with new_dispose_scope("fitting"):
         model = LogisticRegression().fit(tensor.tensor(X), tensor.tensor(Y))
     with pytest.raises(tensor.TensorDisposedError, match=r"'fitting'.*scope\.detach\(x\).*an estimator"):

@@ -125,18 +125,18 @@ def _dropped_with(function: Callable[..., Tensor], **options: Any) -> Function:
 
 
 POOLS = [
-    Sample("axis_map", _opted(F.avg_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
+    Sample("axis_matrix", _opted(F.avg_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
     Sample(
-        "axis_map",
+        "axis_matrix",
         _opted(
             F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False
         ),
         ((2, 1, 4, 3),),
     ),
-    Sample("axis_map", _opted(F.avg_pool3d, kernel_size=2, divisor_override=3), ((1, 1, 2, 3, 4),)),
-    Sample("axis_map", _opted(F.adaptive_avg_pool2d, output_size=(2, 3)), ((1, 2, 3, 2),)),
-    Sample("axis_map", _opted(F.lp_pool2d, norm_type=3, kernel_size=2), ((1, 1, 3, 2),), "positive"),
-    Sample("axis_map", _opted(F.local_response_norm, size=2, alpha=0.3), ((2, 4, 2),)),
+    Sample("axis_matrix", _opted(F.avg_pool3d, kernel_size=2, divisor_override=3), ((1, 1, 2, 3, 4),)),
+    Sample("axis_matrix", _opted(F.adaptive_avg_pool2d, output_size=(2, 3)), ((1, 2, 3, 2),)),
+    Sample("axis_matrix", _opted(F.lp_pool2d, norm_type=3, kernel_size=2), ((1, 1, 3, 2),), "positive"),
+    Sample("axis_matrix", _opted(F.local_response_norm, size=2, alpha=0.3), ((2, 4, 2),)),
     Sample("max_pool", _opted(F.max_pool1d, kernel_size=2, stride=1, padding=1), ((2, 2, 3),)),
     Sample("max_pool", _opted(F.max_pool2d, kernel_size=(3, 2), dilation=(1, 2)), ((2, 1, 4, 4),)),
     Sample("max_pool", _opted(F.adaptive_max_pool3d, output_size=2), ((1, 1, 2, 3, 2),)),
@@ -151,15 +151,17 @@ POOLS = [
 
 RESIZED = [
     *[
-        Sample("axis_map", _opted(F.interpolate, size=5, mode=mode), ((1, 2, 3),))
+        Sample("axis_matrix", _opted(F.interpolate, size=5, mode=mode), ((1, 2, 3),))
         for mode in ("nearest", "nearest-exact", "linear", "area")
     ],
-    Sample("axis_map", _opted(F.interpolate, scale_factor=1.7, mode="bilinear"), ((1, 2, 3, 2),)),
+    Sample("axis_matrix", _opted(F.interpolate, scale_factor=1.7, mode="bilinear"), ((1, 2, 3, 2),)),
     Sample(
-        "axis_map", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)
+        "axis_matrix", _opted(F.interpolate, size=(2, 5), mode="bicubic", align_corners=True), ((1, 1, 3, 4),)
     ),
-    Sample("axis_map", _opted(F.interpolate, size=(2, 3), mode="bilinear", antialias=True), ((1, 1, 5, 4),)),
-    Sample("axis_map", _opted(F.interpolate, size=(2, 3, 1), mode="trilinear"), ((1, 1, 1, 2, 3),)),
+    Sample(
+        "axis_matrix", _opted(F.interpolate, size=(2, 3), mode="bilinear", antialias=True), ((1, 1, 5, 4),)
+    ),
+    Sample("axis_matrix", _opted(F.interpolate, size=(2, 3, 1), mode="trilinear"), ((1, 1, 1, 2, 3),)),
     Sample("permute_dims", _opted(F.pixel_shuffle, upscale_factor=2), ((1, 4, 1, 2),)),
     Sample("permute_dims", _opted(F.channel_shuffle, groups=2), ((1, 4, 2),)),
     *[Sample("edge_pad", _opted(F.pad, pad=(2, 1, 1, 2), mode=mode), ((1, 3, 4),)) for mode in padding.MODES],

@@ -306,7 +306,7 @@ def test_nothing_is_kept_where_nothing_is_recorded() -> None:
 # --- Errors -------------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_is_refused_with_words() -> None:
+def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.ones((2, 4, 5, 3))
     for arguments, options, message in (
         ((x, x[..., :2], x), {}, "query and key must have as many features"),

@@ -125,7 +125,7 @@ def test_a_network_in_a_network_may_have_checkpoints_too():
     assert use(2, 3) == use(None, None)
 
 
-def test_a_slice_a_copy_and_what_is_appended_have_the_checkpoints_too():
+def test_a_slice_a_copy_and_appended_modules_have_the_checkpoints_too():
     model = network(3)
     assert model[2:7].checkpoint_every == 3
     copied = copy.deepcopy(model).append(nn.Tanh())

@@ -344,7 +344,7 @@ X, W = (1, 4, 5, 5), (2, 4, 3, 3)
         ((X, W), {"groups": 0}, "groups is an integer of at least 1"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_says_why(
+def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
     shapes: tuple[tuple[int, ...], ...], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -164,7 +164,7 @@ def test_batches_belong_to_the_loops_scope():
     assert all(x.is_invalid for x in kept)
 
 
-def test_what_the_loop_computes_is_the_loops():
+def test_tensors_that_the_loop_computes_belong_to_the_loop():
     with new_dispose_scope() as scope:
         doubled = [x * 2 for x, _ in Disposing(numbered(4), 2)]
         assert [d.tolist() for d in doubled] == [[[0.0], [2.0]], [[4.0], [6.0]]]

@@ -21,12 +21,12 @@ from tests.tensor.gradients import (
 
 
 @pytest.mark.parametrize(("sample", "seed"), sampled(SAMPLES))
-def test_gradients_are_what_differences_say_in_each_layout(sample: Sample, seed: int) -> None:
+def test_gradients_equal_finite_differences_in_each_layout(sample: Sample, seed: int) -> None:
     check(sample.function, arrays_of(sample, seed))
 
 
 @pytest.mark.parametrize(("sample", "seed"), sampled(SAMPLES))
-def test_second_derivatives_are_what_differences_of_the_first_say(sample: Sample, seed: int) -> None:
+def test_second_derivatives_equal_finite_differences_of_the_first(sample: Sample, seed: int) -> None:
     check_twice(sample.function, arrays_of(sample, seed))
 
 

@@ -104,7 +104,7 @@ def test_cross_entropy_of_a_batch_has_one_node_and_saves_its_inputs_and_two_figu
 
 
 @pytest.mark.parametrize("loss", [F.binary_cross_entropy, F.binary_cross_entropy_with_logits])
-def test_what_a_loss_compares_may_be_written_over_before_backward(loss):
+def test_operands_of_a_loss_may_be_written_over_before_backward(loss):
     x = tensor.tensor([0.25, 0.75], requires_grad=True)
     target, weight = tensor.tensor([0.0, 1.0]), tensor.tensor([1.0, 2.0])
     loss(x, target.clone(), weight.clone()).backward()
@@ -197,7 +197,7 @@ def test_indices_changed_after_the_forward_do_not_change_the_gradient():
     assert w.grad.tolist() == [[2.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
 
 
-def test_float16_and_float32_stay_what_they_are():
+def test_float16_and_float32_keep_their_dtype():
     for dtype in ("float16", "float32"):
         x = tensor.ones((4, 3), dtype=dtype)
         outs = [

@@ -35,7 +35,7 @@ def spread(fill, shape=(300, 200), **options) -> tuple[float, float]:
     return float(values.std()), float(abs(values).max())
 
 
-def test_the_spread_is_what_the_papers_say():
+def test_the_spread_equals_that_of_the_papers():
     assert spread(init.xavier_uniform_)[1] == pytest.approx(math.sqrt(6 / 500), rel=0.01)
     assert spread(init.xavier_normal_)[0] == pytest.approx(math.sqrt(2 / 500), rel=0.02)
     assert spread(init.kaiming_uniform_, nonlinearity="relu")[1] == pytest.approx(

@@ -123,7 +123,7 @@ def test_a_module_that_wraps_the_one_it_replaces_keeps_it_whole():
     assert net(tensor.ones((1, 3))).shape == (1, 2)
 
 
-def test_a_replaced_module_leaves_what_others_share_with_it():
+def test_replacing_a_module_does_not_dispose_parameters_that_others_share():
     net, other = Net(), nn.Module()
     other.kept = net.first.weight
     old = net.first
@@ -132,7 +132,7 @@ def test_a_replaced_module_leaves_what_others_share_with_it():
     assert old.bias.is_invalid
 
 
-def test_a_dropped_module_no_longer_protects_what_it_held():
+def test_a_deleted_module_no_longer_protects_its_layers():
     layer = nn.Linear(2, 2)
     nn.Sequential(layer)
     holder = nn.Module()
@@ -264,7 +264,7 @@ def test_scopes_find_what_a_module_holds():
     assert not holder.layer.bias.is_invalid
 
 
-def test_dispose_everything_but_keeps_what_a_module_holds():
+def test_dispose_everything_but_keeps_the_tensors_of_a_module():
     with new_dispose_scope() as scope:
         layer = nn.Linear(1, 1)
         scope.attach(layer.weight)
@@ -283,7 +283,7 @@ def test_a_plain_tensor_attribute_is_not_the_modules():
 
 
 @pytest.mark.parametrize("hold", [lambda x: [x], lambda x: {"deep": (x,)}, lambda x: SimpleNamespace(x=x)])
-def test_what_a_modules_attributes_hold_in_containers_moves_with_it(hold):
+def test_tensors_in_containers_of_a_module_move_with_it(hold):
     module = nn.Module()
     module.stream = iter([1])  # passed over: a look would use it up
     with new_dispose_scope() as outer:
@@ -308,7 +308,7 @@ def test_copies_are_whole_and_in_no_scope(duplicate):
     assert current_dispose_scope() is None
 
 
-def test_a_copy_shares_what_the_original_shared():
+def test_a_copy_has_the_same_shared_parameters_as_the_original():
     net = nn.Module()
     net.a, net.b = nn.Linear(1, 1), nn.Linear(1, 1)
     net.b.weight = net.a.weight

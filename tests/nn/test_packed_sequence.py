@@ -134,7 +134,7 @@ def test_attached_and_detached_again(counted: Any) -> None:
     assert not all_are_disposed(packed)
 
 
-def test_detaching_what_no_scope_owns_counts_nothing(counted: Any) -> None:
+def test_detaching_a_sequence_that_no_scope_owns_counts_nothing(counted: Any) -> None:
     packed = create()
     with new_dispose_scope() as scope:
         scope.detach(packed)
@@ -142,7 +142,7 @@ def test_detaching_what_no_scope_owns_counts_nothing(counted: Any) -> None:
     assert not all_are_disposed(packed)
 
 
-def test_packing_makes_nothing_but_what_the_sequence_holds(counted: Any) -> None:
+def test_packing_creates_only_the_tensors_of_the_sequence(counted: Any) -> None:
     padded, lengths = pad_packed_sequence(create())
     gc.collect()
     assert padded.shape == (4, 2)

@@ -96,7 +96,7 @@ def test_unpadded_sequences_are_views() -> None:
     assert padded.tolist() == [[1, 2], [9, 0]]
 
 
-def test_what_does_not_fit_is_refused_with_words() -> None:
+def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.zeros((3, 2, 1))
     for lengths, message in (
         ([3], r"there are 1 lengths, and 2 sequences in an input of shape \(3, 2, 1\)"),

@@ -74,7 +74,7 @@ def test_a_value_fills_and_nothing_is_a_copy() -> None:
         ((1, 1, 1, 1, 1, 1), {"mode": "reflect"}, NotImplementedError, "not the last 3 of 3"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_says_why(
+def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
     pads: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -241,7 +241,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
             call()
 
 
-def test_nn_imports_neither_ray_nor_what_needs_it() -> None:
+def test_nn_imports_neither_ray_nor_modules_that_need_it() -> None:
     workers.require_not_imported("import nn", "ray", "nn.parallel")
     workers.require_not_imported("from nn import parallel", "ray", "nn.parallel.jobs")
 

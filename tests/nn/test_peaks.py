@@ -72,9 +72,7 @@ def least_peak(sizes: tuple[int, ...], batch: int, states: int) -> int:
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("sizes", "batch"), [WIDE, DEEP])
-def test_a_step_takes_what_backward_has_to_hold_and_nothing_beside(
-    sizes: tuple[int, ...], batch: int, optimizer: str
-):
+def test_a_step_takes_only_the_memory_that_backward_needs(sizes: tuple[int, ...], batch: int, optimizer: str):
     training(sizes, batch, optimizer)()  # what kernels keep from call to call is there
     before = memory.statistics().bytes_live
     step = training(sizes, batch, optimizer)

@@ -200,7 +200,7 @@ X = (2, 3, 5, 4)
         (F.adaptive_max_pool2d, X, {"output_size": -1}, "output_size is an integer of at least 0"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_says_why(
+def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
     function: Any, shape: tuple[int, ...], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

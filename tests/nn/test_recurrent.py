@@ -245,7 +245,9 @@ def inputs_of(cell: str, sizes: tuple[int, ...], projected: bool) -> list[Any]:
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 2, 2, 1), (1,)])
 @pytest.mark.parametrize("cell", ["tanh", "relu", "lstm", "gru", "lstm projected"])
-def test_the_kernel_does_what_single_ops_do(cell: str, sizes: tuple[int, ...], is_reversed: bool) -> None:
+def test_the_kernel_computes_the_same_as_single_ops(
+    cell: str, sizes: tuple[int, ...], is_reversed: bool
+) -> None:
     cell, *projected = cell.split()
     xs = inputs_of(cell, sizes, bool(projected))
     found = [Recurrent.apply(cell, sizes, is_reversed, *xs), composed(cell, sizes, is_reversed, *xs)]
@@ -258,7 +260,7 @@ def test_the_kernel_does_what_single_ops_do(cell: str, sizes: tuple[int, ...], i
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm", "gru", "lstm projected"])
-def test_second_derivatives_are_what_differences_say(cell: str) -> None:
+def test_second_derivatives_equal_finite_differences(cell: str) -> None:
     cell, *projected = cell.split()
     xs = inputs_of(cell, (2, 1), bool(projected))
     places = [i for i, x in enumerate(xs) if x is not None]

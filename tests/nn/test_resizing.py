@@ -41,7 +41,7 @@ def test_a_plane_stays_one_between_its_edges(aligned: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_what_lies_on_an_element_is_that_element(mode: str) -> None:
+def test_a_sample_at_the_place_of_an_element_is_that_element(mode: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
     y = resized(x, (9, 10), mode=mode, align_corners=True)
     np.testing.assert_allclose(y[..., ::2, ::3], x, atol=1e-12)

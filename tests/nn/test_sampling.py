@@ -208,7 +208,7 @@ def test_the_adaptive_softmax_has_second_derivatives_and_says_what_does_not_fit(
         "native_channel_shuffle(x2, 2)",
     ],
 )
-def test_second_names_do_what_pytorchs_do(line: str) -> None:
+def test_aliases_do_the_same_as_those_of_pytorch(line: str) -> None:
     torch = pytest.importorskip("torch")
     found = []
     for lib in (tensor.torch, torch):

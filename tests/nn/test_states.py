@@ -93,7 +93,7 @@ def test_arrays_load_as_well():
         (lambda s: s.update({"2.bias": "no"}), TypeError, r"'2\.bias' is a str"),
     ],
 )
-def test_what_does_not_fit_is_named_and_nothing_has_changed(change, error, named):
+def test_an_entry_that_does_not_fit_is_named_and_nothing_changes(change, error, named):
     target = model()
     before = values(target)
     state = model().state_dict()
@@ -113,7 +113,7 @@ def test_a_disposed_value_is_an_error_and_nothing_has_changed():
     assert values(target) == before
 
 
-def test_without_strict_what_fits_is_loaded_and_the_rest_returned():
+def test_without_strict_matching_entries_are_loaded_and_the_others_returned():
     layer = nn.Linear(1, 1)
     found = layer.load_state_dict(
         {"weight": tensor.tensor([[5.0]]), "other": tensor.ones((1,))}, strict=False

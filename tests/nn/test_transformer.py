@@ -327,7 +327,7 @@ def test_second_derivatives_go_through_the_layer() -> None:
         )
 
 
-def test_what_does_not_fit_is_refused_with_words() -> None:
+def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     layer = nn.MultiheadAttention(4, 2)
     x = tensor.ones((3, 2, 4))
     for make, message in (

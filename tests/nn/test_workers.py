@@ -218,7 +218,7 @@ def test_each_worker_has_seeds_of_its_own_and_each_round_others() -> None:
     assert get_worker_info() is None
 
 
-def test_what_prepares_a_worker_runs_once_in_each_and_its_errors_are_raised() -> None:
+def test_worker_init_fn_runs_once_in_each_worker_and_its_errors_are_raised() -> None:
     class Count(Images):
         def __getitem__(self, i: int) -> Any:
             return self.count
@@ -299,7 +299,7 @@ def test_tensors_lie_in_shared_memory_and_their_blocks_are_used_again() -> None:
     assert len(addresses) <= 12
 
 
-def test_what_a_loop_keeps_outlives_the_workers() -> None:
+def test_batches_that_a_loop_keeps_outlive_the_workers() -> None:
     loader = forked(Images(24), 4)
     kept = [x for x, _ in loader]
     views = [x[1:] for x in kept]

@@ -83,7 +83,9 @@ def lines_named(text: str, file: str) -> list[int]:
     ],
     ids=" ".join,
 )
-def test_a_program_sees_what_it_would_see_alone(command: list[str], tmp_path: Path) -> None:
+def test_a_program_sees_the_same_environment_as_without_the_command(
+    command: list[str], tmp_path: Path
+) -> None:
     here = tmp_path / "here"
     write(here / "program.py", MIRROR)
     write(here / "package" / "__init__.py", "")
@@ -223,7 +225,7 @@ def test_a_signal_at_any_moment_ends_the_program_with_its_report(
         assert lines_named(err.partition("has ended")[2], "program.py")[0] == 2
 
 
-def test_what_does_not_compile_is_shown_as_python_shows_it(tmp_path: Path) -> None:
+def test_a_syntax_error_is_shown_as_python_shows_it(tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", "x =\n")
     alone, tracked = python(program), scopes_run(program)
     assert tracked.returncode == alone.returncode == 1
@@ -249,7 +251,7 @@ def test_an_error_in_a_package_on_the_way_to_a_module_is_its_own(tmp_path: Path)
     assert "_program.py" not in tracked.stderr
 
 
-def test_the_report_waits_for_threads_and_tells_of_what_they_keep(tmp_path: Path) -> None:
+def test_the_report_waits_for_threads_and_lists_the_tensors_that_they_keep(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import tensor, threading, time\n"
@@ -327,7 +329,7 @@ def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -
     assert lines_named(told, "program.py")[0] == 7
 
 
-def test_the_report_says_what_children_were_not_followed(tmp_path: Path) -> None:
+def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import os, subprocess, sys\n"
@@ -354,7 +356,7 @@ def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path
     assert lines_named(tracked.stderr.partition("PoolWorker-")[2], "program.py")[0] == 7
 
 
-def test_what_a_function_held_before_it_ended_is_reported_too(tmp_path: Path) -> None:
+def test_tensors_that_an_ended_function_held_are_reported_too(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import tensor\n"
@@ -373,7 +375,7 @@ def test_what_a_function_held_before_it_ended_is_reported_too(tmp_path: Path) ->
     assert alive * 1.1 >= 500
 
 
-def test_what_garbage_collection_frees_is_no_leak(tmp_path: Path) -> None:
+def test_tensors_that_garbage_collection_frees_are_no_leak(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import gc, tensor\n"
@@ -567,7 +569,7 @@ def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> N
     assert "program.py:2" in python("-m", "scopes", "report", "trace.json", cwd=tmp_path).stdout
 
 
-def test_the_page_has_what_functions_held_that_have_ended(tmp_path: Path) -> None:
+def test_the_page_has_the_tensors_that_ended_functions_held(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import tensor\ndef main():\n    kept = [tensor.ones((1000,)) for _ in range(500)]\nmain()\n",

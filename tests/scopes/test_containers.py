@@ -305,7 +305,7 @@ def test_attributes_of_any_object_are_looked_into(wrap, call) -> None:
         assert (x in outer) == (call != "detach")
 
 
-def test_what_is_attached_as_an_object_ends_with_the_scope() -> None:
+def test_an_object_that_is_attached_ends_with_the_scope() -> None:
     x = tensor.ones((1,))
     with new_dispose_scope() as scope:
         scope.attach(Cache(x))

@@ -167,7 +167,7 @@ def test_a_coroutine_has_a_scope_per_task() -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_coroutine_disposes_what_it_has() -> None:
+def test_a_cancelled_coroutine_disposes_its_tensors() -> None:
     kept = []
 
     @disposing

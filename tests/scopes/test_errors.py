@@ -7,7 +7,7 @@ def test_scope_disposed_error_is_a_runtime_error() -> None:
     assert issubclass(ScopeDisposedError, RuntimeError)
 
 
-def test_the_error_says_which_scope_what_and_what_to_write() -> None:
+def test_the_error_names_the_scope_the_object_and_the_call_to_write() -> None:
     scope = new_dispose_scope("epoch")
     scope.dispose()
     with pytest.raises(ScopeDisposedError) as error:

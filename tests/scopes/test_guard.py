@@ -22,7 +22,7 @@ def is_free(guard: Guard) -> bool:
     return found == [True]
 
 
-def test_a_call_returns_what_its_function_returns() -> None:
+def test_a_guarded_call_returns_the_result_of_its_function() -> None:
     assert Guard().run(max, 3, 7) == 7
 
 

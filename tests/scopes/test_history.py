@@ -41,7 +41,7 @@ def looks(weights: list[int | None], births: int = 10, deaths: int = 10) -> list
         ([None] * 15 + [100 * n for n in range(25)], True),  # a leak that begins late
     ],
 )
-def test_a_leak_is_what_rises_all_along(weights: list[int | None], expected: bool) -> None:
+def test_a_leak_is_a_steady_rise(weights: list[int | None], expected: bool) -> None:
     found = risen(looks(weights), SITE)
     assert found is not None
     assert found.is_steady is expected

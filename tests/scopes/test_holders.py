@@ -185,7 +185,7 @@ def test_a_search_follows_a_limited_number_of_references(module: types.ModuleTyp
     assert found == ["", "", "users_own_module.kept[0][0][0]"]
 
 
-def test_a_search_says_what_it_has_cost(module: types.ModuleType) -> None:
+def test_a_search_reports_its_cost(module: types.ModuleType) -> None:
     exec(BEGINNING + "kept = list(range(1_000_000)); wanted = Weakly(Held())", vars(module))
     whole, short = Effort(MOST_REFERENCES), Effort(5000)
     assert holders_of({1: module.wanted}, short, in_libraries=False) == {}

@@ -63,7 +63,7 @@ def test_nothing_alive_is_said_in_words() -> None:
     assert (report.count, report.nbytes, report.rounds, report.rows) == (0, 0, 1, ())
 
 
-def test_since_a_snapshot_only_what_came_later_counts_and_its_rounds() -> None:
+def test_since_a_snapshot_only_later_tensors_and_their_rounds_count() -> None:
     with track():
         kept = []
         for _ in range(4):
@@ -97,7 +97,7 @@ def test_memory_of_two_is_the_older_ones_and_a_history_last() -> None:
         del third
 
 
-def test_what_a_history_keeps_of_an_older_things_memory_is_not_the_newer_ones() -> None:
+def test_a_history_does_not_credit_an_older_objects_memory_to_a_newer_one() -> None:
     weight = object()
     with track():
         old = Sheet(weight, 1000)
@@ -160,7 +160,7 @@ def test_a_report_outlives_tracking_and_holds_nothing_alive() -> None:
         ([0, 0, 0, 4], 4, False),
     ],
 )
-def test_growth_is_what_lies_all_along_the_way(moments, until: int, expected: bool) -> None:
+def test_growth_is_spread_over_the_whole_run(moments, until: int, expected: bool) -> None:
     assert is_spread_out(list(moments), until) is expected
 
 

@@ -60,7 +60,7 @@ def test_values_that_cells_have_shown_are_named_by_out_and_the_cell() -> None:
     assert sorted(rows) == [(str(n), str(n)) for n in range(2, 7)], shown  # five lines have their holder
 
 
-def test_what_a_cell_that_failed_had_is_named_by_the_last_error() -> None:
+def test_tensors_of_a_failed_cell_are_held_by_the_last_error() -> None:
     failing = """
 def train():
     history = []

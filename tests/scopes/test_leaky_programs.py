@@ -37,7 +37,7 @@ def test_the_leaking_line_is_first_with_its_holder_and_fails(leaky: Leaky, tmp_p
 
 
 @each_program
-def test_the_fixed_program_passes_and_says_what_was_checked(leaky: Leaky, tmp_path: Path) -> None:
+def test_the_fixed_program_passes_and_the_report_names_the_checks(leaky: Leaky, tmp_path: Path) -> None:
     done = run(leaky.cured, tmp_path, "--fail-on-leak")
     assert done.returncode == 0, done.stderr
     assert re.search(

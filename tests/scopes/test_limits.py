@@ -291,7 +291,7 @@ def test_owner_that_ended_in_the_block_is_replaced_by_the_next_outward():
         assert x in first
 
 
-def test_borrower_that_ends_in_the_block_disposes_what_it_borrowed():
+def test_a_borrower_that_ends_in_the_block_disposes_its_borrowed_tensors():
     with new_dispose_scope():
         x = tensor.ones((2,))
         with new_dispose_scope() as inner, inner.borrow(x):

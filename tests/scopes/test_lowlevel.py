@@ -4,7 +4,7 @@ from scopes import Disposable, TensorDisposedError, lowlevel, new_dispose_scope,
 from scopes.lowlevel import current, register
 
 
-def test_lowlevel_hands_on_what_a_library_of_disposables_needs() -> None:
+def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
         "Compound",
         "Listener",

@@ -10,7 +10,7 @@ from scopes import Disposable, DisposeScope, new_dispose_scope
 from tests.things import Thing
 
 
-def test_what_came_and_went_in_a_long_scope_leaves_nothing() -> None:
+def test_tensors_that_ended_in_a_long_scope_leave_no_memory_behind() -> None:
     with new_dispose_scope() as scope:
         kept = Thing()
         for _ in range(2_000):
@@ -28,7 +28,7 @@ def test_members_may_go_from_any_place() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 17, 2_000])
-def test_a_scope_tells_what_it_owns_oldest_first_however_many(count: int) -> None:
+def test_a_scope_lists_its_members_oldest_first_however_many(count: int) -> None:
     with new_dispose_scope() as scope:
         things = [Thing() for _ in range(count)]
         assert scope.disposables_view == tuple(things)
@@ -45,7 +45,7 @@ def test_one_that_left_and_came_back_is_there_once_and_is_the_youngest() -> None
         assert outer.disposables_view == (second, first)
 
 
-def test_what_a_finalizer_makes_is_a_member() -> None:
+def test_a_tensor_made_in_a_finalizer_is_a_member() -> None:
     made = []
 
     class Heir:

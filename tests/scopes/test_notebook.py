@@ -45,7 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     notebook.shell.reset(new_session=False)
 
 
-def test_what_a_cell_made_and_did_not_name_is_gone(run: Notebook, window: Window) -> None:
+def test_tensors_that_a_cell_did_not_name_are_disposed(run: Notebook, window: Window) -> None:
     run("%%scope\nx = tensor.ones((3,))\ny = (x * 2 + 1).sum()\nfor i in range(3):\n    step = y + i")
     assert window().live_count == 3
     assert run.names["x"].tolist() == [1.0, 1.0, 1.0]
@@ -53,7 +53,7 @@ def test_what_a_cell_made_and_did_not_name_is_gone(run: Notebook, window: Window
     assert run.names["step"].item() == 11.0
 
 
-def test_what_out_holds_was_shown_and_is_gone(run: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shown_tensor_in_out_is_disposed(run: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
     before = memory.statistics().bytes_live
     run("%%scope\ntensor.full((1000,), 7.0)")
     assert "7., 7., 7." in capsys.readouterr().out
@@ -76,7 +76,7 @@ def test_a_semicolon_shows_nothing(run: Notebook, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == ""
 
 
-def test_what_a_failed_cell_left_in_sys_last_value_is_gone(
+def test_tensors_that_a_failed_cell_left_in_sys_last_value_are_disposed(
     run: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = memory.statistics().bytes_live
@@ -96,7 +96,7 @@ def test_what_a_failed_cell_left_in_sys_last_value_is_gone(
     assert memory.statistics().bytes_live == before
 
 
-def test_what_a_failed_cell_named_before_lives(run: Notebook) -> None:
+def test_tensors_that_a_failed_cell_named_stay_alive(run: Notebook) -> None:
     with pytest.raises(ZeroDivisionError):
         run("%%scope\nx = tensor.ones((2,))\n1 / 0")
     assert run.names["x"].tolist() == [1.0, 1.0]
@@ -184,7 +184,7 @@ def execute(book: Any) -> None:
     nbclient.NotebookClient(book, kernel_name="python3", allow_errors=True, **limits).execute()
 
 
-def test_a_report_in_a_notebook_names_cells_by_number_and_what_out_holds() -> None:
+def test_a_report_in_a_notebook_names_cells_by_number_and_tensors_in_out() -> None:
     nbformat = pytest.importorskip("nbformat")
     cells = [
         "import scopes, tensor\nscopes.track().__enter__()\nhistory = []",

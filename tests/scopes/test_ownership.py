@@ -23,7 +23,7 @@ def test_members_are_disposed_newest_first() -> None:
     assert log == [c, b, a]
 
 
-def test_what_moves_in_later_is_disposed_earlier() -> None:
+def test_a_tensor_that_moves_in_later_is_disposed_earlier() -> None:
     log = []
     with new_dispose_scope() as outer:
         a, b = Thing(when_cleared=log.append), Thing(when_cleared=log.append)
@@ -144,7 +144,7 @@ def test_a_disposal_may_dispose_and_create_others() -> None:
         assert made[0] in outer
 
 
-def test_what_finds_another_owner_while_its_scope_ends_is_left_to_that_one() -> None:
+def test_a_tensor_that_moves_to_another_owner_while_its_scope_ends_stays_alive() -> None:
     with new_dispose_scope() as outer:
         with new_dispose_scope() as inner:
             x, resource = Thing(), inner.attach(Resource())

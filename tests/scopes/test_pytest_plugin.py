@@ -488,7 +488,7 @@ def test_an_option_and_a_setting_judge_the_growth_of_all_tests(run, pytester):
     run(GROWING.format(mark=""), apart=True).assert_outcomes(failed=1)
 
 
-def test_what_fixtures_made_before_is_no_growth_and_a_test_that_fails_is_not_judged(run):
+def test_tensors_of_earlier_fixtures_are_no_growth_and_a_failing_test_is_not_judged(run):
     source = """
 @pytest.fixture
 def data():
@@ -697,7 +697,7 @@ def test_it():
         ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes a threshold alone: *"),
     ],
 )
-def test_what_a_marker_cannot_mean_fails_the_test_with_what_to_write(run, mark, error):
+def test_an_invalid_marker_fails_the_test_and_says_what_to_write(run, mark, error):
     result = run(f"@pytest.mark.{mark}\ndef test_it():\n    1 / 0\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"@pytest.mark.{error}"])

@@ -166,7 +166,7 @@ def test_scopes_that_end_first_to_last_do_not_pile_up() -> None:
 # Attach.
 
 
-def test_attach_of_what_has_no_owner_counts_one(window) -> None:
+def test_attach_of_a_tensor_without_owner_counts_one(window) -> None:
     x = tensor.ones((1,))
     with new_dispose_scope() as scope:
         assert scope.attach(x) is x
@@ -175,7 +175,7 @@ def test_attach_of_what_has_no_owner_counts_one(window) -> None:
     assert x.is_invalid
 
 
-def test_attach_of_what_another_scope_owns_transfers_it_and_counts_one(window) -> None:
+def test_attach_of_a_tensor_of_another_scope_transfers_it_and_counts_one(window) -> None:
     with new_dispose_scope() as outer, new_dispose_scope() as inner:
         x = tensor.ones((1,))
         outer.attach(x)
@@ -254,7 +254,7 @@ def test_a_scope_can_be_attached_to_a_scope() -> None:
 
 
 @pytest.mark.parametrize("call", ["detach", "move_to_outer"])
-def test_moving_what_the_scope_does_not_own_does_nothing(call, window) -> None:
+def test_moving_a_tensor_that_the_scope_does_not_own_does_nothing(call, window) -> None:
     stray = tensor.ones((1,))
     with new_dispose_scope() as outer:
         x = tensor.ones((1,))
@@ -318,7 +318,7 @@ def test_move_to_a_value_that_is_not_a_scope_says_what_to_write() -> None:
             scope.move_to_other(x, scope)
 
 
-def test_a_moved_module_takes_along_what_it_holds() -> None:
+def test_moving_a_module_moves_its_tensors() -> None:
     with new_dispose_scope() as outer, new_dispose_scope() as inner:
         x, stray = Thing(), outer.attach(Thing())
         module = inner.attach(Module(x, [stray]))
@@ -329,7 +329,7 @@ def test_a_moved_module_takes_along_what_it_holds() -> None:
         assert module in outer
 
 
-def test_detach_of_a_module_detaches_what_it_holds() -> None:
+def test_detach_of_a_module_detaches_its_tensors() -> None:
     with new_dispose_scope() as scope:
         module = Module(Thing(), {"x": Thing()})
         scope.detach(module)
@@ -377,7 +377,7 @@ def test_dispose_everything_but_adopts_no_stranger() -> None:
     assert not stray.is_invalid
 
 
-def test_dispose_everything_but_a_module_keeps_what_it_holds() -> None:
+def test_dispose_everything_but_a_module_keeps_its_tensors() -> None:
     with new_dispose_scope() as scope:
         x, y = Thing(), Thing()
         module = scope.attach(Module(x))
@@ -388,7 +388,7 @@ def test_dispose_everything_but_a_module_keeps_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("keep", [(), (Thing,), (Thing, Thing), ([Thing, Thing],)])
-def test_dispose_everything_but_returns_what_it_keeps(keep) -> None:
+def test_dispose_everything_but_returns_the_kept_tensors(keep) -> None:
     with new_dispose_scope() as scope:
         kept = tuple([[kind() for kind in x] if isinstance(x, list) else x() for x in keep])
         result = scope.dispose_everything_but(*kept)
@@ -442,7 +442,7 @@ def test_replace_with_keeps_the_order_of_disposal() -> None:
     b.dispose()
 
 
-def test_replace_with_of_what_has_no_owner_does_nothing() -> None:
+def test_replace_with_of_a_tensor_without_owner_does_nothing() -> None:
     x, y = tensor.ones((1,)), tensor.ones((1,))
     assert DisposeScope.replace_with(x, y) is y
     assert y.owning_dispose_scope is None
@@ -475,7 +475,7 @@ def test_replace_with_a_disposed_tensor_raises_and_the_original_stays() -> None:
         assert x in scope
 
 
-def test_replace_with_what_no_scope_could_end_says_so() -> None:
+def test_replace_with_an_object_that_no_scope_can_end_raises() -> None:
     with new_dispose_scope() as scope:
         x = tensor.ones((1,))
         with pytest.raises(
@@ -572,7 +572,7 @@ def test_dispose_ends_all_in_containers() -> None:
     assert resource.log == [resource]
 
 
-def test_what_dispose_has_ended_its_scope_does_not_end_again() -> None:
+def test_a_scope_does_not_dispose_a_disposed_tensor_again() -> None:
     with new_dispose_scope() as scope:
         resource, channel = scope.attach(Resource(), Channel())
         dispose(resource, channel)

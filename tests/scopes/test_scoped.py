@@ -79,7 +79,7 @@ def test_a_collected_cycle_counts_each_once(window) -> None:
     assert (figures.live_count, figures.finalized_count, figures.disposed_outside_scope_count) == (0, 2, 2)
 
 
-def test_scopes_and_what_they_own_are_no_garbage() -> None:
+def test_scopes_and_their_members_are_no_garbage() -> None:
     gc.collect()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
@@ -155,7 +155,7 @@ def test_without_an_owner_moving_outward_or_nowhere_does_nothing(window) -> None
     assert window() == before
 
 
-def test_what_has_no_owner_is_attached_where_it_moves(window) -> None:
+def test_a_tensor_without_owner_is_attached_to_the_scope_it_moves_to(window) -> None:
     thing, other = Thing(), Thing()
     before = window()
     with new_dispose_scope() as scope:
@@ -171,7 +171,7 @@ def test_what_has_no_owner_is_attached_where_it_moves(window) -> None:
         thing.move_to_other_dispose_scope(scope)
 
 
-def test_where_something_moves_is_a_scope_or_what_has_one() -> None:
+def test_a_tensor_moves_to_a_scope_or_to_an_object_that_has_one() -> None:
     with pytest.raises(TypeError, match=r"takes a scope, a disposable that has one, or None, not a str"):
         Thing().move_to_other_dispose_scope("outer")
 
@@ -184,7 +184,7 @@ def test_a_tensor_moves_to_where_another_tensor_is() -> None:
         assert x in outer
 
 
-def test_a_weak_reference_to_what_a_scope_owns_dies_with_it() -> None:
+def test_a_weak_reference_to_a_member_dies_with_it() -> None:
     with new_dispose_scope():
         thing = Thing()
         gone = weakref.ref(thing)

@@ -46,7 +46,7 @@ def test_bytes_come_back_as_they_were(tmp_path: Path, nbytes: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5 * PAGE), st.booleans()), max_size=60))
-def test_values_never_overlap_and_figures_hold_what_lives(moves: list[tuple[int, bool]]) -> None:
+def test_values_never_overlap_and_figures_count_the_live_ones(moves: list[tuple[int, bool]]) -> None:
     with SpillFile(tempfile.gettempdir()) as file:
         living: list[tuple[int, int, Spilled]] = []
         for seed, (nbytes, is_free) in enumerate(moves):
@@ -273,7 +273,7 @@ with SpillFile(sys.argv[1]) as file:
     subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(tmp_path)], check=True)
 
 
-def test_an_interrupt_at_any_call_keeps_what_was_written_and_no_space(tmp_path: Path) -> None:
+def test_an_interrupt_at_any_call_keeps_written_values_and_leaks_no_space(tmp_path: Path) -> None:
     event, was_interrupted = 1, True
     with SpillFile(tmp_path) as file:
         kept = file.write(b"kept")

@@ -89,7 +89,7 @@ def test_of_takes_a_class() -> None:
         statistics.of(Thing())
 
 
-def test_this_thread_counts_what_the_thread_created_wherever_it_went() -> None:
+def test_this_thread_counts_tensors_that_the_thread_created_wherever_they_moved() -> None:
     mine, before = statistics.this_thread, statistics.this_thread.snapshot()
     things, views = [], []
 

@@ -44,7 +44,7 @@ def test_a_block_that_leaves_nothing_passes():
     assert not scopes.is_tracking()
 
 
-def test_what_a_block_leaves_is_named_with_its_lines_bytes_and_scopes():
+def test_leftovers_of_a_block_are_listed_with_lines_bytes_and_scopes():
     kept = []
     with pytest.raises(AssertionError) as caught:
         with assert_no_leaks():
@@ -155,7 +155,7 @@ def test_blocks_nest_and_each_checks_its_own_tensors():
                 tensor.ones((2,)).sum()
 
 
-def test_what_another_thread_leaves_counts():
+def test_leftovers_of_another_thread_count():
     kept = []
     with pytest.raises(AssertionError, match="left 1 disposable"):
         with assert_no_leaks():
@@ -347,7 +347,7 @@ def test_garbage_at_both_ends_of_a_block_is_no_matter_of_chance():
         gc.enable()
 
 
-def test_no_figure_at_all_is_an_error_that_says_what_to_write():
+def test_a_call_without_expected_counts_raises_an_error_that_says_what_to_write():
     with pytest.raises(TypeError, match=r"with assert_dispose_counts\(live_count=0\)"):
         assert_dispose_counts()
     with pytest.raises(TypeError, match="unexpected keyword"):

@@ -33,7 +33,7 @@ def trace(tmp_path: Path) -> Iterator[object]:
     return read
 
 
-def test_scopes_are_slices_one_inside_the_other_with_what_happens_in_them(trace) -> None:
+def test_scopes_are_nested_slices_that_contain_their_events(trace) -> None:
     with Timeline() as timeline:
         with new_dispose_scope("epoch"):
             with new_dispose_scope("step"):
@@ -216,7 +216,7 @@ def test_a_long_run_is_merged_and_all_is_counted(trace, most: int) -> None:
     assert found.about["dropped"] == {"unseen": 0}
 
 
-def test_what_ends_after_it_was_merged_is_counted_as_disposed(trace) -> None:
+def test_a_tensor_that_ends_after_it_was_merged_counts_as_disposed(trace) -> None:
     with Timeline(max_events=100) as timeline:
         things = [Thing() for _ in range(1000)]
         things.clear()
@@ -393,7 +393,7 @@ def span(begin: int, end: int, *path: str, track: Track = Track("main", 1)) -> S
     return made
 
 
-def test_thinned_spans_merge_neighbours_and_what_lies_in_them_but_not_across_long_ones() -> None:
+def test_thinned_spans_merge_neighbours_and_their_contents_but_not_across_long_ones() -> None:
     spans = [
         span(0, 2, "a"),
         span(0, 1, "a", "in"),

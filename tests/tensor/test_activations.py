@@ -108,7 +108,7 @@ def test_the_limits_at_infinity(name, low, high):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("width", [63, 64, 200, 2**14, 2**14 + 1])
-def test_relu_does_to_rows_what_it_does_to_elements(width, dtype):
+def test_relu_of_rows_equals_relu_of_elements(width, dtype):
     row = np.random.default_rng(0).standard_normal((3, width)).astype(dtype)
     row[:, :4] = np.nan, -np.inf, np.inf, -0.0
     for x in (row, row.T.copy().T, row[:, ::-1]):

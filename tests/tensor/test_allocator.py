@@ -246,7 +246,7 @@ def test_the_pool_keeps_at_most_its_limit() -> None:
     assert memory.statistics().bytes_cached == 0
 
 
-def test_sizes_beyond_what_a_machine_has_are_settings_too() -> None:
+def test_sizes_larger_than_the_memory_of_the_machine_are_accepted() -> None:
     memory.configure(max_cached_bytes=2**80, min_pooled_bytes=2**80, limit_bytes=2**80)
     assert not is_counted(block())
     with memory.limit(2**90):
@@ -312,7 +312,7 @@ def test_a_refused_block_changes_nothing_and_the_error_says_why() -> None:
     del x, y
 
 
-def test_over_the_limit_the_pool_is_trimmed_but_for_what_fits() -> None:
+def test_above_the_limit_the_pool_is_trimmed_to_fit() -> None:
     x, y = block(), block(2 * N)
     del x  # the older one, which goes first
     del y
@@ -389,7 +389,7 @@ def test_more_than_the_system_has_is_refused_and_the_limit_is_not_blamed() -> No
         np.zeros(2**61, np.uint8)
 
 
-def test_limits_nest_and_go_with_what_holds_them() -> None:
+def test_limits_nest_and_end_with_their_holder() -> None:
     outer, inner = allocator.Bound(1000), allocator.Bound(2000)
     outer.set(), inner.set(), inner.set()
     assert allocator.current_limit() == 1000

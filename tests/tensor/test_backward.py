@@ -172,7 +172,7 @@ def test_a_recorded_write_through_a_view_is_in_the_history_of_its_base():
     assert w.grad.tolist() == [21.0]
 
 
-def test_a_recorded_write_through_a_view_replaces_what_the_base_was_computed_from():
+def test_a_recorded_write_through_a_view_replaces_the_history_of_the_base():
     x, w = leaf(1.0, 2.0), leaf(5.0)
     base = x * 3
     base[1:].copy_(w)
@@ -257,7 +257,7 @@ def test_detach_is_a_new_leaf_on_the_same_storage():
     assert base.tolist() == [3.0, 0.0]
 
 
-def test_leaves_and_results_say_what_they_are():
+def test_is_leaf_grad_fn_and_requires_grad_tell_leaves_from_results():
     x = leaf(1.0)
     y = x * 2
     assert (x.is_leaf, x.grad_fn, x.requires_grad) == (True, None, True)

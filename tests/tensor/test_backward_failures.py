@@ -140,7 +140,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
-def test_an_error_of_what_backward_is_asked_for_keeps_no_graph_either(call):
+def test_an_invalid_argument_of_backward_keeps_no_graph(call):
     stored = []
     x = tensor.ones((SIDE, SIDE), requires_grad=True)
     start = bytes_live()

@@ -172,7 +172,7 @@ def test_an_empty_buffer_is_one():
         ((2,), {"strides": (0,)}, r"into one place.*expand"),
     ],
 )
-def test_what_does_not_fit_is_named_before_anything_happens(shape, options, message):
+def test_an_argument_that_does_not_fit_is_named_before_anything_happens(shape, options, message):
     released = Calls()
     source = bytearray(16)
     with pytest.raises(ValueError, match=message) as caught:
@@ -200,7 +200,7 @@ def test_arguments_that_are_no_buffer_or_no_dtype_are_named(source, dtype, error
     assert released.count == 0
 
 
-def test_what_can_not_be_called_is_named():
+def test_an_on_release_that_is_not_callable_is_named():
     with pytest.raises(TypeError, match=r"on_release is called without arguments; 3 can't"):
         tensor.from_blob(bytearray(4), (1,), "float32", on_release=3)
 
@@ -297,7 +297,7 @@ def test_bytes_stay_borrowed_as_long_as_an_exported_array_looks_at_them(kept):
 
 
 @pytest.mark.parametrize("copied", [lambda x: x.clone(), lambda x: x * x, copy.deepcopy, pickle.dumps])
-def test_what_has_values_of_its_own_does_not_hold_the_buffer(copied):
+def test_a_copy_does_not_hold_the_buffer(copied):
     released = Calls()
     x = tensor.from_blob(numbers(), (4,), "float32", on_release=released)
     y = copied(x)
@@ -349,7 +349,7 @@ def test_on_release_may_close_the_source():
     assert mapped.closed
 
 
-def test_what_on_release_raises_is_reported_and_breaks_nothing(monkeypatch):
+def test_errors_of_on_release_are_reported_and_break_nothing(monkeypatch):
     reports = []
     monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(str(report.exc_value)))
 
@@ -567,7 +567,7 @@ def test_from_address_shares_memory_and_holds_its_owner_until_the_last_has_let_g
         (64, (-1,), "no shape"),
     ],
 )
-def test_from_address_refuses_what_can_be_no_memory(address, shape, message):
+def test_from_address_refuses_invalid_addresses(address, shape, message):
     released = Calls()
     with pytest.raises(ValueError, match=message):
         tensor.from_address(address, shape, "float64", on_release=released)

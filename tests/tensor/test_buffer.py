@@ -59,7 +59,7 @@ def test_either_side_may_go_first():
     assert has_lazy_clones(x)
 
 
-def test_from_python_3_12_on_what_the_buffer_protocol_gave_keeps_the_tensor_itself_until_it_is_disposed():
+def test_from_python_3_12_on_an_exported_buffer_keeps_the_tensor_alive_until_it_is_disposed():
     before = memory.statistics()
     x = tensor.ones((2,))
     taken = weakref.ref(x)
@@ -100,7 +100,7 @@ def test_a_tensor_that_requires_grad_or_is_disposed_gives_no_buffer():
         view_of(tensor.ones((2,), requires_grad=True))
 
 
-def test_arrays_from_tensors_are_what_they_are_on_every_version():
+def test_arrays_from_tensors_are_the_same_on_every_version():
     x = tensor.zeros((2,))
     array = np.asarray(x)
     array[0] = 1.0

@@ -98,7 +98,7 @@ def test_writes_to_arguments_after_the_call_do_not_show():
     assert_same(use)
 
 
-def test_writes_inside_do_not_reach_what_the_second_run_is_given():
+def test_writes_inside_do_not_change_the_inputs_of_the_second_run():
     def scaled(a, b):
         b = b.exp()
         a.mul_(b)

@@ -26,7 +26,7 @@ def test_a_device_is_its_name_and_has_pytorchs_parts() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "cuda:", "cuda:x", ":0", "a b"])
-def test_what_names_no_device_is_an_error(name: str) -> None:
+def test_an_invalid_device_name_raises(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="no name of a device"):
         Device(name)
 
@@ -44,7 +44,7 @@ def test_devices_are_copied_and_pickled() -> None:
         assert (type(other), other) == (Device, device)
 
 
-def test_a_tensor_goes_to_the_cpu_and_nowhere_else() -> None:
+def test_a_tensor_moves_to_the_cpu_and_to_no_other_device() -> None:
     x = tensor.zeros((2,))
     assert x.to("cpu", non_blocking=True) is x
     assert x.to(Device("cpu", 0)) is x

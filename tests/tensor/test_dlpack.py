@@ -161,7 +161,7 @@ def test_a_version_that_is_none_is_an_error():
         tensor.ones((2,)).__dlpack__(max_version="1.0")
 
 
-def test_what_runs_backwards_is_given_as_a_copy_only():
+def test_a_reversed_array_is_exported_as_a_copy_only():
     x = tensor.tensor([1.0, 2.0, 3.0])
     backwards = x[::-1]
     with pytest.raises(BufferError, match=r"runs backwards \(strides \(-1,\)\).*contiguous"):
@@ -204,7 +204,7 @@ def test_imported_memory_survives_its_producer_and_the_producer_the_tensor():
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_over_what_may_be_read_only_the_first_write_makes_a_private_copy(is_old):
+def test_the_first_write_to_read_only_memory_makes_a_private_copy(is_old):
     array = np.zeros(2)
     array.flags.writeable = is_old
     x = tensor.from_dlpack(Producer(array, is_old=is_old))
@@ -223,13 +223,13 @@ def test_a_copy_is_ours_alone(is_old):
 
 
 @pytest.mark.parametrize("options", [{"device": "cpu"}, {"copy": False}, {"device": "cpu", "copy": False}])
-def test_what_is_there_already_is_shared(options):
+def test_memory_of_the_same_device_is_shared(options):
     array = np.zeros(2)
     tensor.from_dlpack(array, **options)[0] = 1.0
     assert array[0] == 1.0
 
 
-def test_what_can_not_be_imported_is_named():
+def test_an_object_that_can_not_be_imported_is_named():
     with pytest.raises(TypeError, match=r"__dlpack__.*not list.*asarray"):
         tensor.from_dlpack([1.0])
     with pytest.raises(ValueError, match="'cuda'"):
@@ -355,7 +355,7 @@ def test_a_loaded_file_is_exported_to_pytorch_without_a_copy_and_its_copy_may_be
     assert (x.tolist(), theirs.tolist()) == ([0.0, 0.0], [1.0, 1.0])
 
 
-def test_what_runs_backwards_is_an_error_where_pytorch_would_end_the_process(torch):
+def test_a_reversed_array_raises_where_pytorch_would_end_the_process(torch):
     with pytest.raises(BufferError, match="runs backwards"):
         torch.from_dlpack(tensor.ones((3,))[::-1])
     for few in (tensor.ones((1, 2))[::-1], tensor.ones((0, 3))[:, ::-1], tensor.ones(())):

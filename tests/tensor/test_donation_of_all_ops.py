@@ -185,7 +185,7 @@ def test_a_composite_function_may_write_over_its_operand_at_the_last_use() -> No
     assert (now.donation_reuse_count, now.donation_miss_count) == (1, 0)
 
 
-def test_what_a_calling_function_still_needs_is_not_written_over() -> None:
+def test_an_operand_that_a_calling_function_still_needs_is_not_written_over() -> None:
     x = operand().donate()
     expected = values(twice_and_once_more(operand()))
     assert values(twice_and_once_more(x)) == expected

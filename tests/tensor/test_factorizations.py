@@ -60,7 +60,7 @@ def test_a_singular_matrix_is_named_by_an_error_that_every_program_catches(name)
             linalg.inv(x) if name == "inv" else linalg.solve(x, tensor.ones((2,)))
 
 
-def test_what_is_not_positive_definite_or_no_matrix_is_named():
+def test_a_matrix_that_is_not_positive_definite_is_named():
     with pytest.raises(linalg.LinAlgError, match="cholesky: a matrix is not positive definite"):
         linalg.cholesky(-tensor.eye(2))
     with pytest.raises(ValueError, match=r"inv takes square matrices.*not shape \(2, 3\)"):
@@ -102,7 +102,7 @@ def test_transforms_of_each_dtype_give_numpys_values(name, dtype):
     assert found.dtype.itemsize <= expected.dtype.itemsize
 
 
-def test_what_no_transform_is_is_named():
+def test_an_invalid_transform_is_named():
     x = tensor.ones((3,))
     with pytest.raises(ValueError, match=r"norm is 'backward'.*not 'none'"):
         fft.fft(x, norm="none")

@@ -83,7 +83,7 @@ def same(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
 
 
 @given(st.dictionaries(names(), arrays(), max_size=5))
-def test_what_is_saved_is_loaded_by_us_and_by_the_reference(
+def test_a_saved_file_is_loaded_by_us_and_by_the_reference(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, np.ndarray[Any, Any]]
 ) -> None:
     path = tmp_path_factory.mktemp("files") / "x.safetensors"
@@ -189,7 +189,7 @@ def test_a_write_to_a_loaded_tensor_stays_with_it(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_clones_and_the_tape_share_what_was_loaded(path: Path) -> None:
+def test_clones_and_the_tape_share_loaded_memory(path: Path) -> None:
     tensor.save_file({"w": np.ones(MIB, np.float32)}, path)
     w = tensor.load_file(path)["w"].requires_grad_()
     tracemalloc.start()
@@ -405,7 +405,7 @@ BAD_CALLS: list[tuple[Any, Any, type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("tensors", "metadata", "error", "message"), BAD_CALLS, ids=[c[3] for c in BAD_CALLS]
 )
-def test_what_no_file_can_hold_is_named_and_no_file_is_made(
+def test_a_value_that_no_file_can_hold_is_named_and_no_file_is_made(
     path: Path, tensors: Any, metadata: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

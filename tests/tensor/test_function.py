@@ -59,7 +59,7 @@ def test_outputs_have_the_name_of_the_function_in_their_history() -> None:
     assert repr(y.grad_fn) == "<ExpBackward>"
 
 
-def test_a_tuple_comes_out_as_a_tuple_and_what_is_no_tensor_as_it_is() -> None:
+def test_a_tuple_is_returned_as_a_tuple_and_other_values_unchanged() -> None:
     sine, text, cosine, index = SinCos.apply(leaf(0.0, 1.0))
     assert text == "a text"
     assert (sine.requires_grad, cosine.requires_grad) == (True, True)
@@ -217,7 +217,7 @@ def test_an_argument_that_is_written_to_is_returned_with_a_new_history() -> None
     np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 2]), rtol=1e-6)
 
 
-def test_views_of_what_is_written_to_have_the_history_too() -> None:
+def test_views_of_a_written_tensor_have_the_history_too() -> None:
     x = leaf(1.0, 2.0, 3.0, 4.0)
     whole = x * 1
     part = whole[1:3]
@@ -226,7 +226,7 @@ def test_views_of_what_is_written_to_have_the_history_too() -> None:
     assert x.grad.tolist() == [1.0, 4.0, 6.0, 1.0]
 
 
-def test_a_view_returned_beside_what_is_written_to_has_its_own_place() -> None:
+def test_a_view_returned_with_a_written_tensor_has_its_own_place() -> None:
     class Both(autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
@@ -303,7 +303,7 @@ def test_a_view_of_another_dtype_that_would_miss_the_write_is_an_error() -> None
     assert z.grad_fn is before
 
 
-def test_what_is_marked_dirty_must_be_an_argument_and_returned() -> None:
+def test_a_tensor_that_is_marked_dirty_must_be_an_argument_and_a_result() -> None:
     class Foreign(Identity):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def test_a_gradient_of_none_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_gradients_are_summed_and_cast_to_what_their_argument_is(
+def test_gradients_are_summed_and_cast_to_shape_and_dtype_of_their_argument(
     monkeypatch: pytest.MonkeyPatch, create_graph: bool
 ) -> None:
     returning(monkeypatch, lambda grad: (grad.expand(4, 2).to(tensor.float64), grad.to(tensor.int32)))
@@ -101,7 +101,7 @@ def test_a_gradient_for_a_tensor_that_needs_none_is_passed_over(monkeypatch: pyt
     ],
 )
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_wrong_gradients_say_what_is_wrong_and_none_is_added(
+def test_wrong_gradients_raise_an_error_and_none_is_added(
     monkeypatch: pytest.MonkeyPatch, of: Any, error: type[Exception], message: str, create_graph: bool
 ) -> None:
     returning(monkeypatch, of)
@@ -203,7 +203,7 @@ def test_backward_may_run_a_backward_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("function", "expected"), [(Exp.apply, np.exp([1, 2])), (lambda x: Multiply.apply(x, x), [2, 4])]
 )
-def test_writes_after_saving_do_not_change_what_is_saved(function: Any, expected: Any) -> None:
+def test_writes_after_saving_do_not_change_saved_tensors(function: Any, expected: Any) -> None:
     x = leaf(1.0, 2.0)
     y = function(x)
     with tensor.no_grad():

@@ -158,7 +158,7 @@ def test_large_gradients_are_added_up_in_place(monkeypatch: pytest.MonkeyPatch) 
     assert measured.peak_bytes - before <= 2 * 4 * n + 4096
 
 
-def test_the_current_scope_owns_what_backward_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_scope_owns_the_tensors_that_backward_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = []
 
     def keep(grad: Tensor) -> Any:

@@ -286,7 +286,7 @@ def test_arguments_and_their_defaults_are_pytorchs(name: str) -> None:
         assert parameter.default == theirs[parameter.name].default
 
 
-def test_pytorch_and_we_agree_on_what_passes() -> None:
+def test_gradcheck_passes_where_that_of_pytorch_does() -> None:
     torch = pytest.importorskip("torch")
     functions = [
         lambda x: x * x.exp(),

@@ -229,7 +229,7 @@ def test_a_tensor_that_retains_its_gradient_has_it_after_backward():
     assert (y.grad.tolist(), x.grad.tolist()) == ([6.0, 12.0], [18.0, 36.0])
 
 
-def test_the_gradient_that_is_retained_is_what_all_hooks_have_made_of_it():
+def test_the_retained_gradient_is_the_result_of_all_hooks():
     y = leaf(1.0) * 3
     y.register_hook(lambda g: g * 2)
     y.retain_grad()

@@ -104,7 +104,7 @@ HOLDERS: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("n", [N, 100_000])
-def test_what_anybody_else_holds_is_not_held_alone_until_they_let_go(
+def test_values_that_others_hold_are_not_held_alone_until_they_let_go(
     n: int, hold: Callable[[Tensor], object]
 ):
     x = leaf(n)
@@ -144,7 +144,7 @@ BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
 
 
 @given(st.data(), st.sampled_from([10, 400, 50_000]))
-def test_what_is_held_alone_is_what_backward_gives_back(data: st.DataObject, n: int):
+def test_bytes_held_alone_are_the_bytes_that_backward_frees(data: st.DataObject, n: int):
     values = [leaf(n), leaf(n)]
     for x in values:
         x.grad = tensor.zeros((n,))

@@ -260,7 +260,7 @@ def test_training_with_a_gradient_penalty_holds_the_slope_near_one_and_leaves_no
     assert len(figures) == 1
 
 
-def test_a_step_through_an_update_is_derived_by_what_the_update_depends_on():
+def test_a_step_through_an_update_has_gradients_of_all_that_the_update_depends_on():
     w, rate = double(3.0), double(0.1)
     (dw,) = autograd.grad(w * w, w, create_graph=True)
     moved = w - rate * dw
@@ -299,7 +299,7 @@ def test_the_memory_of_a_second_derivative_is_freed_with_its_result():
     assert bytes_live() <= start
 
 
-def test_without_retain_graph_what_the_derivatives_share_with_the_graph_is_freed():
+def test_without_retain_graph_values_shared_with_the_graph_are_freed():
     x = double(2.0)
     y = x * x
     (dx,) = autograd.grad(y, x, create_graph=True, retain_graph=False)

@@ -44,7 +44,7 @@ def test_the_result_of_a_hook_is_passed_to_the_next_and_to_the_inputs():
     assert x.grad.tolist() == [9.0, 9.0]
 
 
-def test_hooks_of_a_leaf_see_what_is_added_to_its_gradient():
+def test_hooks_of_a_leaf_see_the_gradient_that_is_added():
     x = leaf(1.0)
     x.register_hook(lambda g: g * 10)
     (x * 2).backward()
@@ -131,7 +131,7 @@ def test_a_handle_keeps_neither_tensor_nor_graph(window):
     ],
 )
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_what_a_hook_may_not_return_is_an_error_that_changes_no_gradient(given, kind, message, create_graph):
+def test_an_invalid_result_of_a_hook_raises_and_changes_no_gradient(given, kind, message, create_graph):
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     y = x * 2
     y.register_hook(lambda g: given)
@@ -179,7 +179,7 @@ def test_an_error_in_a_hook_changes_no_gradient_and_leaves_nothing():
     handle.remove()
 
 
-def test_only_functions_are_hooks_and_only_on_what_requires_grad():
+def test_only_functions_are_hooks_and_only_on_tensors_that_require_grad():
     x = leaf(1.0)
     for register in (x.register_hook, x.register_post_accumulate_grad_hook):
         with pytest.raises(TypeError, match="a hook is a function, not a int"):
@@ -216,7 +216,7 @@ SHARED = {
 @pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("on_leaf", [False, True])
-def test_a_write_to_the_gradient_goes_on_from_there_and_nowhere_else(kind, create_graph, on_leaf):
+def test_a_write_to_the_gradient_in_a_hook_reaches_only_the_nodes_after_it(kind, create_graph, on_leaf):
     x, w = column(1.0, 2.0), column(3.0, 4.0)
     y = x if on_leaf else x * 1
     y.register_hook(lambda g: g.mul_(10).sum().item() and None)
@@ -231,7 +231,7 @@ def test_a_write_to_the_gradient_goes_on_from_there_and_nowhere_else(kind, creat
 
 
 @pytest.mark.parametrize("kind", SHARED)
-def test_a_gradient_that_a_hook_keeps_stays_what_it_was(kind):
+def test_a_gradient_that_a_hook_keeps_does_not_change(kind):
     x, w = column(1.0, 2.0), column(3.0, 4.0)
     kept = []
     y = x * 2
@@ -270,7 +270,7 @@ def test_gradients_that_hooks_keep_are_freed_with_the_last_reference(kind, creat
         use()
 
 
-def test_the_current_scope_owns_what_a_hook_is_given_and_a_gradient_is_none_of_it():
+def test_the_current_scope_owns_the_arguments_of_a_hook_but_not_the_gradient():
     x = leaf(1.0, 2.0)
     y = x * 2
     y.retain_grad()
@@ -296,7 +296,7 @@ def test_a_hook_records_nothing_unless_backward_is_recorded():
     x.grad = None
 
 
-def test_what_a_hook_computes_has_a_derivative_when_backward_is_recorded():
+def test_results_of_a_hook_have_a_derivative_when_backward_is_recorded():
     x = leaf(3.0)
     y = x * x
     y.register_hook(lambda g: g * x)

@@ -89,7 +89,7 @@ def test_integers_wrap_around_as_in_numpy() -> None:
 @pytest.mark.parametrize(
     "name", ["exp", "tanh", "sigmoid", "relu", "negative", "abs", "sqrt", "gelu", "erf", "sin"]
 )
-def test_functions_of_one_operand_give_what_they_give_in_large_arrays(name: str, dtype: str) -> None:
+def test_functions_of_one_operand_give_the_same_as_in_large_arrays(name: str, dtype: str) -> None:
     function = getattr(tensor, name)
     for shape in SHAPES:
         for i in range(len(SPECIAL)):

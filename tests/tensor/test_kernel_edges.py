@@ -174,7 +174,7 @@ def test_nor_do_their_gradients(product: Any, shapes: tuple[tuple[int, ...], ...
     assert not any(x.grad.any() for x in operands if x.grad is not None)
 
 
-def test_a_product_of_many_empty_matrices_goes_where_it_shall_and_must_fit() -> None:
+def test_a_product_of_many_empty_matrices_is_written_to_out_which_must_fit() -> None:
     with tensor.no_grad():
         out = of_shape(MANY, 0, 2)
         assert tensor.matmul(of_shape(MANY, 0, 3), of_shape(3, 2), out=out) is out

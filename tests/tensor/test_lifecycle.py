@@ -70,7 +70,7 @@ def test_detach_from_dispose_scope_returns_the_tensor_which_outlives_its_scope()
     assert x.tolist() == [1.0, 1.0]
 
 
-def test_move_to_outer_dispose_scope_goes_by_the_owner_not_by_the_current_scope():
+def test_move_to_outer_dispose_scope_moves_from_the_owner_not_from_the_current_scope():
     with new_dispose_scope() as outer, new_dispose_scope():
         x = tensor.ones((1,))
         with new_dispose_scope():

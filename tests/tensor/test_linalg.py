@@ -93,7 +93,7 @@ def test_tensordot_over_empty_dimensions_is_zero():
     assert tensor.tensordot(tensor.ones((2, 0)), tensor.ones((0, 3)), axes=1).tolist() == [[0.0] * 3] * 2
 
 
-def test_tensordot_names_what_does_not_fit():
+def test_tensordot_names_the_dimensions_that_do_not_fit():
     with pytest.raises(ValueError, match=r"tensordot.*\(2, 3\).*\(4, 3\)"):
         tensor.tensordot(tensor.ones((2, 3)), tensor.ones((4, 3)))
     with pytest.raises(ValueError, match=r"tensordot.*5"):

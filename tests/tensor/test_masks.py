@@ -26,7 +26,7 @@ def special(dtype: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("step", [1, 2, -1])
-def test_kept_is_what_numpy_would_choose(dtype, step):
+def test_kept_elements_are_those_that_numpy_chooses(dtype, step):
     x, by = special(dtype, 101)[::step], special(dtype, 107)[3:104][::step]
     zero = np.zeros((), dtype)
     np.testing.assert_array_equal(keep_nonzero(x, by), np.where(by != 0, x, zero))

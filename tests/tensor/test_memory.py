@@ -81,7 +81,7 @@ def test_sizes_are_numbers_of_bytes_or_text(text: int | str, nbytes: int) -> Non
         *(-1, True, 1.5, float("nan"), None, b"1 GB", [1], np.array([1, 2])),
     ],
 )
-def test_what_says_no_size_is_named_in_the_error(size: object) -> None:
+def test_an_invalid_size_is_named_in_the_error(size: object) -> None:
     with pytest.raises(ValueError, match=r"max_cached_bytes is ") as caught:
         memory.configure(max_cached_bytes=size)  # type: ignore[arg-type]
     assert repr(size) in str(caught.value)
@@ -143,7 +143,7 @@ def test_the_peak_is_exact_for_small_and_large_blocks_alike() -> None:
     del small
 
 
-def test_a_measure_tells_peak_allocations_and_what_stays() -> None:
+def test_a_measure_reports_peak_allocations_and_remaining_bytes() -> None:
     start = live()
     with memory.measure() as outer:
         x = block()
@@ -465,7 +465,7 @@ def test_a_wrong_setting_changes_none(wrong: dict[str, object]) -> None:
     assert memory.configuration() == before
 
 
-def test_only_what_is_given_changes() -> None:
+def test_only_given_settings_change() -> None:
     before = memory.configuration()
     memory.configure(max_cached_bytes="3 MiB")
     assert memory.configuration() == before._replace(max_cached_bytes=3 * 2**20)

@@ -399,7 +399,7 @@ HUGE = 2**46  # elements, more than any address space has
         lambda: tensor.ones((1,)).expand(HUGE).unique(),
     ],
 )
-def test_what_numpy_has_no_memory_for_is_an_out_of_memory_error(call):
+def test_a_memory_error_of_numpy_becomes_an_out_of_memory_error(call):
     with pytest.raises(tensor.OutOfMemoryError, match="the system has no") as caught:
         call()
     assert caught.value.asked >= HUGE

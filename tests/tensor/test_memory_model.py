@@ -482,7 +482,7 @@ class UnseenFigures(Figures):
     looks_each_step = False
 
 
-def test_an_op_that_saves_what_was_exported_once_takes_no_copy() -> None:
+def test_an_op_that_saves_a_once_exported_tensor_takes_no_copy() -> None:
     x = tensor.ones((40_000,))
     x.numpy()
     weight = tensor.ones((40_000,), requires_grad=True)

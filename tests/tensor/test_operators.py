@@ -34,7 +34,7 @@ def assert_like_numpy(op, arguments, ours):
 
 @pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
 @given(operands=pairs())
-def test_an_operator_does_what_numpys_does_and_promotes_by_kind(op, operands):
+def test_an_operator_equals_that_of_numpy_and_promotes_by_kind(op, operands):
     a, b = operands
     with np.errstate(all="ignore"):
         assert_like_numpy(op, operands, (tensor.tensor(a), tensor.tensor(b)))
@@ -54,7 +54,7 @@ def test_an_operator_takes_python_scalars_on_either_side(op, array, scalar):
 
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.__name__)
 @given(array=arrays())
-def test_a_sign_does_what_numpys_does(op, array):
+def test_a_unary_operator_equals_that_of_numpy(op, array):
     assert_like_numpy(op, (array,), (tensor.tensor(array),))
 
 

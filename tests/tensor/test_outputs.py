@@ -42,7 +42,7 @@ CALLS = [
     ("stack", lambda x, y, out: tensor.stack([x, y], axis=1, out=out), lambda a, b: np.stack([a, b], 1)),
 ]
 each = pytest.mark.parametrize(
-    ("call", "by_hand"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
+    ("call", "in_numpy"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
 )
 
 
@@ -51,8 +51,8 @@ def operands(requires_grad=False):
 
 
 @each
-def test_the_result_is_written_there_and_returned(call, by_hand) -> None:
-    expected = np.asarray(by_hand(A, B))
+def test_the_result_is_written_there_and_returned(call, in_numpy) -> None:
+    expected = np.asarray(in_numpy(A, B))
     out = tensor.empty(expected.shape, dtype=expected.dtype)
     view = out.alias()
     assert call(*operands(), out) is out
@@ -61,9 +61,9 @@ def test_the_result_is_written_there_and_returned(call, by_hand) -> None:
 
 
 @each
-def test_it_takes_no_memory_for_good(call, by_hand) -> None:
+def test_it_takes_no_memory_for_good(call, in_numpy) -> None:
     x, y = operands()
-    expected = np.asarray(by_hand(A, B))
+    expected = np.asarray(in_numpy(A, B))
     out = tensor.empty(expected.shape, dtype=expected.dtype)
     before = memory.statistics().bytes_live
     call(x, y, out)
@@ -71,20 +71,20 @@ def test_it_takes_no_memory_for_good(call, by_hand) -> None:
 
 
 @each
-def test_another_shape_is_an_error_and_nothing_is_written(call, by_hand) -> None:
-    out = tensor.zeros((7, 7), dtype=np.asarray(by_hand(A, B)).dtype)
+def test_another_shape_is_an_error_and_nothing_is_written(call, in_numpy) -> None:
+    out = tensor.zeros((7, 7), dtype=np.asarray(in_numpy(A, B)).dtype)
     with pytest.raises(ValueError, match=r"the result has shape .*, and out= has \(7, 7\): pass one of"):
         call(*operands(), out)
     assert not out.numpy().any()
 
 
 @pytest.mark.parametrize(
-    ("call", "by_hand"),
+    ("call", "in_numpy"),
     [case[1:] for case in CALLS if case[0] != "less"],
     ids=[case[0] for case in CALLS if case[0] != "less"],
 )
-def test_gradients_are_not_recorded_and_that_is_said(call, by_hand) -> None:
-    expected = np.asarray(by_hand(A, B))
+def test_gradients_are_not_recorded_and_that_is_said(call, in_numpy) -> None:
+    expected = np.asarray(in_numpy(A, B))
     x, y = operands(requires_grad=True)
     y.requires_grad_()
     out = tensor.zeros(expected.shape)
@@ -97,15 +97,15 @@ def test_gradients_are_not_recorded_and_that_is_said(call, by_hand) -> None:
 
 
 @each
-def test_clones_of_the_target_keep_their_values(call, by_hand) -> None:
-    expected = np.asarray(by_hand(A, B))
+def test_clones_of_the_target_keep_their_values(call, in_numpy) -> None:
+    expected = np.asarray(in_numpy(A, B))
     out = tensor.zeros(expected.shape, dtype=expected.dtype)
     kept = out.clone()
     call(*operands(), out)
     assert not kept.numpy().any()
 
 
-def test_what_carries_no_gradients_is_written_also_where_operands_do() -> None:
+def test_out_without_gradients_is_written_also_where_operands_have_them() -> None:
     x, y = operands(requires_grad=True)
     out = tensor.zeros((2, 3), dtype="bool")
     assert np.array_equal(tensor.less(x, y, out=out).numpy(), A < B)

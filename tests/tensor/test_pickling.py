@@ -88,7 +88,7 @@ def test_a_limit_holds_for_unpickled_tensors(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_unpickled_from_buffers_out_of_band_sees_no_write_to_them(kind):
+def test_a_tensor_unpickled_from_buffers_out_of_band_sees_no_write_to_them(kind):
     buffers: list[pickle.PickleBuffer] = []
     text = pickle.dumps(KINDS[kind](tensor.ones((4,))), 5, buffer_callback=buffers.append)
     raw = [bytearray(buffer.raw()) for buffer in buffers]
@@ -103,7 +103,7 @@ def test_what_is_unpickled_from_buffers_out_of_band_sees_no_write_to_them(kind):
     assert x.flatten().tolist() == [2.0] * 4
 
 
-def test_what_another_process_returns_is_counted():
+def test_tensors_that_another_process_returns_are_counted():
     before = bytes_live()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         x = pool.submit(tensor.ones, (1000,)).result()

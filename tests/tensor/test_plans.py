@@ -81,7 +81,7 @@ def test_training_in_the_reserved_block_gives_the_same_losses():
     assert plan.missed_count == 0
 
 
-def test_what_is_not_in_the_plan_comes_from_the_pool_and_counts():
+def test_allocations_outside_the_plan_come_from_the_pool_and_count():
     plan = memory.plan(work)
     with plan.reserved():
         other = tensor.ones((N + 1,)) * 5

@@ -57,7 +57,7 @@ def test_squares_and_cubes_are_products_to_the_bit(dtype):
 
 @pytest.mark.parametrize("n", EXPONENTS)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_what_is_no_number_or_beyond_all_numbers_is_as_numpy_has_it(dtype, n):
+def test_powers_of_nan_and_infinity_equal_those_of_numpy(dtype, n):
     x = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0], dtype)
     with np.errstate(all="ignore"):
         expected = np.power(x, dtype(n))
@@ -140,7 +140,7 @@ def test_half_powers_are_roots(dtype, n):
 
 @pytest.mark.parametrize("n", [0.5, 1.5, -0.5])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_half_powers_of_what_is_no_positive_number_are_as_numpy_has_them(dtype, n):
+def test_half_powers_of_nan_infinity_zero_and_negative_numbers_equal_those_of_numpy(dtype, n):
     x = np.array([NAN, INF, -INF, 0.0, -0.0, -1.0], dtype)
     with np.errstate(all="ignore"):
         expected = np.power(x, dtype(n))

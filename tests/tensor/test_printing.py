@@ -35,7 +35,7 @@ def test_a_tensor_prints_as_in_pytorch(x, text):
     assert repr(x) == str(x) == text
 
 
-def test_a_label_prints_as_its_number_and_shows_what_it_is():
+def test_a_single_element_prints_as_its_number_and_its_repr_as_a_tensor():
     x = tensor.tensor([3, 4])[1]
     assert (str(x), f"{x}", repr(x)) == ("4", "4", "tensor(4)")
     assert str(tensor.tensor(True)) == "True"
@@ -55,7 +55,7 @@ def test_over_a_thousand_elements_are_summarised():
     assert repr(tensor.zeros((40, 40))).count("...") == 7
 
 
-def test_a_summary_is_formed_by_what_it_shows():
+def test_a_summary_is_formatted_by_the_elements_that_it_shows():
     x = tensor.ones((2000,))
     x[1000] = 0.123
     assert repr(x) == "tensor([1., 1., 1.,  ..., 1., 1., 1.])"

@@ -74,7 +74,7 @@ print(own_bytes() - before, now.bytes_live + now.bytes_pinned, now.bytes_pinned)
 
 @needs_process_memory
 @pytest.mark.parametrize(("seed", "steps"), [(1, 300), pytest.param(2, 20_000, marks=pytest.mark.soak)])
-def test_what_is_live_and_pinned_is_what_the_process_holds(seed: int, steps: int) -> None:
+def test_live_and_pinned_bytes_are_the_bytes_that_the_process_holds(seed: int, steps: int) -> None:
     command = [sys.executable, "-c", A_DAY, str(seed), str(steps)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     *day, end = [[int(number) for number in line.split()] for line in run.stdout.splitlines()]

@@ -95,7 +95,7 @@ def test_values_are_the_same_for_any_number_of_threads_and_any_stack() -> None:
     assert np.array_equal(matrix_product(x[2:4], y[2:4]), found[0][2:4])
 
 
-def test_what_is_no_number_stays_in_its_row_and_column() -> None:
+def test_nan_and_infinity_stay_in_their_row_and_column() -> None:
     x, y = np.ones((2, 9, 9), "float32"), np.ones((2, 9, 9), "float32")
     x[0, 1, 2], y[1, 3, 4] = np.nan, np.inf
     found, wanted = matrix_product(x, y), np.full((2, 9, 9), 9, "float32")

@@ -247,6 +247,6 @@ def test_a_dimension_named_twice_is_an_error():
 
 
 @pytest.mark.parametrize("name", [*NUMPYS, "argmax", "cumulative_sum", "softmax", "logsumexp"])
-def test_what_is_no_data_is_named(name):
+def test_a_string_raises_an_error_that_names_it(name):
     with pytest.raises(TypeError, match=r"'text'|not str"):
         getattr(tensor, name)("text")

@@ -189,7 +189,7 @@ def test_a_lone_tensor_and_a_lone_number_can_be_saved() -> None:
     ],
     ids=["a module", "an object", "a function", "a key", "a deep key", "texts in an array"],
 )
-def test_what_would_have_to_run_is_not_saved(x: object, message: str) -> None:
+def test_objects_that_loading_would_have_to_run_are_not_saved(x: object, message: str) -> None:
     file = io.BytesIO()
     with pytest.raises(TypeError, match=message):
         tensor.save(x, file)

@@ -152,7 +152,7 @@ def test_in_place_the_old_values_are_kept_only_where_the_new_do_not_tell_them(fu
     assert saved(y, out=y) == expected
 
 
-def test_weights_of_a_loss_are_shared_and_saved_for_what_needs_them():
+def test_weights_of_a_loss_are_shared_and_saved_only_for_inputs_that_need_them():
     (x, y), weight = operands(), tensor.full((64,), 2.0)
     loss = F.binary_cross_entropy_with_logits(x.requires_grad_(), y, weight, pos_weight=weight)
     assert saved(loss, x=x, y=y, weight=weight) == ("weight weight x y", 0)

@@ -154,7 +154,7 @@ def test_repeats_need_one_number_for_each_dimension():
         tensor.repeat(counted(3), tensor.tensor([1, 2]))
 
 
-def test_what_moves_elements_copies_them():
+def test_functions_that_move_elements_copy_them():
     x = counted(2, 2)
     copies = [x.flip(0), x.roll(0), x.tril(), x.rot90(4), x.tile(1), x.contiguous().clone()]
     x[...] = 9.0

@@ -68,7 +68,7 @@ def test_a_function_that_makes_tensors_takes_the_cpu_and_no_other_device(name):
         make(*CREATING[name], device="cuda")
 
 
-def test_a_tensor_goes_to_its_own_device_as_it_is():
+def test_a_move_to_the_own_device_returns_the_tensor_itself():
     x = tensor.ones((1,))
     assert x.to_device("cpu") is x
     with pytest.raises(ValueError, match="no device 'cuda'"):
@@ -113,7 +113,7 @@ def test_integers_that_must_become_floats_become_the_default_dtype(dtype):
     assert (x * 1j).dtype == tensor.fft.fft(x).dtype == tensor.complex64
 
 
-def test_what_no_integer_dtype_holds_becomes_the_default_dtype():
+def test_integers_that_no_dtype_holds_promote_to_the_default_dtype():
     x, y = tensor.ones((2,), dtype="uint64"), tensor.ones((2,), dtype="int8")
     assert (x + y).dtype == tensor.result_type("uint64", "int64") == tensor.float32
 
@@ -143,7 +143,7 @@ def test_vecdot_keeps_small_integers_along_any_axis():
     assert {tensor.vecdot(x, x, axis=axis).dtype for axis in (0, 1)} == {tensor.int8}
 
 
-def test_differences_of_several_orders_with_what_is_joined_to_both_ends():
+def test_differences_of_several_orders_with_prepend_and_append():
     x = np.array([[1.0, 4.0, 9.0], [0.0, 2.0, 5.0]])
     y = tensor.tensor(x)
     for options in (
@@ -187,7 +187,7 @@ def test_the_last_of_many_elements_may_be_the_one_that_is_infinite():
     assert (x // 2)[-2:].tolist() == [0.0, math.inf]
 
 
-def test_complex_infinities_keep_what_is_known_of_them():
+def test_expm1_and_tanh_of_complex_infinities_equal_their_limits():
     x = tensor.tensor([complex(math.inf, 0.0), complex(-math.inf, math.inf), 0j])
     assert tensor.expm1(x).tolist()[::2] == [complex(math.inf, 0.0), 0j]
     assert tensor.expm1(x).tolist()[1].real == -1

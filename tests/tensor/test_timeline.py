@@ -41,7 +41,7 @@ def train(epochs: int, steps: int) -> None:
                     optimizer.step()
 
 
-def test_counters_are_what_the_statistics_say(tmp_path) -> None:
+def test_counters_of_the_timeline_equal_the_statistics(tmp_path) -> None:
     with Timeline() as timeline:
         kept = [tensor.zeros((MIB,), dtype=tensor.uint8) for _ in range(3)]
         live, count = memory.statistics().bytes_live, statistics.live_count
@@ -270,7 +270,7 @@ def test_a_plot_draws_leaks_as_leaks(tmp_path) -> None:
     del model
 
 
-def test_what_is_made_once_before_many_rounds_is_no_leak_in_a_plot(tmp_path) -> None:
+def test_a_tensor_made_once_before_many_rounds_is_no_leak_in_a_plot(tmp_path) -> None:
     pytest.importorskip("matplotlib")
     with Timeline() as timeline:
         model = [tensor.zeros((MIB,), dtype=tensor.uint8) for _ in range(20)]

@@ -300,7 +300,7 @@ def test_mutated_files_are_read_or_refused(count: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_what_pytorch_saves_is_read_whatever_the_protocol(protocol: int) -> None:
+def test_a_file_of_pytorch_is_read_whatever_the_protocol(protocol: int) -> None:
     torch = pytest.importorskip("torch")
     base = torch.arange(6.0).reshape(2, 3)
     given = {

@@ -340,7 +340,7 @@ def test_without_tracking_the_error_names_no_lines() -> None:
     assert "created by" not in str(raised.value)
 
 
-def test_survivors_are_what_the_scope_owns_by_line() -> None:
+def test_survivors_are_the_members_of_the_scope_by_line() -> None:
     with track(), new_dispose_scope() as outer:
         outside = tensor.ones((10,))
         with new_dispose_scope("step") as scope:
@@ -397,7 +397,7 @@ def test_a_tracked_tensor_is_gone_with_its_last_reference() -> None:
         gc.enable()
 
 
-def test_what_grows_comes_first_then_the_most_bytes() -> None:
+def test_growing_lines_come_first_then_those_with_the_most_bytes() -> None:
     with track():
         large = tensor.ones((5000,))
         larger = tensor.ones((9000,))

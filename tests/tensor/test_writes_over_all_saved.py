@@ -39,7 +39,7 @@ def is_expanded(x: tensor.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("rule", sorted({sample.rule for sample in SAMPLES}))
-def test_no_derivative_sees_what_is_written_over_inputs_and_output_before_backward(rule):
+def test_no_derivative_sees_writes_to_inputs_and_output_before_backward(rule):
     for seed, sample in enumerate(SAMPLES):
         if sample.rule != rule:
             continue
@@ -74,7 +74,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_no_layer_sees_what_is_written_over_its_parameters_and_buffers_before_backward(name, write):
+def test_no_layer_sees_writes_to_its_parameters_and_buffers_before_backward(name, write):
     model = LAYERS[name]()
     other = LAYERS[name]()
     other.load_state_dict(model.state_dict())

@@ -72,7 +72,7 @@ def test_a_training_step_with_autocast_and_a_scaler_is_one_without() -> None:
         (torch.tensor([float("nan")]), torch.tensor([float("nan")]), "not close"),
     ],
 )
-def test_what_is_not_close_is_described(actual, expected, message) -> None:
+def test_assert_close_describes_the_elements_that_differ(actual, expected, message) -> None:
     with pytest.raises(AssertionError, match=message):
         torch.testing.assert_close(actual, expected)
 

@@ -109,7 +109,7 @@ def test_modules_go_to_the_cpu_in_all_of_pytorchs_words() -> None:
     assert model.to("cpu", torch.half).weight.dtype == torch.half
 
 
-def test_a_function_says_what_it_takes() -> None:
+def test_a_wrong_call_raises_an_error_that_says_what_the_function_takes() -> None:
     with pytest.raises(TypeError, match=r"sum\(\) takes a tensor first, not list: write torch.sum"):
         torch.sum([1.0])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"sum\(\) takes a tensor first"):
@@ -124,7 +124,7 @@ def test_a_function_says_what_it_takes() -> None:
         torch.where(torch.ones(2) > 0, torch.ones(2))
 
 
-def test_a_result_goes_into_out_and_takes_its_dtype() -> None:
+def test_a_result_is_written_to_out_in_its_dtype() -> None:
     out = torch.empty(2, dtype=torch.double)
     assert torch.sum(torch.ones(2, 3), dim=1, out=out) is out  # type: ignore[call-arg]
     assert (out.tolist(), out.dtype) == ([3.0, 3.0], torch.double)

@@ -218,7 +218,7 @@ def test_an_error_half_way_leaves_nothing(weights_only: bool) -> None:
     assert (statistics.live_count, memory.statistics().bytes_live) == (before, live)
 
 
-def test_a_path_may_be_written_to_while_what_was_in_it_is_in_use(tmp_path: Path) -> None:
+def test_a_file_may_be_overwritten_while_its_tensors_are_in_use(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     torch.save(torch.arange(100_000), path)
     found = torch.load(path)

@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.linear_maps import require_in_range, require_indices, row_of, shrink_rows
-from tensor.kernels import AxisMap, map_axes
+from tensor.kernels import AxisMatrix, multiply_axes
 from tensor.lowlevel import InvalidArgumentError, apply, define, shown
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # --- out[bag] = sum of share[i] * weight[row[i]] over the entries i of the bag ------------------------------
 
 
-def _map(rows: Array, starts: Array, shares: Any, size: int) -> AxisMap:
-    return AxisMap(starts, rows, shares, size)
+def _map(rows: Array, starts: Array, shares: Any, size: int) -> AxisMatrix:
+    return AxisMatrix(starts, rows, shares, size)
 
 
 def _bags(starts: Array) -> Array:
@@ -36,7 +36,7 @@ def _by_weight(
     if xp.is_recorded:
         column = xp.expand_dims(xp.asarray(shares, dtype=g.dtype), axis=1)
         return xp.scatter_add(g[_bags(starts)] * column, (rows,), to_shape)
-    return map_axes(g, [(0, _map(rows, starts, shares, to_shape[0]).transposed)])
+    return multiply_axes(g, [(0, _map(rows, starts, shares, to_shape[0]).transposed)])
 
 
 def _by_share(xp: Any, g: Any, weight: Any, rows: Any, starts: Any) -> Any:
@@ -194,6 +194,6 @@ def embedding_bag(
     uses = np.bincount(rows, minlength=w.shape[0])[rows] if scale_grad_by_freq else None
 
     def kernel(w: Array, shares: Array) -> Array:
-        return map_axes(w, [(0, _map(rows, starts, shares, w.shape[0]))])
+        return multiply_axes(w, [(0, _map(rows, starts, shares, w.shape[0]))])
 
     return apply(_RULE, kernel, (weight, shares), rows=rows, starts=starts, uses=uses)

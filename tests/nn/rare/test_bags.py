@@ -121,7 +121,7 @@ FLAT = tensor.tensor([0, 1, 2])
         ),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_says_why(
+def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
     input: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -102,7 +102,7 @@ def test_parameters_stay_out_of_the_scope_of_the_first_call() -> None:
     assert model[0].weight.is_invalid
 
 
-def test_a_state_dict_gives_shapes_and_what_has_none_stays_so() -> None:
+def test_a_state_dict_gives_shapes_and_other_parameters_stay_uninitialized() -> None:
     first, second, third = small(), small(), small()
     second.load_state_dict(third.state_dict())
     assert isinstance(second[0].weight, nn.UninitializedParameter)
@@ -138,7 +138,7 @@ def test_copies_pickles_and_files_of_lazy_modules_are_lazy() -> None:
     assert isinstance(model[0].weight, nn.UninitializedParameter)
 
 
-def test_what_has_no_shape_says_so() -> None:
+def test_use_of_an_uninitialized_parameter_raises_an_error_that_says_so() -> None:
     layer = nn.LazyLinear(3)
     assert repr(layer.weight) == "<UninitializedParameter>"
     with pytest.raises(RuntimeError, match="no shape yet: call the lazy module once"):

@@ -1,9 +1,8 @@
-"""Gradients on their way through the graph, and who else looks at their memory.
+"""Gradients that backward is still summing, and whether anything else sees their memory.
 
-A gradient may be written over, or handed out without a copy, if it is owned: a derivative has just made it,
-and it has gone one way since. That ends where a second party may look: two inputs of one op that get the same
-array, a user who gave it or a hook that saw it. These share the memory by a `Share`, whose count tells when
-they are gone.
+Backward may write over a gradient, or return it without a copy, if it owns it: a derivative has just computed
+it for one input. It does not own an array that two inputs of one op get, that the user passed, or that a hook
+saw. Such an array has a `Share`, whose count says when the others have released the memory.
 """
 
 cimport cython
@@ -28,37 +27,37 @@ cdef object _add = np.add
 
 @cython.final
 @cython.freelist(64)
-cdef class Arrival:
-    """What has come in for one node so far."""
+cdef class PendingGradient:
+    """The sum of the gradients of one node so far."""
 
 
-cdef void let_go(Arrival arrival) noexcept:
-    arrival.value = None
-    arrival.share = None
-    arrival.is_owned = False
+cdef void clear(PendingGradient pending) noexcept:
+    pending.value = None
+    pending.share = None
+    pending.is_owned = False
 
 
-cdef Arrival new_arrival(Node node, Py_ssize_t users):
-    cdef Arrival arrival = Arrival.__new__(Arrival)
-    arrival.node = node
-    arrival.users = users
-    return arrival
+cdef PendingGradient new_pending(Node node, Py_ssize_t users):
+    cdef PendingGradient pending = PendingGradient.__new__(PendingGradient)
+    pending.node = node
+    pending.users = users
+    return pending
 
 
-cdef Arrival moved(Arrival arrival):
-    cdef Arrival other = new_arrival(arrival.node, 0)
-    other.value = arrival.value
-    other.share = arrival.share
-    other.is_owned = arrival.is_owned
-    let_go(arrival)
+cdef PendingGradient moved(PendingGradient pending):
+    cdef PendingGradient other = new_pending(pending.node, 0)
+    other.value = pending.value
+    other.share = pending.share
+    other.is_owned = pending.is_owned
+    clear(pending)
     return other
 
 
-# Bytes: of less NumPy makes a new array sooner than it adds to the old one.
+# Bytes. For smaller arrays, a new array is faster than an addition in place.
 cdef Py_ssize_t _TINY = 1024
 
 
-cdef int add_array(Arrival to, cnp.ndarray new, Share share, bint is_owned) except -1:
+cdef int add_array(PendingGradient to, cnp.ndarray new, Share share, bint is_owned) except -1:
     cdef cnp.ndarray before = to.value
     if cnp.PyArray_NBYTES(new) >= _TINY:
         if may_be_written(before, to.share, to.is_owned):
@@ -100,25 +99,25 @@ cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
         return True
     if share is None or not cnp.PyArray_ISWRITEABLE(array) or is_expanded(array):
         return False
-    buffer = share.buffer  # who else has the gradient on its way has a share too
+    buffer = share.buffer  # other nodes with the same array have a share too
     return buffer.sharers == 1 and buffer.exports == 0 and buffer.writers == 0 and not buffer.is_borrowed
 
 
 cdef bint _is_whole(cnp.ndarray array, cnp.ndarray root) noexcept:
-    """Tell whether `array` is all of the memory of `root`, in an order that suits a gradient."""
+    """Tell whether `array` covers all of the memory of `root`, in an order that a gradient may have."""
     if array is root:
         return True
     return cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_NBYTES(array) == cnp.PyArray_NBYTES(root)
 
 
-cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
+cdef TensorCore tensor_of(PendingGradient pending, dict first, bint is_unowned):
     cdef cnp.ndarray array
     cdef TensorCore own
-    cdef Share share = arrival.share
-    if isinstance(arrival.value, TensorCore):
-        return with_history(_wrapped_snapshot(arrival.value, is_unowned), arrival.value)
-    array = arrival.value
-    if arrival.is_owned and _is_whole(array, root_of(array)):
+    cdef Share share = pending.share
+    if isinstance(pending.value, TensorCore):
+        return with_history(_wrapped_snapshot(pending.value, is_unowned), pending.value)
+    array = pending.value
+    if pending.is_owned and _is_whole(array, root_of(array)):
         return wrap_unowned(array) if is_unowned else wrap(array)
     if share is not None and _is_whole(array, share.buffer.root):
         share = new_share(share.buffer, array)
@@ -127,7 +126,7 @@ cdef TensorCore tensor_of(Arrival arrival, dict first, bint is_unowned):
         return _wrapped_snapshot(first[id(array)], is_unowned)
     array = contiguous_copy(array)
     own = wrap_unowned(array) if is_unowned else wrap(array)
-    first[id(arrival.value)] = own
+    first[id(pending.value)] = own
     return own
 
 

@@ -3,7 +3,7 @@ from typing import Any, final
 from tensor.tape.nodes import Node
 
 @final
-class Arrival:
+class PendingGradient:
     @property
     def node(self) -> Node: ...
     value: Any

@@ -1,0 +1,35 @@
+"""Products with sparse matrices along axes as one op, for average pools, resampling and local sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensor.kernels import AxisMatrix, multiply_axes
+from tensor.lowlevel import apply, define
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+__all__ = ["AxisMatrix", "multiply_along"]
+
+Maps = tuple[tuple[int, AxisMatrix], ...]
+
+
+def _backward(xp: Any, g: Any, maps: Maps) -> Any:
+    back = [(axis, along.transposed) for axis, along in maps]
+    return multiply_along(g, back) if xp.is_recorded else multiply_axes(g, back)
+
+
+_RULE = define("axis_matrix", input=_backward)
+
+
+def multiply_along(input: Tensor, maps: Sequence[tuple[int, AxisMatrix]]) -> Tensor:
+    """Return `input`, floating, multiplied along several axes, counted from the front."""
+
+    def kernel(x: Array) -> Array:
+        return multiply_axes(x, maps)
+
+    return apply(_RULE, kernel, (input,), maps=tuple(maps))

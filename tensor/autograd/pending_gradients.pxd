@@ -1,0 +1,38 @@
+"""Gradients that backward is still summing. For `cimport`."""
+
+cimport numpy as cnp
+
+from tensor.core.tensor cimport TensorCore
+from tensor.memory.buffer cimport Share
+from tensor.tape.nodes cimport Node
+
+
+cdef class PendingGradient:
+    # The node, and the number of its users whose gradients are still missing.
+    cdef readonly Node node
+    cdef Py_ssize_t users
+    # The sum so far: None, an array, or a tensor if backward is recorded. For a call of a user's function it
+    # is a list with a PendingGradient or None for each output.
+    cdef public object value
+    # A share of the buffer if a tensor may see the array's memory, else None.
+    cdef Share share
+    # Whether nothing else sees the array's memory: backward may write over it and return it without a copy.
+    cdef bint is_owned
+
+
+cdef PendingGradient new_pending(Node node, Py_ssize_t users)
+# Moves the sum to a new PendingGradient and leaves `pending` empty.
+cdef PendingGradient moved(PendingGradient pending)
+cdef void clear(PendingGradient pending) noexcept
+# Adds `new` to the sum, in place if nothing else sees the memory of one of the two.
+cdef int add_array(PendingGradient to, cnp.ndarray new, Share share, bint is_owned) except -1
+# Whether nothing else sees the memory of a pending gradient now.
+cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
+# Returns the gradient as a tensor with its own memory. If several nodes got one array, `first` has the tensor
+# made for the first of them, and the others share its memory as ``clone()`` does.
+cdef TensorCore tensor_of(PendingGradient pending, dict first, bint is_unowned)
+cdef TensorCore with_history(TensorCore made, TensorCore of)
+# A copy in C order.
+cdef cnp.ndarray contiguous_copy(cnp.ndarray array)
+# A copy; where many elements are one place in memory, of that place alone.
+cdef cnp.ndarray compact_copy(cnp.ndarray array)
