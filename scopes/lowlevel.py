@@ -24,19 +24,30 @@ from scopes.tracking.tracking import note_created, note_ended, note_made_for, no
 
 if TYPE_CHECKING:
     from scopes._spill import Spilled, SpillError, SpillFile, SpillStatistics
+    from scopes.tracking.history import History
+    from scopes.tracking.pages import Curve, chart_of, page, write_page
+    from scopes.tracking.reports import Cell, Table, as_html
+    from scopes.tracking.runs import Outcome
 
 __all__ = [
+    "Cell",
     "Compound",
+    "Curve",
+    "History",
     "Listener",
     "ModuleOnDemand",
+    "Outcome",
     "Record",
     "SpillError",
     "SpillFile",
     "SpillStatistics",
     "Spilled",
+    "Table",
     "advise_calls_of",
+    "as_html",
     "call_site",
     "callers",
+    "chart_of",
     "clear_errors_of",
     "clear_frames_of",
     "clear_library_frames",
@@ -52,14 +63,22 @@ __all__ = [
     "note_made_for",
     "note_written",
     "owner_of",
+    "page",
     "parse_size",
     "record_of",
     "register",
     "when_imported",
+    "write_page",
 ]
 
-# It needs `tempfile`, which takes 7 ms to load.
-_ON_DEMAND = dict.fromkeys(("SpillError", "SpillFile", "SpillStatistics", "Spilled"), "scopes._spill")
+# Spilling needs `tempfile`, which takes 7 ms to load, and reports take long, too.
+_ON_DEMAND = {
+    **dict.fromkeys(("SpillError", "SpillFile", "SpillStatistics", "Spilled"), "scopes._spill"),
+    "History": "scopes.tracking.history",
+    **dict.fromkeys(("Curve", "chart_of", "page", "write_page"), "scopes.tracking.pages"),
+    **dict.fromkeys(("Cell", "Table", "as_html"), "scopes.tracking.reports"),
+    "Outcome": "scopes.tracking.runs",
+}
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = names_on_demand(globals(), _ON_DEMAND)

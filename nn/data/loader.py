@@ -182,6 +182,8 @@ class DataLoader(Generic[T_co, B_co]):
         if batch_sampler is None and batch_size is not None and self.sampler is not None:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self._idle: Workers | None = None
+        #: Called with the number of each batch before it is returned, and with None after the last.
+        self._on_batch: Callable[[int | None], object] | None = None
 
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):
@@ -272,9 +274,15 @@ class _Batches:
             batch = self._made_here() if self._workers is None else self._received()
         except StopIteration:
             self._release()
+            self._report(None)
             raise
+        self._report(self._done)
         self._done += 1
         return batch
+
+    def _report(self, number: int | None) -> None:
+        if self._loader._on_batch is not None:
+            self._loader._on_batch(number)
 
     def _made_here(self) -> Any:
         source = self._source

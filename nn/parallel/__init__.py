@@ -9,17 +9,10 @@ from nn.parallel.datasets import iter_batches
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError
 from nn.parallel.figures import WorkerFigures
 from nn.parallel.group import barrier, rank, world_size
+from nn.parallel.leak_reports import ClusterLeakRow, ClusterLeaks
 from nn.parallel.mapping import map
 from nn.parallel.replicas import no_sync, prepare
-from nn.parallel.reports import (
-    ClusterLeakRow,
-    ClusterLeaks,
-    ClusterMemory,
-    ClusterStatistics,
-    leaks,
-    memory,
-    statistics,
-)
+from nn.parallel.reports import ClusterMemory, ClusterStatistics, leaks, memory, statistics
 from nn.parallel.shards import ShardSampler, prepare_data_loader
 from nn.parallel.store import StorePin, get, put, store_pins
 from nn.parallel.trainer import Trainer

@@ -11,7 +11,6 @@ from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
 if TYPE_CHECKING:
     from nn.parallel.group import Group
     from nn.parallel.stragglers import Position
-    from tensor.lowlevel import Array
 
 # How long to wait for the last report of a worker, and for the actor's answer, in seconds. Ray reports a dead
 # process or machine earlier. A busy machine may take a minute to start the actor.
@@ -143,13 +142,13 @@ class Board:
         found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_PATIENCE)
         return found
 
-    def offer(self, key: str, arrays: list[Array], takers: int) -> None:
-        """Put `arrays` into the object store, for so many other workers."""
+    def offer(self, key: str, values: list[Any], takers: int) -> None:
+        """Put `values` into the object store, for so many other workers."""
         ray = require("ray")
-        ray.get(self._actor.offer.remote(key, [ray.put(arrays)], takers))
+        ray.get(self._actor.offer.remote(key, [ray.put(values)], takers))
 
-    def take(self, key: str, timeout: float) -> list[Array]:
-        """Return what worker 0 offers: arrays over the object store.
+    def take(self, key: str, timeout: float) -> list[Any]:
+        """Return what worker 0 offers; its arrays lie over the object store.
 
         Raises
         ------
@@ -159,7 +158,7 @@ class Board:
         ray, errors = require("ray"), require("ray.exceptions")
         try:
             (reference,) = ray.get(self._actor.take.remote(key), timeout=timeout)
-            found: list[Array] = ray.get(reference, timeout=timeout)
+            found: list[Any] = ray.get(reference, timeout=timeout)
         except errors.GetTimeoutError as error:
             raise ExchangeTimeoutError(
                 f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "

@@ -92,6 +92,8 @@ class Group:
         #: How many exchanges of gradients there were.
         self.step = 0
         self.waited = 0.0
+        #: The weight of this worker's gradients in the average: its part of the samples times the workers.
+        self.weight = 1.0
         self._token = token
         self._stragglers = Stragglers(board, place.rank, place.world_size)
         self._region_count = self._key_count = 0
@@ -115,6 +117,7 @@ class Group:
         for values in (*self._rows, self._table):
             values.attach(region)
         self._sending: Future[None] | None = None
+        self._closings: list[Callable[[], None]] = []
         self.write_row()
 
     def next_key(self) -> str:
@@ -277,8 +280,14 @@ class Group:
         self.write_row()
         return {rank: figures_of(rank, row, lost) for rank, (row, lost) in self.rows().items()}
 
+    def at_close(self, function: Callable[[], None]) -> None:
+        """Call `function` when this worker leaves the group."""
+        self._closings.append(function)
+
     def close(self) -> None:
         """Leave the group: workers that wait for this one get an error that it has ended."""
+        while self._closings:
+            self._closings.pop()()
         if self.link is not None:
             self.link.close()
         for region in tuple(self._regions):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -12,6 +12,7 @@ from nn.module.module import Module
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.group import current
 from nn.parallel.initial import share_values
+from nn.parallel.torch_models import is_model, replicate
 from tensor import Tensor, zeros_like
 from tensor.lowlevel import Leaf, TensorCore, is_inexact, snapshot, writing, writing_all
 
@@ -73,6 +74,8 @@ class Replica:
         # The parameters whose gradients are in, of this round.
         self._come: set[int] = set()
         self._count = len(trained)
+        # Whether gradients of earlier backwards have gathered inside `no_sync`.
+        self._has_gathered = False
         self._handles: list[RemovableHandle] = []
         myself = ref(self)
         for i, bucket in enumerate(self._buckets):
@@ -86,7 +89,14 @@ class Replica:
 
     def come(self, i: int, part: _Part, x: Tensor) -> None:
         """Take the gradient of one parameter; exchange its bucket when it is the last of it."""
+        weight = self._group.weight
+        if weight != 1 and (self._has_gathered or not self.is_syncing):
+            raise RuntimeError(
+                "no_sync() gathers gradients of several batches, and can't weigh one that workers share "
+                "unevenly: give DataLoader(drop_last=True), or make a step before the last batch of an epoch"
+            )
         if not self.is_syncing:
+            self._has_gathered = True
             return
         gradient = x.grad
         if gradient is not None:
@@ -109,16 +119,23 @@ class Replica:
         self._come.add(key)
         bucket.missing -= 1
         place = self._slots[i][part.begin : part.end]
-        if values is None:
-            place[...] = 0
-        else:
-            place.reshape(values.shape)[...] = values
+        self._write(place, values)
         if bucket.missing == 0:
             self._exchange.publish(i)
         else:
             self._exchange.advance()
         if len(self._come) == self._count:
             self._finish()
+
+    def _write(self, place: Array, values: Array | None) -> None:
+        """Write `values` into a slot, times the weight of this worker; zeros for None."""
+        weight = self._group.weight
+        if values is None or weight == 0:
+            place[...] = 0
+        elif weight == 1:
+            place.reshape(values.shape)[...] = values
+        else:
+            np.multiply(values, weight, out=place.reshape(values.shape), casting="same_kind")
 
     def _finish(self) -> None:
         """Let gradients be the averages; backward is at its end, or nearly."""
@@ -127,7 +144,7 @@ class Replica:
             for part in bucket.parts:
                 x = part.x()
                 if x is not None:
-                    self._slots[i][part.begin : part.end] = snapshot(x).reshape(-1)
+                    self._write(self._slots[i][part.begin : part.end], snapshot(x))
             self._exchange.publish(i)
         before = self._exchange.waited
         for i, bucket in enumerate(self._buckets):
@@ -144,6 +161,7 @@ class Replica:
                     with writing(x) as array:
                         array[...] = average[part.begin : part.end].reshape(array.shape)
         self._come.clear()
+        self._has_gathered = False
         self._group.note_step(self._exchange.waited - before)
 
     def check(self) -> None:
@@ -218,9 +236,22 @@ class _Search:
 _replicas: WeakKeyDictionary[Module, Replica] = WeakKeyDictionary()
 
 
+class TorchModule(Protocol):
+    """A ``torch.nn.Module``, for type checkers."""
+
+    def share_memory(self) -> Any: ...
+    def get_submodule(self, target: str) -> Any: ...
+
+
+@overload
 def prepare(
     model: ModuleT, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False
-) -> ModuleT:
+) -> ModuleT: ...
+@overload
+def prepare(
+    model: TorchModule, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False
+) -> Any: ...
+def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False) -> Any:
     """Make `model` one of the replicas that all workers train together, and return it.
 
     All workers call this at the same time with models of the same architecture. Parameters and buffers become
@@ -235,10 +266,14 @@ def prepare(
 
     Outside of a job the model is returned as it is.
 
+    A model of PyTorch is returned inside ``torch.nn.parallel.DistributedDataParallel``. The first call starts
+    PyTorch's default process group of all workers, by gloo, unless there is one.
+
     Parameters
     ----------
     model
-        The module, which stays the same object: names in its ``state_dict()`` do not change.
+        The module, which stays the same object: names in its ``state_dict()`` do not change. Or a module of
+        PyTorch, on the CPU.
     bucket_bytes
         How many bytes of gradients are exchanged at a time.
     find_unused_parameters
@@ -262,7 +297,8 @@ def prepare(
     >>> model = parallel.prepare(nn.Linear(2, 1))
     >>> optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
     """
-    if not isinstance(model, Module):
+    is_of_torch = is_model(model)
+    if not is_of_torch and not isinstance(model, Module):
         raise TypeError(f"parallel.prepare() takes an nn.Module, not a {type(model).__name__}")
     if type(bucket_bytes) is not int or bucket_bytes < 1:
         raise ValueError(f"bucket_bytes is a number of bytes, at least 1, not {bucket_bytes!r}")
@@ -270,6 +306,8 @@ def prepare(
     if group.place.world_size == 1:
         return model
     group.require_connected()
+    if is_of_torch:
+        return replicate(model, group, bucket_bytes, find_unused_parameters)
     share_values(model, group)
     _replicas[model] = Replica(model, group, bucket_bytes, find_unused_parameters)
     return model

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nn.parallel import group as groups
 from nn.parallel import watching
 from nn.parallel.figures import figures_of
+from nn.parallel.leak_reports import ClusterLeaks, merged
 from scopes import DisposeStatistics, is_tracking
 from scopes import leaks as leaks_here
 from scopes.lowlevel import format_bytes
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nn.parallel.figures import WorkerFigures
-
-# So many lines of leaks are printed.
-_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,73 +76,6 @@ class ClusterMemory:
         return "\n".join([head, *rows])
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLeakRow:
-    """What one line has created that is alive, in all workers."""
-
-    #: The user's lines, the innermost first, and the source of the first.
-    site: str
-    text: str
-    kinds: tuple[str, ...]
-    #: How many are alive in each worker that has some, and their bytes, by rank.
-    counts: Mapping[int, int]
-    sizes: Mapping[int, int]
-    #: The workers in which more and more are left.
-    growing_in: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """How many are alive in all."""
-        return sum(self.counts.values())
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that they keep in all, in bytes."""
-        return sum(self.sizes.values())
-
-    @property
-    def workers(self) -> tuple[int, ...]:
-        """The ranks of the workers that have some."""
-        return tuple(self.counts)
-
-    def __str__(self) -> str:
-        where = ", ".join(
-            f"worker {rank}: {count:,}{' and growing' if rank in self.growing_in else ''}"
-            for rank, count in self.counts.items()
-        )
-        kinds = ", ".join(self.kinds)
-        return (
-            f"{self.count:,} {kinds}, {format_bytes(self.nbytes)} ({where})\n    {self.site}\n    {self.text}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterLeaks:
-    """What is alive in all workers, by creation line: what grows first, then the most bytes first."""
-
-    rows: tuple[ClusterLeakRow, ...]
-    #: The workers that have told; the others were not tracking, or gone before they could.
-    workers: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """How many are alive in all."""
-        return sum(row.count for row in self.rows)
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that they keep in all, in bytes."""
-        return sum(row.nbytes for row in self.rows)
-
-    def __str__(self) -> str:
-        if not self.rows:
-            return f"nothing is alive in {len(self.workers)} workers"
-        more = len(self.rows) - _ROWS
-        rows = [str(row) for row in self.rows[:_ROWS]] + ([f"and {more} more lines"] if more > 0 else [])
-        head = f"{self.count:,} alive in {len(self.workers)} workers, {format_bytes(self.nbytes)}"
-        return "\n".join([head, *rows])
-
-
 def statistics() -> ClusterStatistics:
     """Return what was created and disposed in all workers, and is alive: sums, and of each worker.
 
@@ -191,9 +122,10 @@ def memory() -> ClusterMemory:
 def leaks() -> ClusterLeaks:
     """Return what is alive in all workers, by the line that created it, and in which of them.
 
-    Workers track where the job was started with ``track=True``, and tell when their loop is over; one that
-    is killed tells nothing. Inside a job a worker sees its own, of now. What is returned where, see
-    `statistics`.
+    Workers track where the job was started with ``track=True``, and report when their loop has ended; one
+    that is killed reports nothing. A report has two parts: what is alive after the loop (``rows``), and what
+    was alive when the loop held most (``highest``), even if all of it was gone at the end. Inside a job a
+    worker sees its own leaks, of now. For what is returned where, see `statistics`.
 
     Examples
     --------
@@ -205,32 +137,10 @@ def leaks() -> ClusterLeaks:
     told = watching.told()
     found = {rank: it.leaks for rank, it in told.items() if it.leaks is not None}
     if is_tracking() and (_is_in_job() or not told):
-        found[groups.rank()] = leaks_here().to_dict()
-    rows: dict[str, dict[str, Any]] = {}
-    for rank, report in sorted(found.items()):
-        for given in report["rows"]:
-            row = rows.setdefault(
-                _site_of(given), {"text": "", "kinds": {}, "counts": {}, "sizes": {}, "growing": []}
-            )
-            row["text"] = row["text"] or (given["lines"][0]["text"] if given["lines"] else "")
-            row["kinds"].update(dict.fromkeys(given["kinds"]))
-            row["counts"][rank] = row["counts"].get(rank, 0) + given["count"]
-            row["sizes"][rank] = row["sizes"].get(rank, 0) + given["bytes"]
-            if given["is_growing"]:
-                row["growing"].append(rank)
-    made = [
-        ClusterLeakRow(
-            site,
-            it["text"],
-            tuple(it["kinds"]),
-            it["counts"],
-            it["sizes"],
-            tuple(dict.fromkeys(it["growing"])),
-        )
-        for site, it in rows.items()
-    ]
-    made.sort(key=lambda row: (not row.growing_in, -row.nbytes, -row.count))
-    return ClusterLeaks(tuple(made), tuple(sorted(found)))
+        found[groups.rank()] = {
+            "highest": None, "at_the_end": leaks_here().to_dict(), "leaking": [], "moments": [],
+        }  # fmt: skip
+    return merged(found, _workers())
 
 
 def _workers() -> dict[int, WorkerFigures]:
@@ -247,11 +157,6 @@ def _workers() -> dict[int, WorkerFigures]:
 def _is_in_job() -> bool:
     group = groups.current()
     return group.place.world_size > 1 or group.board is not None
-
-
-def _site_of(row: Mapping[str, Any]) -> str:
-    lines = [f"{line['file']}:{line['line']} in {line['function']}" for line in row["lines"]]
-    return " < ".join(lines) or "<unknown>"
 
 
 def _last_seen(it: WorkerFigures) -> str:

@@ -22,8 +22,8 @@ class ShardSampler(Sampler[int]):
 
     An epoch's order is cut into pieces of ``batch_size * count`` samples, and each piece into `count`
     batches: so what all workers read at one step is what one process with batches of that size would read.
-    Where samples do not come out even, the first of the order come again at its end, so that all workers make
-    equally many steps.
+    If the last batch can't be even, the first samples of the order come again at its end, as PyTorch's
+    ``DistributedSampler`` does. So all workers make the same number of steps.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ class ShardSampler(Sampler[int]):
         Whether each epoch has an order of its own.
     drop_last
         Leave out the samples at the end that do not fill a batch of each worker, instead of adding some.
+    even_batches
+        With False no sample comes again: the last batches of the workers differ by one sample at most. If
+        there are fewer samples than workers, the others get one whose gradient has no weight.
     seed
         What orders are drawn from, with the number of the epoch.
     rank, count
@@ -54,6 +57,7 @@ class ShardSampler(Sampler[int]):
         *,
         shuffle: bool = False,
         drop_last: bool = False,
+        even_batches: bool = True,
         seed: int = 0,
         rank: int | None = None,
         count: int | None = None,
@@ -73,6 +77,7 @@ class ShardSampler(Sampler[int]):
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
+        self.even_batches = even_batches
         self.seed = seed
         self.epoch = 0
 
@@ -90,18 +95,64 @@ class ShardSampler(Sampler[int]):
         pieces, rest = divmod(length, whole)
         parts = [order[: pieces * whole].reshape(pieces, self.count, self.batch_size)[:, self.rank].ravel()]
         if rest and not self.drop_last:
-            # As few for each as will do, all of them equally many.
-            each = -(-rest // self.count)
-            last = np.resize(np.concatenate([order[pieces * whole :], order]), each * self.count)
-            parts.append(last[self.rank * each : (self.rank + 1) * each])
+            last = order[pieces * whole :]
+            if self.even_batches:
+                # As few for each as will do, all of them equally many.
+                each = -(-rest // self.count)
+                last = np.resize(np.concatenate([last, order]), each * self.count)
+                parts.append(last[self.rank * each : (self.rank + 1) * each])
+            else:
+                begin, end = self._part_of(rest)
+                parts.append(last[begin:end] if end > begin else last[:1])
         yield from np.concatenate(parts).tolist()
 
     def __len__(self) -> int:
         pieces, rest = divmod(len(self.data_source), self.batch_size * self.count)
-        return pieces * self.batch_size + (0 if self.drop_last else -(-rest // self.count))
+        last = 0
+        if rest and not self.drop_last:
+            begin, end = (0, -(-rest // self.count)) if self.even_batches else self._part_of(rest)
+            last = max(end - begin, 1)
+        return pieces * self.batch_size + last
+
+    def weight(self, batch: int) -> float:
+        """Return the weight of this worker's gradients in batch number `batch`: 1 if batches are even.
+
+        It is the worker's part of all samples of this step, times the number of workers. The mean over the
+        workers of their mean gradients, each times its weight, is the mean gradient of all samples.
+
+        Examples
+        --------
+        >>> from nn.parallel import ShardSampler
+        >>> samplers = [
+        ...     ShardSampler("abcdefg", 2, even_batches=False, rank=rank, count=2) for rank in range(2)
+        ... ]
+        >>> [list(sampler) for sampler in samplers], [sampler.weight(1) for sampler in samplers]
+        ([[0, 1, 4, 5], [2, 3, 6]], [1.3333333333333333, 0.6666666666666666])
+        """
+        pieces, rest = divmod(len(self.data_source), self.batch_size * self.count)
+        if self.even_batches or not rest or batch < pieces:
+            return 1.0
+        begin, end = self._part_of(rest)
+        return (end - begin) * self.count / rest
+
+    def _part_of(self, rest: int) -> tuple[int, int]:
+        """Return where this worker's samples of the `rest` begin and end: some workers have one more."""
+        each, more = divmod(rest, self.count)
+        begin = self.rank * each + min(self.rank, more)
+        return begin, begin + each + (self.rank < more)
 
 
-def prepare_data_loader(loader: LoaderT) -> LoaderT:
+class _Weigh:
+    """Sets the weight of this worker's gradients for each batch of a loader."""
+
+    def __init__(self, sampler: ShardSampler) -> None:
+        self._sampler = sampler
+
+    def __call__(self, batch: int | None) -> None:
+        current().weight = 1.0 if batch is None else self._sampler.weight(batch)
+
+
+def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> LoaderT:
     """Return a loader that goes through this worker's part of the data; `loader` stays as it is.
 
     ``batch_size`` is that of one worker: a step of all workers is over ``batch_size * world_size()`` samples.
@@ -109,6 +160,15 @@ def prepare_data_loader(loader: LoaderT) -> LoaderT:
     from the loader's generator here. ``prepared.sampler.set_epoch(n)`` goes on where a checkpoint was made.
     The data set is not copied, and each worker needs all of it; for data that is in a cluster, see
     `iter_batches`.
+
+    Parameters
+    ----------
+    loader
+        A loader of `nn.data`.
+    even_batches
+        How the last batch is shared if its samples can't be shared evenly. True repeats the first samples, as
+        PyTorch does. False repeats none: some workers have one sample more, and `prepare` weighs gradients by
+        samples. So a step is equal to that of one process with the whole batch, if the loss is a mean.
 
     Raises
     ------
@@ -143,9 +203,16 @@ def prepare_data_loader(loader: LoaderT) -> LoaderT:
     if shuffle:
         seed = current().agree(int((loader.generator or default_generator).numbers.integers(2**31)))
     sampler = ShardSampler(
-        loader.dataset, loader.batch_size, shuffle=shuffle, drop_last=loader.drop_last, seed=seed
+        loader.dataset,
+        loader.batch_size,
+        shuffle=shuffle,
+        drop_last=loader.drop_last,
+        even_batches=even_batches,
+        seed=seed,
     )
     prepared = copy(loader)
     prepared.sampler = sampler
+    if not even_batches:
+        prepared._on_batch = _Weigh(sampler)
     prepared.batch_sampler = BatchSampler(sampler, loader.batch_size, loader.drop_last)
     return prepared

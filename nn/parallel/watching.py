@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import signal
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 from nn.parallel import group as groups
 from nn.parallel.board import Board, Told
 from nn.parallel.errors import WorkerLostError, require
+from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
-from scopes import Timeline, is_tracking, leaks, track
+from scopes import Timeline, snapshot, track
+from scopes.lowlevel import History, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,12 +140,12 @@ class WatchedLoop:
     def __call__(self, *config: Any) -> Any:
         is_ours = groups.join_expected()
         board = self.board
-        if board is None:  # another job has taken the loop
-            return self.__wrapped__(*config)
+        if board is None:  # not inside of a `Watch`, or another job has taken the loop
+            return self._run_alone(config)
         if not is_ours:
             _join_alone(board)
         group = groups.current()
-        group.where = f"{platform.node()}, process {os.getpid()}"
+        group.where = _where()
         board.post(group)
         try:
             return self._run(group, board, config)
@@ -150,17 +153,31 @@ class WatchedLoop:
             if not is_ours:
                 groups.leave()
 
+    def _run_alone(self, config: tuple[Any, ...]) -> Any:
+        """Run the loop where no job reads its reports: `leaks` in this process does."""
+        global _last
+        if not self._is_tracking:
+            return self.__wrapped__(*config)
+        group = groups.current()
+        with _Observed() as observed:
+            try:
+                return self.__wrapped__(*config)
+            finally:
+                group.write_row()
+                row, _ = group.rows()[group.place.rank]
+                _last = {group.place.rank: Told(row, _where(), has_ended=True, leaks=observed.told())}
+
     def _run(self, group: groups.Group, board: Board, config: tuple[Any, ...]) -> Any:
         trace = b""
         with ExitStack() as stack:
-            if self._is_tracking:
-                stack.enter_context(track())
+            observed = stack.enter_context(_Observed()) if self._is_tracking else None
             timeline = stack.enter_context(Timeline()) if self._is_traced else None
             began_at = time.time_ns()
             stack.enter_context(_steps_of_torch(group))
             lost = ""
             try:
-                return self.__wrapped__(*config)
+                with _clear_errors(group):
+                    return self.__wrapped__(*config)
             except WorkerLostError:
                 lost = "stopped, because another worker was lost"
                 raise
@@ -168,7 +185,7 @@ class WatchedLoop:
                 lost = f"stopped by {type(error).__name__}: {error}"
                 raise
             finally:
-                found = leaks().to_dict() if is_tracking() else None
+                found = None if observed is None else observed.told()
                 if timeline is not None:
                     trace = _bytes_of(timeline)
                 group.write_row()
@@ -178,6 +195,47 @@ class WatchedLoop:
                 except require("ray.exceptions").RayError as gone:
                     # The result or error of the loop is more important.
                     warnings.warn(f"last figures could not be told: {gone}", RuntimeWarning, stacklevel=2)
+
+
+class _Observed:
+    """Tracking of a loop: what its lines keep, at the end and at the high-water mark before."""
+
+    def __enter__(self) -> Self:
+        self._tracking = track()
+        self._tracking.__enter__()
+        self._history = History(since=snapshot())
+        self._history.begin()
+        return self
+
+    def told(self) -> dict[str, Any]:
+        """Return what the loop has kept, as plain data; it has ended."""
+        self._history.end()
+        gc.collect()  # what it frees is no leak
+        return Outcome(self._history, "the loop").to_dict()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._history.end()
+        self._tracking.__exit__(kind, error, traceback)
+
+
+@contextmanager
+def _clear_errors(group: groups.Group) -> Iterator[None]:
+    """Raise `WorkerLostError` for PyTorch's error of a connection that breaks with another worker."""
+    try:
+        yield
+    except RuntimeError as error:
+        lost = None
+        if "torch" in sys.modules and not isinstance(error, WorkerLostError):
+            lost = lost_worker(error, group)
+        if lost is None:
+            raise
+        raise lost from error
+
+
+def _where() -> str:
+    return f"{platform.node()}, process {os.getpid()}"
 
 
 def _join_alone(board: Board) -> None:

@@ -77,12 +77,8 @@ class LeakRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain data; bytes are whole numbers."""
-        lines = [
-            {"file": line.file, "line": line.number, "function": line.function, "text": line.text}
-            for line in self.site.lines
-        ]
         return {
-            "lines": lines,
+            "lines": lines_of(self.site),
             "kinds": list(self.kinds),
             "count": self.count,
             "bytes": self.nbytes,
@@ -92,6 +88,7 @@ class LeakRow:
             "scope": list(self.scope),
             "ops": self.op_count,
             "holder": self.holder,
+            "risen": self.risen,
         }
 
     def _cells(self) -> tuple[Cell, ...]:
@@ -108,6 +105,14 @@ class LeakRow:
             words(" > ".join(self.scope)),
             line(self.site, held),
         )
+
+
+def lines_of(site: Site) -> list[dict[str, Any]]:
+    """Return the lines of `site` as plain data."""
+    return [
+        {"file": line.file, "line": line.number, "function": line.function, "text": line.text}
+        for line in site.lines
+    ]
 
 
 _HEADINGS = (

@@ -22,8 +22,13 @@ class Curve(NamedTuple):
     points: Sequence[tuple[float, int]]
 
 
-def page(title: str, tables: str, facts: Sequence[str] = (), chart: str = "") -> str:
-    """Return a page of `tables`, which are HTML; with `facts` under its title, and a chart."""
+def page(
+    title: str, tables: str, facts: Sequence[str] = (), chart: str = "", choices: Sequence[str] = ()
+) -> str:
+    """Return a page of `tables`, which are HTML; with `facts` under its title, and a chart.
+
+    `choices` are values of a column. The page offers them as a list, and shows the rows of the chosen one.
+    """
     told = "".join([f"<li>{escape(fact)}</li>" for fact in (*facts, time.strftime("%Y-%m-%d %H:%M:%S"))])
     return _PAGE.format(
         mark=PAGE_MARK,
@@ -31,9 +36,17 @@ def page(title: str, tables: str, facts: Sequence[str] = (), chart: str = "") ->
         facts=told,
         style=_STYLE,
         chart=chart,
+        choices=_list_of(choices),
         tables=tables,
         script=_SCRIPT,
     )
+
+
+def _list_of(choices: Sequence[str]) -> str:
+    if not choices:
+        return ""
+    options = "".join([f"<option>{escape(choice)}</option>" for choice in choices])
+    return f' <select aria-label="Show the rows of"><option value="">all</option>{options}</select>'
 
 
 def write_page(path: str | PathLike[str], text: str) -> None:
@@ -100,7 +113,7 @@ _PAGE = """<!DOCTYPE html>
 <ul class="facts">{facts}</ul>
 </header>
 {chart}
-<p><input type="search" placeholder="Show the rows with ..." aria-label="Show the rows with"></p>
+<p><input type="search" placeholder="Show the rows with ..." aria-label="Show the rows with">{choices}</p>
 {tables}
 <script>{script}</script>
 </body>
@@ -133,6 +146,8 @@ figcaption li::before { content: ""; display: inline-block; width: .8em; height:
 .c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); } .c3 { stroke: var(--c3); }
 li.c0::before { background: var(--c0); } li.c1::before { background: var(--c1); }
 li.c2::before { background: var(--c2); } li.c3::before { background: var(--c3); }
+select { font: inherit; padding: .3rem .6rem; color: inherit; background: var(--back);
+  border: 1px solid var(--rule); border-radius: 4px; }
 input { font: inherit; width: min(100%, 24rem); box-sizing: border-box; padding: .3rem .6rem;
   color: inherit; background: var(--back); border: 1px solid var(--rule); border-radius: 4px; }
 .scroll { overflow-x: auto; }
@@ -193,9 +208,12 @@ class Rows {
       this.observer.observe(this.end);
     }
   }
-  filter(wanted) {
+  filter(wanted, chosen) {
     this.texts ??= new Map(this.all.map(row => [row, row.textContent.toLowerCase()]));
-    this.matching = wanted ? this.all.filter(row => this.texts.get(row).includes(wanted)) : this.all;
+    const column = [...this.body.parentNode.querySelectorAll("th")].findIndex(th => "choice" in th.dataset);
+    const isChosen = row => !chosen || column < 0 || row.cells[column].textContent === chosen;
+    const isWanted = row => this.texts.get(row).includes(wanted) && isChosen(row);
+    this.matching = wanted || chosen ? this.all.filter(isWanted) : this.all;
     this.show();
   }
   sort(column, compare) {
@@ -221,11 +239,14 @@ for (const heading of document.querySelectorAll("table.disposescope th")) {
   });
 }
 const search = document.querySelector("input[type=search]");
+const choice = document.querySelector("select");
 let waiting;
-search.addEventListener("input", () => {
+const filter = () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
-    for (const rows of tables) rows.filter(search.value.toLowerCase());
+    for (const rows of tables) rows.filter(search.value.toLowerCase(), choice?.value ?? "");
   }, tables.some(rows => rows.all.length > PART) ? 200 : 0);
-});
+};
+search.addEventListener("input", filter);
+choice?.addEventListener("input", filter);
 """

@@ -42,6 +42,8 @@ class Table:
     rows: Sequence[tuple[Cell, ...]]
     # What to say of rows that are left out of a text, by their number.
     rest: str = "and {} more rows"
+    # The heading of a column with few values: a page offers them as a list, to show the rows of one.
+    choice: str = ""
 
 
 class Report:
@@ -175,7 +177,8 @@ def as_rich(table: Table) -> Any:
 def as_html(table: Table, *, is_styled: bool = True) -> str:
     """Return the table as HTML; a notebook, which has styles of its own, needs `is_styled`."""
     head = "".join(
-        f"<th{_attributes(is_figure, True, is_styled)}>{escape(heading)}</th>"
+        f"<th{_attributes(is_figure, True, is_styled)}{' data-choice' if heading == table.choice else ''}>"
+        f"{escape(heading)}</th>"
         for heading, is_figure in table.headings
     )
     entry = partial(_entry, is_styled=is_styled)

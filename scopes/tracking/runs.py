@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scopes.tracking.history import leaking, told_lines
+from scopes.tracking.leaks import lines_of
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -35,14 +36,18 @@ class Outcome:
     def __init__(self, history: History, name: str, threshold: int = LEAST_GROWTH) -> None:
         highest = history.high_water_mark()
         at_the_end = history.look(with_all_holders=True)
+        self._at_the_end = at_the_end
+        self._highest: tuple[LeakReport, float] | None = None
+        self._moments = [(look.at / 1e9, look.weight) for look in history.looks]
         #: The reports, each with its title; first what tells of most memory.
         self.parts: list[tuple[str, LeakReport]] = [(f"{name} has ended.", at_the_end)]
         if highest is not None and not _tells_all_of(at_the_end, highest[0]):
             # Most often what the locals of its functions held.
-            report, seconds = highest
+            self._highest = report, seconds = highest
             title = f"{name} has ended. It held most after {seconds:.3g} s:"
             self.parts = [(title, report), ("At the end:", at_the_end)]
         lines = {site: weight for _, report in self.parts for site, weight in leaking(report, threshold)}
+        self._leaking = lines
         #: Whether lines keep more and more; which, and what was judged.
         self.is_leaking: bool = bool(lines)
         self.verdict: str = _verdict(list(lines.items()), len(history.looks), threshold)
@@ -51,6 +56,23 @@ class Outcome:
         return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
 
     __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the run kept as plain data: bytes are whole numbers, times are seconds.
+
+        ``highest`` is None where the end tells all of it. ``leaking`` are the lines that keep more and more,
+        each with the bytes by which it has risen. ``moments`` are times, each with the bytes of all lines.
+        """
+        highest = None
+        if self._highest is not None:
+            report, seconds = self._highest
+            highest = {"after": seconds, **report.to_dict()}
+        return {
+            "highest": highest,
+            "at_the_end": self._at_the_end.to_dict(),
+            "leaking": [{"lines": lines_of(site), "risen": risen} for site, risen in self._leaking.items()],
+            "moments": [list(moment) for moment in self._moments],
+        }
 
     def _repr_html_(self) -> str:
         tables = [f"<h4>{escape(title)}</h4>\n{report._repr_html_()}" for title, report in self.parts]

@@ -63,8 +63,11 @@ def start(cluster: Callable[[], T]) -> T:
 
 
 @contextmanager
-def nodes(processors: Sequence[int]) -> Iterator[Any]:
-    """Start a cluster of nodes on this machine with so many processors each, as far as Ray knows."""
+def nodes(processors: Sequence[int], **limits: int) -> Iterator[Any]:
+    """Start a cluster of nodes on this machine with so many processors each, as far as Ray knows.
+
+    `limits` are more variables of the environment, for Ray.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
@@ -80,7 +83,7 @@ def nodes(processors: Sequence[int]) -> Iterator[Any]:
         return made
 
     ray.shutdown()  # of the tests above: a process is in one cluster at a time
-    with environment():
+    with environment(**limits):
         made = start(cluster)
         try:
             yield made
@@ -90,12 +93,12 @@ def nodes(processors: Sequence[int]) -> Iterator[Any]:
 
 
 @contextmanager
-def environment() -> Iterator[None]:
+def environment(**limits: int) -> Iterator[None]:
     """Set what every process of a cluster is started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.delenv("OMP_NUM_THREADS", raising=False)  # Ray tells each worker a number of its own
-        for name, value in _LIMITS.items():
+        for name, value in {**_LIMITS, **limits}.items():
             patch.setenv(name, str(value))
         yield
 

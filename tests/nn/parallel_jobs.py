@@ -40,7 +40,7 @@ def train(config: dict[str, Any]) -> None:
         wait_for_ray()
     fault = Fault(config)
     tensor.manual_seed(parallel.rank())
-    model = parallel.prepare(training.perceptron())
+    model = parallel.prepare(training.perceptron(), bucket_bytes=config.get("bucket_bytes", 4 << 20))
     optimizer = nn.optim.SGD(model.parameters(), lr=config.get("lr", 0.05), momentum=0.9)
     found = parallel.checkpoint()
     nodes = parallel.group.current().place.node_count
@@ -54,6 +54,7 @@ def train(config: dict[str, Any]) -> None:
             x, y = training.part_of_batch(step)
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
+            fault.in_backward_of(step, model)
             loss.backward()
             optimizer.step()
             value = loss.item()
@@ -62,11 +63,20 @@ def train(config: dict[str, Any]) -> None:
         fault.at(step)
         if (step + 1) % config.get("every", 50) == 0 or step + 1 == config["steps"]:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
-            parallel.report({"loss": value, "step": step + 1, "began_at": first, "nodes": nodes}, state)
+            parallel.report(
+                {
+                    "loss": value,
+                    "step": step + 1,
+                    "began_at": first,
+                    "nodes": nodes,
+                    "workers": parallel.world_size(),
+                },
+                state,
+            )
             if "running" in config and step + 1 == 2 * config["every"]:
                 Path(config["running"]).touch()
         if "running" in config and step + 1 == config["steps"] - 1:
-            while nodes > 1:  # until one of them is lost
+            while nodes == config["nodes"]:  # until one of them is lost
                 parallel.barrier()
 
 
@@ -103,6 +113,15 @@ class Fault:
         self._is_due = True
         set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
         set_error(ctypes.c_ulong(thread), ctypes.py_object(OutOfLuckError))
+
+    def in_backward_of(self, step: int, model: Any) -> None:
+        """Kill the process in the middle of the backward of `step`: some buckets are there, others not."""
+        if step != self._config.get("in_backward_of") or not self._is_mine():
+            return
+        assert self._once is not None
+        self._once.touch()
+        assert wait_until(lambda: step_on_board() > 0)
+        model[2].weight.register_post_accumulate_grad_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
 
     def at(self, step: int) -> None:
         """Do at `step` what the test asks for."""

@@ -242,3 +242,47 @@ def figures() -> dict[int, tuple[int, int]]:
     parallel.barrier()
     del kept
     return {rank: (it.disposables.live_count, it.step) for rank, it in workers.items()}
+
+
+LEAKING = "kept.append(scope.move_to_outer(tensor.ones((2000,)) * step))"
+
+
+def keep_in_the_loop(config: dict[str, Any]) -> None:
+    """Train; in one worker a list keeps a tensor of each step, and goes with this function."""
+    kept = []
+    model = parallel.prepare(perceptron())
+    for step in range(config["steps"]):
+        with scopes.new_dispose_scope("step") as scope:
+            x, y = part_of_batch(step)
+            nn.functional.cross_entropy(model(x), y).backward()
+            if parallel.rank() == config["worker"]:
+                kept.append(scope.move_to_outer(tensor.ones((2000,)) * step))
+
+
+def train_unevenly(samples: int, options: dict[str, Any]) -> tuple[list[int], dict[str, Any]]:
+    """Train for three epochs, whose last batch can't be shared evenly; return its sizes and the values."""
+    tensor.manual_seed(0)
+    model = parallel.prepare(perceptron(), bucket_bytes=1000)
+    optimizer = nn.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    inputs, targets = data()
+    dataset = nn.data.TensorDataset(tensor.tensor(inputs[:samples]), tensor.tensor(targets[:samples]))
+    loader = nn.data.DataLoader(dataset, BATCH // parallel.world_size(), shuffle=True, generator=7, **options)
+    loader = parallel.prepare_data_loader(loader, even_batches=False)
+    sizes = []
+    for _ in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        sizes.append(len(x))
+    return sizes, values_of(model)
+
+
+def gather_unevenly() -> None:
+    """Gather the gradients of two batches, of which the second can't be shared evenly."""
+    model = parallel.prepare(nn.Linear(1, 1))
+    loader = nn.data.DataLoader(tensor.ones((5, 1)), 2)
+    loader = parallel.prepare_data_loader(loader, even_batches=False)
+    for x in loader:
+        with parallel.no_sync():
+            model(x).sum().backward()

@@ -201,6 +201,31 @@ def test_samples_that_do_not_come_out_even_come_again_or_are_left_out() -> None:
     assert parts(8) == [[0, 1, 6], [2, 3, 7], [4, 5, 0]]
     assert parts(8, drop_last=True) == [[0, 1], [2, 3], [4, 5]]
     assert parts(1) == [[0], [0], [0]]
+    assert parts(8, even_batches=False) == [[0, 1, 6], [2, 3, 7], [4, 5, 6]]
+    assert parts(11, even_batches=False) == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, 10]]
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes", "processes"),
+    [(53, (2, 2, 1), 0), (53, (2, 2, 1), 1), (50, (1, 1, 1), 0), (71, (8, 8, 7), 0), (5, (2, 2, 1), 0)],
+)
+def test_an_uneven_last_batch_trains_as_in_one_process(
+    samples: int, sizes: tuple[int, ...], processes: int
+) -> None:
+    _, alone = training.train_unevenly(samples, {})
+    results = workers.run(3, training.train_unevenly, samples, {"num_workers": processes})
+    assert not [result for result in results if isinstance(result, str)], results
+    assert [last for last, _ in results] == [[size] * 3 for size in sizes]
+    for name, values in alone.items():
+        # float64: the sums differ in their order, by some 1e-16 in each step.
+        np.testing.assert_allclose(results[0][1][name], values, rtol=0, atol=1e-12)
+        for _, other in results[1:]:
+            assert other[name].tobytes() == results[0][1][name].tobytes()
+
+
+def test_gradients_of_uneven_batches_are_not_gathered() -> None:
+    for result in workers.run(2, training.gather_unevenly):
+        assert "can't weigh one that workers share unevenly" in result
 
 
 @pytest.mark.parametrize(
@@ -354,3 +379,22 @@ def test_flags_are_waited_for_and_checked() -> None:
     for call in (lambda: flags.get(8), lambda: flags.set(-1, 0), lambda: flags.wait(7, 2, 0, 0)):
         with pytest.raises(IndexError, match="there are 8"):
             call()
+
+
+def test_what_only_a_loop_keeps_is_reported_after_it(tmp_path: Path) -> None:
+    parallel.Watch(track=True).loop(training.keep_in_the_loop)({"steps": 40, "worker": 0})
+    report = parallel.leaks()
+    assert report.rows == ()
+    row = report.highest[0]
+    assert row.text == training.LEAKING
+    assert (row.workers, row.growing_in) == ((0,), (0,))
+    assert row.risen[0] >= 64 * 1024
+    assert row.counts_per_round[0] == pytest.approx(1, abs=0.2)
+    assert row.sizes_per_round[0] == pytest.approx(8000, rel=0.2)
+    assert "kept" in row.holders[0]
+    assert [line.site for line in report.leaking] == [row.site]
+    assert "1 line keeps more and more" in str(report)
+    text = report.to_html(tmp_path / "page.html")
+    assert "<option>worker 0</option>" in text
+    assert training.LEAKING in text
+    assert (tmp_path / "page.html").read_text() == text

@@ -17,6 +17,7 @@ import tensor
 from nn import parallel
 from scopes import new_dispose_scope, track
 from tests.nn import parallel_jobs as jobs
+from tests.nn import parallel_training as training
 from tests.nn.parallel_cluster import expected, free, nodes, run, wait_until
 from tests.test_examples import load
 
@@ -80,6 +81,23 @@ def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tm
         assert str(parallel.leaks()) == str(report)
     del kept
     assert "worker 2" in str(parallel.memory())
+
+
+def test_a_leak_that_ends_with_the_loop_of_one_worker_is_named_by_line_and_worker(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    run(training.keep_in_the_loop, {"steps": 50, "worker": 1}, tmp_path, count=3, track=True)
+    report = parallel.leaks()
+    assert (report.workers, report.rows) == ((0, 1, 2), ())
+    (row,) = report.leaking
+    assert row.text == training.LEAKING
+    assert (row.workers, row.growing_in, tuple(row.risen)) == ((1,), (1,), (1,))
+    assert "kept" in row.holders[1]
+    assert row.sizes_per_round[1] == pytest.approx(8000, rel=0.2)
+    assert f"{row.site}, worker 1 (" in report.verdict
+    page = report.to_html(tmp_path / "leaks.html")
+    assert all(f"<option>worker {rank}</option>" in page for rank in range(3))
+    assert training.LEAKING in page
 
 
 def test_workers_get_a_data_set_as_tensors_over_the_store(cluster: None, tmp_path: Path) -> None:
@@ -148,6 +166,24 @@ def test_tensors_of_pytorch_are_counted_and_their_leaks_named(at_its_start: None
     row = parallel.leaks().rows[0]
     assert (row.workers, row.count, row.growing_in) == ((1,), 30, (1,))
     assert "kept.append(scope.move_to_outer(torch.ones(1000) * step))" in row.text
+
+
+def test_a_model_of_pytorch_trains_as_in_one_process_and_its_leak_is_named(
+    at_its_start: None, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="needs PyTorch")
+    from tests.nn import parallel_torch
+
+    alone, _ = parallel_torch.train({"steps": 30})
+    config = {"steps": 30, "scopes": True, "leaks_in": 1}
+    result = run(parallel_torch.report, config, tmp_path, track=True)
+    np.testing.assert_allclose(result.metrics["losses"], alone, rtol=0, atol=1e-12)
+    assert {rank: it.step for rank, it in parallel.statistics().workers.items()} == {0: 30, 1: 30}
+    (row,) = parallel.leaks().leaking
+    assert row.text == parallel_torch.LEAKING
+    assert (row.workers, row.growing_in) == ((1,), (1,))
+    assert "kept" in row.holders[1]
+    assert parallel.statistics().live_count == 0
 
 
 def test_the_trace_of_a_job_has_a_process_for_each_worker(cluster: None, tmp_path: Path) -> None:
