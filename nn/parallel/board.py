@@ -48,10 +48,19 @@ class Notes:
         self._told: dict[int, Told] = {}
         self._offers: dict[str, _Offer] = {}
         self._waiting: dict[int, Position] = {}
+        self._count: int | None = None
+
+    async def begin(self, count: int) -> None:
+        """Forget the workers of an earlier start of the job that a group of so many has not."""
+        self._count = count
+        self._told = {rank: told for rank, told in self._told.items() if rank < count}
+        self._waiting.clear()
 
     async def post(self, rows: dict[int, Told]) -> None:
         """Keep a report that is newer than the known one. Leaks and traces stay until there are others."""
         for rank, told in rows.items():
+            if self._count is not None and rank >= self._count:
+                continue
             known = self._told.get(rank)
             if known is not None:
                 is_final = known.lost or known.has_ended
@@ -115,6 +124,10 @@ class Board:
         here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         remote = ray.remote(num_cpus=0, max_concurrency=10_000, max_restarts=-1, scheduling_strategy=here)
         return cls(remote(Notes).remote())
+
+    def begin(self, count: int) -> None:
+        """Say that a group of so many workers starts, which may be fewer than before."""
+        require("ray").get(self._actor.begin.remote(count), timeout=_PATIENCE)
 
     def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
         """Report the figures of this worker, and of ended workers of its machine."""

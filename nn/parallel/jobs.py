@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.exceptions import RayError
 from ray.train.backend import Backend, BackendConfig
 
 from nn.parallel import group as groups
@@ -39,6 +41,11 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types ar
         all of them, and its next attempt waits for others.
         """
         nodes = worker_group.execute(_node_of_this_process)
+        if backend_config.board is not None:
+            with suppress(
+                RayError
+            ):  # of a board whose process has ended: Ray starts it again, without figures
+                backend_config.board.begin(len(nodes))
         token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
         told = [
             worker_group.execute_single_async(place.rank, _expect, place, token, ranks, backend_config)

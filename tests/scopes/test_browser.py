@@ -13,9 +13,10 @@ import scopes
 import tensor
 from scopes.tracking.history import History
 from scopes.tracking.pages import page
-from scopes.tracking.reports import Cell, Report, Table, figure, size, words
+from scopes.tracking.reports import Cell, Report, Table, as_html, figure, size, words
 
 webdriver = pytest.importorskip("selenium.webdriver")
+Select = pytest.importorskip("selenium.webdriver.support.select").Select
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -96,6 +97,24 @@ def test_a_click_sorts_and_the_field_filters(browser: Any, tmp_path: Path) -> No
     search(browser, "row 2")
     expected = ["row 2", *[f"row {n}" for n in range(20, 30)]]
     waited_for(browser, lambda: column(browser, 2, 99) == expected)
+    assert errors(browser) == []
+
+
+def test_a_list_shows_the_rows_of_one_worker(browser: Any, tmp_path: Path) -> None:
+    headings = (("worker", False), ("bytes", True))
+    rows = [(words(f"worker {n % 12}"), size(n)) for n in range(48)]
+    tables = "\n".join([as_html(Table("lines", headings, rows, choice="worker"), is_styled=False)] * 2)
+    names = [f"worker {rank}" for rank in range(12)]
+    (tmp_path / "page.html").write_text(page("kept", tables, choices=names))
+    opened(browser, tmp_path / "page.html")
+    chosen = Select(browser.find_element("css selector", "select"))
+    chosen.select_by_visible_text("worker 1")  # and not worker 10 and 11
+    waited_for(browser, lambda: column(browser, 0, 99) == ["worker 1"] * 8)
+    search(browser, "13 bytes")
+    waited_for(browser, lambda: column(browser, 1, 99) == ["13 bytes"] * 2)
+    chosen.select_by_visible_text("all")
+    search(browser, "worker")
+    waited_for(browser, lambda: len(column(browser, 0, 99)) == 96)
     assert errors(browser) == []
 
 
