@@ -248,5 +248,5 @@ const filter = () => {
   }, tables.some(rows => rows.all.length > PART) ? 200 : 0);
 };
 search.addEventListener("input", filter);
-choice?.addEventListener("input", filter);
+choice?.addEventListener("change", filter);
 """
