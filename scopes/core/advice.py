@@ -1,4 +1,4 @@
-"""What a call that does not fit a function's parameters should have been: said in its error."""
+"""Add to the ``TypeError`` of a wrong call how to write the call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    # Asked with the function's name, its parameters, and the positional and keyword arguments of the call.
+    # Arguments: the function's name and parameters, and the call's arguments by position and by name.
     Adviser = Callable[
         [str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"
     ]
@@ -17,7 +17,7 @@ _advisers: dict[str, Adviser] = {}
 
 
 def advise_calls_of(package: str, adviser: Adviser) -> None:
-    """Ask `adviser` what to write, when a call does not fit the parameters of a function of `package`.
+    """Call `adviser` for the advice when a call does not fit the parameters of a function of `package`.
 
     The functions are those that ``clear_errors_of`` was called for.
 
@@ -45,7 +45,7 @@ def explain_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> None:
-    """Let `error` say what to write, if it was raised because the arguments don't fit the parameters."""
+    """Add the advice to `error` if it was raised because the arguments do not fit the parameters."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)

@@ -7,7 +7,7 @@ from scopes.core.disposable cimport MemberList
 
 
 cdef class Births:
-    # By the address of an instance: that of the scope, and 1 more for a strict block.
+    # The address of an instance -> the address of its scope, plus 1 in a strict block.
     cdef unordered_map[size_t, size_t] notes
     # The scopes, by address.
     cdef dict scopes
@@ -17,7 +17,7 @@ cdef class Births:
 
 
 cdef Births new_births()
-# Put the births since the last call into `made`, which is new; tell whether there are any.
+# Put the births since the last call into the new `made`; return whether there are any.
 cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
 # Forget the birth of `x`, if it is noted.

@@ -88,12 +88,12 @@ cdef extern from *:
     scopes_attribute* scopes_pass_over(PyObject* descriptor)
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
-# By the address of an instance: that of the scope, and 1 more for a strict block.
+# The address of an instance -> the address of its scope, plus 1 in a strict block.
 cdef unordered_map[size_t, size_t] _notes
-# The scopes of notes, by address: they stay alive while notes name them.
+# The scopes that notes refer to, by address. This keeps them alive.
 cdef dict _scopes = {}
 cdef size_t _last_scope = 0
-# Weak references to the classes whose slot was exchanged.
+# Weak references to the classes whose `tp_alloc` was replaced.
 cdef list _watched = []
 cdef bint _is_watching = False
 cdef bint _is_suspended = False
@@ -128,7 +128,7 @@ cdef void forget(PyObject* x) noexcept:
 
 
 cdef void release_by(void (*let_go)(PyObject*) noexcept) noexcept:
-    """Call ``let_go(x)`` for each value that an attribute in C has taken over."""
+    """Call ``let_go(x)`` for each value that a C attribute has taken over."""
     global scopes_taken_over
     scopes_taken_over = let_go
 
@@ -154,7 +154,7 @@ def watch(kind):
 
 
 def end():
-    """Let all classes allocate as before, and forget all notes."""
+    """Restore the `tp_alloc` of all classes and forget all notes."""
     global _is_watching
     _is_watching = False
     for reference in _watched:
@@ -178,25 +178,25 @@ def pass_over(descriptor):
 
 
 def note(int change):
-    """Note the births on this thread (1), or stop it (-1); as often as it was begun."""
+    """Begin (1) or stop (-1) noting births on this thread. Calls nest."""
     global scopes_births
     scopes_births += change
 
 
 def pause(int change):
-    """Note no births on this thread (1), or go on (-1); as often as it was paused."""
+    """Pause (1) or resume (-1) noting births on this thread. Calls nest."""
     global scopes_births_pauses
     scopes_births_pauses += change
 
 
 def suspend(bint is_suspended):
-    """Note no births on any thread, or go on."""
+    """Pause or resume noting births on all threads."""
     global _is_suspended
     _is_suspended = is_suspended
 
 
 def be_strict(int change):
-    """Note that births of this thread are strict (1), or as before (-1)."""
+    """Begin (1) or end (-1) a strict block on this thread."""
     global scopes_births_strict
     scopes_births_strict += change
 
@@ -211,7 +211,7 @@ cdef bint is_strict() noexcept:
 
 @cython.final
 cdef class Births:
-    """The births that were noted in some time."""
+    """The births noted between two calls of `fill`."""
 
     cdef MemberList scope_of(self, PyObject* x):
         """Return the scope of the birth of `x`, None if none is noted or the scope has no successor."""
@@ -227,7 +227,7 @@ cdef class Births:
 
 
 cdef Births new_births():
-    """Return an empty object for `fill`."""
+    """Return a new, empty `Births` for `fill`."""
     cdef Births made = Births.__new__(Births)
     made.scopes = {}
     return made

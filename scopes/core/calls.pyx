@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Calls in a scope of their own, the scopes of generators, and calls whose errors hold no memory.
+"""Calls with their own scope, scopes of generators, and calls whose errors hold no memory.
 
 Compiled: no interrupt comes between the beginning of a scope and the block that ends it, and no frame of the
 call itself is in a traceback.
@@ -15,13 +15,13 @@ from scopes.core.scope cimport DisposeScope
 
 
 def call_in_scope(name, function, tuple args, dict kwargs):
-    """Call `function` in a scope of its own, and move what it returns to the scope that is current here."""
+    """Call `function` in a new scope, and move its result to the current scope."""
     with DisposeScope(name) as scope:
         return scope._hand_out(function(*args, **kwargs))
 
 
 def clearing(function):
-    """Return `function` so that an error which leaves it holds no operand and no half-made result.
+    """Wrap `function` so that the tracebacks of its errors hold no operands and no partial results.
 
     The frames of this library in its traceback are cleared; those of users in between keep their locals. The
     error of a call that does not fit the parameters says what to write.
@@ -39,13 +39,13 @@ def clearing(function):
 
 
 cdef class SuspendableScope(DisposeScope):
-    """A generator's scope: current while the generator runs, out of sight while its consumer does."""
+    """The scope of a generator. It is current only while the generator runs, not while its consumer runs."""
 
-    # What is current inside, a scope that the generator has open at its yield; None: this one.
+    # The scope that was current inside at the last yield. None: this scope itself.
     cdef MemberList innermost
 
     def suspend(self, item):
-        """Give way to the consumer, and `item` to the consumer's scope."""
+        """Leave the generator: restore the consumer's scope and give it `item`."""
         cdef MemberList _before = self.innermost  # as told at `outer_of`
         cdef MemberList outer = outer_of(self)
         cdef MemberList scope = current_scope()
@@ -56,7 +56,7 @@ cdef class SuspendableScope(DisposeScope):
         make_current(outer)
 
     def resume(self):
-        """Go on inside. The consumer may have gone on in another scope, task or thread."""
+        """Enter the generator again. The consumer may be in another scope, task or thread now."""
         cdef MemberList _before = self.outer  # as told at `outer_of`
         self.outer = current_scope()
         make_current(self if self.innermost is None else self.innermost)

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A disposable made of others, as a packed sequence is of tensors: it is a scope's member, they are not."""
+"""A disposable made of others, such as a packed sequence of tensors. Only the whole is a scope's member."""
 
 cimport cython
 
@@ -9,7 +9,7 @@ from scopes.core.resources cimport noted, raise_all
 from scopes.core.disposable import step_lock as _step_lock
 
 
-# The collector must not take the parts away: `__dealloc__` looks at them. Cycles end at the parts themselves.
+# The collector must not clear the parts, because `__dealloc__` reads them. Cycles are broken at the parts.
 @cython.no_gc_clear
 cdef class Compound(Disposable):
     """Base of disposables made of others, its parts, which live and end with it.
@@ -66,7 +66,7 @@ cdef class Compound(Disposable):
 
     @property
     def _parts(self):
-        """What this is made of, disposed or not."""
+        """The parts, disposed or not."""
         return self.parts
 
     cdef int release(self) except -1:
@@ -103,7 +103,7 @@ cdef class Compound(Disposable):
 
 
 cdef void _link_beside(Link* link, Link* older) noexcept:
-    """Put `link`, which is in no list, behind `older` in the list of that one."""
+    """Insert `link`, which is in no list, after `older`."""
     link.older = older
     link.newer = older.newer
     link.older.newer = link.newer.older = link

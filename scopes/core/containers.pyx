@@ -12,17 +12,17 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 
-# Most of what is passed along in a training step: holds nothing, and needs no look at its class.
+# The types of most values in a training step. They hold no disposables, so the walk skips them at once.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 
 cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
 
-# Classes of other libraries whose instances hold some, and functions that return what one holds.
+# Classes of other libraries whose instances hold disposables, and the functions that return these.
 cdef dict _holders = {}
 
 
 def add_holder(kind, held):
-    """Look, from now on, through instances of `kind` too: through what ``held(x)`` returns."""
+    """Search instances of `kind` too from now on: the objects that ``held(x)`` returns."""
     _holders[kind] = held
 
 
@@ -36,12 +36,12 @@ cpdef bint is_closable(x):
     return callable(getattr(type(x), "close", None))
 
 
-# What a walk through attributes does not go into.
+# Types that the walk through attributes does not search.
 cdef tuple _CLOSED = (
     type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, GeneratorType, Iterator, BaseException,
     Enum,
 )
-# The most objects that one walk looks at inside of attributes.
+# The most objects in attributes that one walk looks at.
 cdef Py_ssize_t _MOST = 100_000
 
 MANY = (
@@ -133,7 +133,7 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
 
 
 cdef bint _is_opaque(x):
-    """Tell whether a user may believe that `x` holds tensors, though nobody can see it from its class."""
+    """Tell whether a user may expect tensors in `x`, although its class does not show that it holds any."""
     kind = type(x)
     return not (
         kind.__module__ in ("builtins", "collections")
@@ -146,18 +146,18 @@ cdef bint _is_opaque(x):
 cdef class _Search:
     """One walk through containers, and through attributes of other objects."""
 
-    # The objects that are still to be looked at.
+    # The objects to look at next.
     cdef list stack
-    # How many objects it has found in attributes.
+    # The number of objects found in attributes.
     cdef Py_ssize_t count
-    # Of the stack, when the walk went into the attributes of an object; -1 outside of attributes.
+    # The size of the stack when the walk entered the attributes of an object; -1 outside of attributes.
     cdef Py_ssize_t outside
     # The class of that object.
     cdef type kind
 
     cdef list run(self, list objects, wanted, bint inside):
         cdef list found = []
-        # Holds what it has seen: a container made on the fly would leave its id to the next one.
+        # Keeps seen objects alive: the id of a temporary container could be used again.
         cdef dict seen = {}
         cdef list held
         self.stack, self.outside = objects, -1
@@ -184,7 +184,7 @@ cdef class _Search:
         return found
 
     cdef list held_in(self, x):
-        """Return a new list of what `x` holds; None if nothing."""
+        """Return the objects in `x` as a new list, or None if there are none."""
         if self.outside < 0:
             held = _held(x)
             if held is not None:
@@ -207,7 +207,7 @@ cdef class _Search:
 
 
 cdef list _held_by_disposable(x):
-    """Return a new list of what `x`, which a scope may own, holds besides; None if nothing."""
+    """Return the objects in `x`, itself a disposable, as a new list, or None if there are none."""
     tell = getattr(type(x), "__disposables__", None)
     if tell is not None:
         return list(tell(x))
@@ -215,7 +215,7 @@ cdef list _held_by_disposable(x):
 
 
 cdef list _held(x):
-    """Return a new list of what the container `x` holds; None if it is none."""
+    """Return the items of the container `x` as a new list, or None if `x` is no container."""
     cdef list held = []
     kind = type(x)
     if kind is list or kind is tuple:
@@ -248,7 +248,7 @@ cdef list _held(x):
 
 
 cdef bint _is_estimator(kind):
-    """Tell whether a class says, by scikit-learn's two methods, that its instances are their attributes."""
+    """Tell whether a class has the two methods of estimators in scikit-learn, whose state is attributes."""
     return callable(getattr(kind, "get_params", None)) and callable(getattr(kind, "set_params", None))
 
 

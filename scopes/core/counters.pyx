@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Exact figures: what was created, disposed, attached and detached, by type and creating thread.
+"""Exact counts of objects created, disposed, attached and detached, by type and creating thread.
 
 Each pair of a type and a thread has one block of atomic counters, which its objects hold from birth to death.
 So counting takes no lock, and a finalizer may count on any thread at any moment.
@@ -124,12 +124,12 @@ cdef extern from *:
     void begin_generation() noexcept
 
 
-# All that are summed up: each thread's, and for each type that of the threads that have ended.
+# All blocks: those of each thread, and one for each type that holds the sums of ended threads.
 cdef list _blocks = []
 cdef Py_ssize_t _retire_at = 64
 
 
-# Refers to a class and nothing else, so it is part of no cycle that the collector could break here.
+# Refers only to a class, so the collector never has to break a cycle here.
 @cython.no_gc
 @cython.final
 cdef class Counters:
@@ -154,7 +154,7 @@ cdef Counters _find(type kind):
     cdef Counters block = Counters.__new__(Counters)
     block.kind = kind
     block.thread = share_of_this_thread()
-    # A finalizer that ran meanwhile may have made it.
+    # A finalizer may have created it in the meantime.
     found = known_block(<PyTypeObject*>kind)
     if found is not NULL:
         return <Counters>found
@@ -166,7 +166,7 @@ cdef Counters _find(type kind):
 
 
 cdef int _retire() except -1:
-    """Add up the blocks of ended threads whose objects are all gone: nobody counts there again."""
+    """Merge the blocks of ended threads whose objects are all gone, because these blocks no longer change."""
     global _retire_at
     cdef Py_ssize_t i = 0
     cdef Counters block, total
@@ -182,7 +182,7 @@ cdef int _retire() except -1:
             give_back(block.thread)
             block.thread = NULL
             continue
-        # No Python code runs from here to the last line, so that nobody sums up one block twice or never.
+        # No Python code runs from here on, so that no other reader counts a block twice or misses one.
         total = <Counters>found
         total.created_in.fetch_add(block.created_in.load())
         total.created_outside.fetch_add(block.created_outside.load())
@@ -201,7 +201,7 @@ cdef int _retire() except -1:
 
 
 cdef class CountingThread:
-    """Stands for the thread that made it; while it exists, that thread's figures are kept apart."""
+    """Represents the thread that created it. While it exists, the counts of that thread stay separate."""
 
     cdef void* entry
 
@@ -229,10 +229,10 @@ def total(kind, CountingThread thread):
     for block in list(_blocks):
         if thread is not None and block.thread is not thread.entry:
             continue
-        # A metaclass may have its own idea of a subclass.
+        # A metaclass may define `__subclasscheck__`.
         if kind is None or issubclass(block.kind, kind):
             chosen.append(block)
-    # No Python code runs while it is summed up: the figures are those of one moment.
+    # No Python code runs during the sum, so the counts belong to one moment.
     cdef int64_t created_outside = 0, disposed_outside = 0, created_in = 0, disposed_in = 0
     cdef int64_t attached = 0, detached = 0, finalized = 0
     cdef Py_ssize_t i
@@ -249,12 +249,12 @@ def total(kind, CountingThread thread):
 
 
 def block_count():
-    """Return how many blocks are summed up; those of ended threads are one."""
+    """Return the number of blocks; those of ended threads count as one."""
     return len(_blocks)
 
 
 def reset():
-    """Count in new blocks from now on. What was created before counts in old ones, which nobody reads."""
+    """Use new blocks from now on. Older objects count in the old blocks, which are no longer read."""
     global _blocks
     begin_generation()
     _blocks = []

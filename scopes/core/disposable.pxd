@@ -5,13 +5,13 @@ from cpython.object cimport PyObject
 from scopes.core.counters cimport Counters
 
 
-# A member's place in the list of its scope. Pointers are raw: a member leaves before its memory goes.
+# A member's place in the list of its scope. The pointers are raw: a member leaves before it is freed.
 cdef struct Link:
     Link* older
     Link* newer
-    # NULL: in no list.
+    # NULL if it is in no list.
     Members* owner
-    # False before its object is registered: what a mistaken subclass never did.
+    # False until its object is registered. A subclass may forget to do so.
     bint is_registered
     # Outside of lists: it counts as disposed in a scope, as part of what was there, or in its deallocation.
     bint was_in
@@ -19,28 +19,28 @@ cdef struct Link:
 
 # The list of a scope's members.
 cdef struct Members:
-    # The ring's own link: its older neighbour is the newest member.
+    # The link of the list itself. Its older neighbour is the newest member.
     Link ring
     Py_ssize_t count
     # From the scope's creation to its end.
     bint is_open
-    # Whose members they are; borrowed.
+    # The scope that owns the members, as a borrowed reference.
     PyObject* scope
 
 
 cdef class MemberList:
-    """The part of a scope that its members know."""
+    """The part of a scope that its members refer to."""
 
     cdef Members members
     # For reports and errors.
     cdef public object name
-    # The scope around it, which may have ended since.
+    # The scope around it, which may have ended.
     cdef MemberList outer
-    # What it keeps alive for its members that are resources of the user's own; None: nothing so far.
+    # Objects that it keeps alive for members that are resources of the user; None if there are none yet.
     cdef set held
-    # Where it was opened; see `Foreign.release`.
+    # The place where it was opened; see `Foreign.release`.
     cdef unsigned long thread
-    # What limits it: its own limits and those of the scopes around it. None: nothing does.
+    # Its limits and those of the scopes around it, or None.
     cdef tuple limits
     # How many keepers of other libraries' objects were known when it was opened; see `spare_kept`.
     cdef Py_ssize_t keepers
@@ -50,7 +50,7 @@ cdef class MemberList:
     cdef int move(
         self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=*
     ) except -1
-    # Let there be room for the new `x` within `limits`, or raise an error.
+    # Make room for the new `x` within `limits`, or raise an error.
     cdef int make_room(self, Disposable x) except -1
 
 
@@ -67,18 +67,18 @@ cdef class Disposable:
     cdef int release(self) except -1
     # What users know this as: itself, or what it stands for; None if that has gone.
     cdef object subject(self)
-    # Leave the scope and count as finalized, if that has not been done. Runs no Python code. It must be the
-    # first line of a subclass's `__dealloc__` that may run Python code: nobody may find this in a scope then.
+    # Leave the scope and count as finalized, unless that has happened. Runs no Python code. It must be the
+    # first line of each `__dealloc__` that may run Python code: no scope may still list the object then.
     cdef void retire(self) noexcept
 
 
-# The last step of creation: count `x`, give it to the current scope, tell the observer.
+# The last step of creation: count `x`, add it to the current scope, notify the observer.
 cdef int register_new(Disposable x) except -1
-# The same for what no scope shall own: gradients, an optimizer's state.
+# The same for objects that no scope owns: gradients, the state of an optimizer.
 cdef int register_unowned(Disposable x) except -1
-# The same for what counts as a `kind`, the class of what it stands for.
+# The same for an object that counts as a `kind`, the class of the object that it represents.
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
-# The same for what was made earlier and is found now: no limit refuses it.
+# The same for an object that was created earlier and is found now. No limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
 # The same, into `scope` or its next outer one that is open. Observers do not see it.
 cdef int register_in(Disposable x, type kind, MemberList scope) except -1
@@ -87,7 +87,7 @@ cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
 # Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No
 # counter moves.
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept
-# What `x.dispose()` does.
+# Does the same as `x.dispose()`.
 cdef int dispose_one(Disposable x) except -1
 
 # The innermost scope of this context that has not ended, or None.
@@ -109,7 +109,7 @@ cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
 # Count the scopes with limits that are open.
 cdef void count_limited(Py_ssize_t change) noexcept
-# Tell those who want to know that births are looked at, or no longer.
+# Call the functions that follow whether births are observed.
 cdef int tell_watching() except -1
 cdef int tell_opened(MemberList scope) except -1
 # `x` was changed in place by an operation of its library.

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""What a scope may own: the base class, the list where its scope finds it, and the registration of new ones.
+"""The base class of scope members, the list of members, and the registration of new ones.
 
 A scope never keeps a member alive. Its list is a ring of raw pointers through the members themselves, so that
 entering, leaving and moving take constant time and no memory. Two rules keep the pointers right:
@@ -34,15 +34,15 @@ cdef extern from "scopes/core/references.h":
 step_lock = object()
 cdef object _step_lock = step_lock
 
-# Of each thread and task. It may name a scope that has ended in another context: readers look outward then.
+# The current scope of each thread and task. It may have ended in another context; then readers look outward.
 current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
 cdef object _current = current
 
-# It hears of births, ends and scopes; None while nobody listens.
+# Receives the events: births, ends and scopes. None: there is no observer.
 cdef object _observer = None
 
 cdef Py_ssize_t _limited_count = 0
-# Whether there is an observer or an open scope with limits: all that each birth looks at.
+# Whether there is an observer or an open scope with limits. Each birth checks only this.
 cdef bint _is_watched = False
 
 
@@ -63,7 +63,7 @@ cdef bint is_observed() noexcept:
 
 
 def is_watched():
-    """Tell whether there is an observer or an open scope with limits: whether births are looked at."""
+    """Return whether there is an observer or an open scope with limits."""
     return _is_watched
 
 
@@ -106,7 +106,7 @@ cdef int _tell_created(Disposable x) except -1:
     if told is not None and subject is not None:
         told.created(subject, owner_of(x))
         if x.counters is None:
-            # Another thread has disposed it, and told of that before `x` was known.
+            # Another thread disposed it and reported that before `x` was known.
             told.ended(subject, ending_by(x._ended_scope))
     return 0
 
@@ -123,7 +123,7 @@ cdef int _tell_ended(Disposable x, MemberList scope) except -1:
 
 
 cdef class MemberList:
-    """The part of a scope that its members know; made as a `DisposeScope` alone."""
+    """The part of a scope that its members refer to. Only `DisposeScope` creates it."""
 
     def __cinit__(self):
         self.members.ring.older = self.members.ring.newer = &self.members.ring
@@ -136,7 +136,7 @@ cdef class MemberList:
 
 
 cdef void unlink(Link* link) noexcept nogil:
-    """Take `link` out of the list that it is in."""
+    """Remove `link` from its list."""
     link.older.newer = link.newer
     link.newer.older = link.older
     link.owner.count -= 1
@@ -144,7 +144,7 @@ cdef void unlink(Link* link) noexcept nogil:
 
 
 cdef void link_newest(Disposable x, MemberList scope) noexcept:
-    """Put `x`, which is in no list, at the newest end."""
+    """Append `x`, which is in no list, at the newest end."""
     cdef Link* ring = &scope.members.ring
     cdef Link* link = &x.link
     link.older = ring.older
@@ -156,7 +156,7 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept:
 
 
 cdef PyObject* member_at(Link* link) noexcept nogil:
-    """Return the object in which `link` lies; borrowed."""
+    """Return the object that contains `link`, as a borrowed reference."""
     return <PyObject*>(<char*>link - _place_of_link)
 
 
@@ -173,7 +173,7 @@ cdef Disposable promoted(PyObject* x):
 
 
 cdef MemberList outer_of(MemberList scope):
-    """Return the nearest scope outward that has not ended. Forgetting those between may run code."""
+    """Return the nearest open scope outward. Dropping those in between may run Python code."""
     # Held to the end, as everywhere: the last reference to a scope may run Python code, and a field is not
     # set before it has dropped what it held.
     cdef MemberList _before = scope.outer
@@ -205,7 +205,7 @@ cdef MemberList current_scope_or_ended():
 cdef MemberList current_scope():
     cdef MemberList scope = current_scope_or_ended()
     while scope is not None and not scope.members.is_open:
-        # It ended in another context. Once more after this, which may have run Python code.
+        # It ended in another context. Check again, because this may have run Python code.
         make_current(outer_of(scope))
         scope = current_scope_or_ended()
     return scope
@@ -225,7 +225,7 @@ def current_dispose_scope():
 
 
 cdef MemberList list_of(Disposable x):
-    """Return the scope in whose list `x` is, which may be ending, or None."""
+    """Return the scope whose list contains `x`, or None. The scope may be ending."""
     cdef PyObject* found
     if x.link.owner is NULL:
         return None
@@ -258,7 +258,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
         return 0
     if _is_watched:
         return _register_watched(x, kind, is_owned, True)
-    # First what may run Python code: the rest is one step.
+    # First the steps that may run Python code: the rest happens at once.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
     _enter(x, counters, scope)
@@ -278,14 +278,14 @@ cdef int register_in(Disposable x, type kind, MemberList scope) except -1:
 
 
 cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited) except -1:
-    """Register `x` with an observer or a limit set; past the limits unless `is_limited`."""
+    """Register `x` when there is an observer or a limit. Limits apply only if `is_limited`."""
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
     while is_limited and scope is not None and scope.limits is not None:
         scope.make_room(x)
         if scope.members.is_open:
             break
-        scope = current_scope()  # it ended meanwhile, on another thread or in a finalizer
+        scope = current_scope()  # the first one ended, on another thread or in a finalizer
     _enter(x, counters, scope)
     if _observer is not None:
         _tell_created(x)
@@ -375,7 +375,7 @@ cdef int dispose_one(Disposable x) except -1:
             if not x.link.is_registered:
                 raise_unregistered(type(x))
             return 0
-        scope = x.scope  # held to the end: its last reference may run Python code
+        scope = x.scope  # held until the end, because dropping the last reference may run Python code
         is_member = x.link.owner is not NULL
         was_in = x.link.was_in = is_member or x.link.was_in
         by_its_end = was_in and scope is not None and not scope.members.is_open
@@ -386,7 +386,7 @@ cdef int dispose_one(Disposable x) except -1:
         x.counters = None
         _count_disposed(counters, was_in)
     try:
-        # Before the release: after it another thread may get memory at the same address.
+        # Before the release: afterwards another thread may get memory at the same address.
         if _observer is not None:
             _tell_ended(x, scope if by_its_end else None)
     finally:
@@ -458,13 +458,13 @@ cdef class Disposable:
         return self
 
     def _release(self):
-        """Give back what is held. Called once, when this has left its scope and is counted as disposed."""
+        """Release the memory. Called once, after this has left its scope and counts as disposed."""
         raise NotImplementedError(
             f"{type(self).__name__} does not say what its disposal gives back: define _release(self)"
         )
 
     def _finalize(self):
-        """Dispose what its last reference left behind, counted as finalized: for ``__del__``."""
+        """Dispose this from ``__del__``; it counts as finalized."""
         cdef MemberList _scope = self.scope  # as told at `outer_of`
         if self.counters is not None:
             self.retire()
@@ -472,7 +472,7 @@ cdef class Disposable:
             self.release()
 
     def _raise_if_disposed(self):
-        """Raise an error when there is nothing left to own; a subclass may raise its own."""
+        """Raise an error if this is empty; a subclass may raise its own."""
         if self.counters is not None:
             return
         if not self.link.is_registered:
@@ -484,7 +484,7 @@ cdef class Disposable:
         )
 
     def _footprint(self):
-        """Return what tells the memory held from other memory, and its size in bytes."""
+        """Return a value that identifies the memory, and its size in bytes."""
         return id(self), 0
 
     def _keeps(self, seen):
@@ -495,7 +495,7 @@ cdef class Disposable:
         return (self._footprint(),)
 
     def _last_op(self):
-        """Return what lives as long as the operation that made this is recorded, for weak references."""
+        """Return an object that lives as long as the recorded op that made this, for weak references."""
         return None
 
     def __enter__(self):
@@ -507,7 +507,7 @@ cdef class Disposable:
         self.dispose()
 
     def dispose(self):
-        """Give back what is held, at once; a second call does nothing.
+        """Release the memory at once; a second call does nothing.
 
         Examples
         --------
@@ -521,7 +521,7 @@ cdef class Disposable:
 
     @property
     def is_invalid(self):
-        """Whether this is empty: disposed, or what it held moved elsewhere."""
+        """Whether this is empty: it was disposed, or its memory moved elsewhere."""
         return self.counters is None
 
     @property
@@ -614,6 +614,6 @@ cdef class Disposable:
         return self
 
 
-# Bytes from the start of an object to its link: objects need not name themselves there.
+# The offset in bytes of the link in an object: so a link needs no pointer to its object.
 cdef Disposable _example = Disposable.__new__(Disposable)
 cdef Py_ssize_t _place_of_link = <char*>&_example.link - <char*><PyObject*>_example

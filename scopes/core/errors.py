@@ -1,4 +1,4 @@
-"""What scopes raise."""
+"""The errors of scopes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TensorDisposedError(RuntimeError):
 
 
 class ScopeLimitError(RuntimeError):
-    """A scope would own more than its ``limit`` or ``max_members``. Nothing has changed.
+    """A scope would own more than its ``limit`` or ``max_members``. Nothing was changed.
 
     Attributes
     ----------

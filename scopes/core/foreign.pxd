@@ -6,30 +6,30 @@ from scopes.core.disposable cimport Disposable, MemberList
 
 cdef class Foreign(Disposable):
     cdef object adapter
-    # Weak; None when the object has gone.
+    # A weak reference; None after the object was freed.
     cdef object reference
     cdef size_t address
-    # What the adapter said at its end; None before.
+    # What the adapter returned when it ended; None before.
     cdef object ending
-    # Whether a scope owns it since it was noticed, not since a user attached it.
+    # Whether a scope owns it because it was found, not because a user attached it.
     cdef bint is_noticed
-    # Whether only modules and optimizers may keep it, as parts of themselves.
+    # Whether only modules and optimizers may keep it beyond the scope.
     cdef bint is_strict
 
 
 # Whether there is an adapter for `x`.
 cdef bint is_foreign(x)
-# What stands for `x` in scopes, or None.
+# The `Foreign` of `x`, or None.
 cdef Foreign foreign_of(x)
-# The same, made without an owner when there is none yet.
+# The same; it is created without an owner if there is none.
 cdef Foreign foreign_for(x)
-# Note in a new scope how many keepers there are.
+# Store the number of keepers in a new scope.
 cdef int note_keepers(MemberList scope) except -1
-# Whether an adapter knows who keeps its objects.
+# Whether an adapter knows which objects outlive a scope.
 cdef bint has_keepers() noexcept
-# Take out of `scope` those of `members` that somebody else keeps.
+# Remove the members of `scope` that a keeper holds.
 cdef int spare_kept(MemberList scope, list members) except -1
-# Let the scope of its birth own `x`, if that is among `births`; tell whether it does.
+# Let the scope of its birth own `x` if `births` has it; return whether that scope owns it now.
 cdef bint notice(x, Births births) except -1
-# Let adapters that see new objects late look for them now.
+# Let the adapters that search for new objects search now.
 cdef int harvest() except -1

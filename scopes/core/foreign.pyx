@@ -22,17 +22,17 @@ from scopes.core.disposable cimport (
 
 from scopes.core.disposable import ending_by
 
-# By the address of an object: what stands for it. Each entry owns a reference, and goes with its object.
+# The address of an object -> its `Foreign`. Each entry owns a reference and is removed with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
 
 cdef list _adapters = []
-# The classes of all adapters: what `isinstance` takes.
+# The classes of all adapters, as an argument of `isinstance`.
 cdef tuple _kinds = ()
-# Adapters that are not told of new objects and look for them.
+# Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
-# What looks for births that were noted.
+# The function that searches for noted births.
 cdef list _looks = []
-# The adapter that knows who keeps its objects beyond a scope; there is one.
+# The adapter that knows which objects outlive a scope. There is at most one.
 cdef object _keeping = None
 
 cdef object _method_wrapper = type(object().__str__)
@@ -99,12 +99,12 @@ cdef int harvest() except -1:
 @cython.final
 @cython.no_gc_clear  # as for Disposable
 cdef class Foreign(Disposable):
-    """Stands for an object of another library, which it does not keep alive."""
+    """Represents an object of another library in a scope, without keeping it alive."""
 
     def __call__(self, reference):
-        """Note that the object has gone: what its weak reference calls."""
+        """Note that the object was freed. Its weak reference calls this."""
         self.retire()
-        self.reference = None  # a cycle: that refers to this
+        self.reference = None  # break the cycle: the reference refers to this
         if _by_address.erase(self.address):
             Py_DECREF(self)
 
@@ -122,7 +122,7 @@ cdef class Foreign(Disposable):
         x = self.subject()
         if x is None:
             return 0
-        # Another thread may be inside a method of an object that this thread did not open the scope for.
+        # Another thread may run a method of an object whose scope this thread did not open.
         is_safe = scope is None or scope.members.is_open or scope.thread == PyThread_get_thread_ident()
         self.ending = self.adapter.end(x, is_safe)
         return 0
@@ -167,7 +167,7 @@ cdef Foreign _standing_for(x, adapter, bint is_noticed, bint strictly):
 
 
 cdef bint notice(x, Births births) except -1:
-    """Let the scope of its birth own `x`, if that is among `births`; tell whether it does."""
+    """Let the scope of its birth own `x` if `births` has it; return whether that scope owns it now."""
     cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
     if scope is None or is_adopted(x):
         return False
@@ -185,7 +185,7 @@ cdef Foreign _new(x, adapter, bint is_owned):
         return made
     try:
         register_as(made, type(x), is_owned)
-    except BaseException:  # a scope's limit refuses it
+    except BaseException:  # a limit of the scope refuses it
         if made.counters is None and _by_address.erase(made.address):
             made.reference = None
             Py_DECREF(made)
@@ -199,24 +199,24 @@ cdef Foreign foreign_for(x):
 
 
 def adopt(x):
-    """Let the current scope own the new object `x` of another library; a known one stays where it is."""
+    """Let the current scope own the new object `x` of another library. A known object keeps its scope."""
     if is_foreign(x) and not is_adopted(x):
         _new(x, _adapter_of(x), True)
 
 
 def is_adopted(x):
-    """Tell whether something stands for `x`, alive or disposed."""
+    """Return whether `x` has a `Foreign`, alive or disposed."""
     return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
 
 
 def dispose_adopted(x):
-    """Dispose `x`, if something stands for it."""
+    """Dispose `x` if it has a `Foreign`."""
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
 
 
 def let_go(x):
-    """Take `x` out of its scope, if it has one: it belongs to a module, an optimizer, another tensor."""
+    """Remove `x` from its scope, because it belongs to a module, an optimizer or another tensor."""
     forget_birth(<PyObject*>x)
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
@@ -230,7 +230,7 @@ release_by(_let_go_quietly)
 
 
 def leave_alone(x):
-    """Let no scope own `x`, which may be the result of a call that has not returned yet."""
+    """Let no scope own `x`, even if it is the result of a call that is still running."""
     forget_birth(<PyObject*>x)
     if is_adopted(x):
         let_go(x)
@@ -240,7 +240,7 @@ def leave_alone(x):
 
 @cython.final
 cdef class Adopter:
-    """Lets the current scope own what functions of a library return and did not get: the new objects.
+    """Lets the current scope own the new objects that functions of a library return.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ cdef class Adopter:
         self.is_owning = is_owning
 
     def take(self, function, result, tuple args not None, dict kwargs not None):
-        """Adopt what is new in the `result` of a call."""
+        """Let the scope own the new objects in the `result` of a call."""
         if type(function) is _method_wrapper and function.__self__ in self.borrowing:
             if function.__name__ == "__set__":
                 let_go(args[1])
@@ -323,7 +323,7 @@ cdef bint _has(items, x) except -1:
 
 
 def footprint_of(x):
-    """Return what tells the memory of `x` from other memory, and its bytes."""
+    """Return a value that identifies the memory of `x`, and its size in bytes."""
     if isinstance(x, Disposable):
         return x._footprint()
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A lock around calls, which no interrupt leaves held.
+"""A lock around calls that an interrupt never leaves locked.
 
 ``with lock:`` can be interrupted when the lock is taken and its block not entered (Python 3.14 looks for
 signals there), and the lock is held for good then. Compiled code is interrupted only inside what it calls: in
@@ -12,7 +12,7 @@ from cpython.pythread cimport PyThread_get_thread_ident
 import os
 from _thread import allocate_lock  # `threading` takes a millisecond to load
 
-# Raised in a child after a fork: what another thread held then stays locked there.
+# Incremented in a child after a fork, where a lock of another thread would stay locked.
 cdef long _generation = 0
 
 
@@ -27,11 +27,11 @@ if hasattr(os, "register_at_fork"):
 
 @cython.final
 cdef class Guard:
-    """Lets one thread at a time call functions; a call inside a call of the same thread runs at once."""
+    """Lets one thread at a time call functions. Nested calls on the same thread run at once."""
 
     cdef object lock
     cdef long generation
-    # The ident of the thread whose call runs; 0 when there is none.
+    # The ident of the thread inside a call, or 0.
     cdef unsigned long owner
 
     def __cinit__(self):
@@ -39,7 +39,7 @@ cdef class Guard:
         self.generation = _generation
 
     cdef object fresh_lock(self):
-        """Return the lock; a free one in a child that was forked since the last call."""
+        """Return the lock, or a new one in a child that was forked since the last call."""
         if self.generation != _generation:
             self.lock = allocate_lock()
             self.owner = 0
@@ -51,7 +51,7 @@ cdef class Guard:
         return self.generation == _generation and self.owner == PyThread_get_thread_ident()
 
     def run(self, function, *arguments):
-        """Return ``function(*arguments)``, when no other thread is inside a call."""
+        """Wait until no other thread is inside a call, then return ``function(*arguments)``."""
         lock = self.fresh_lock()
         if self.owner == PyThread_get_thread_ident():
             return function(*arguments)

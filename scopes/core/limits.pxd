@@ -8,13 +8,13 @@ from scopes.core.disposable cimport Disposable, MemberList
 cdef class Limits:
     # For errors: the scope's name.
     cdef object name
-    # As they were given; None: no limit.
+    # The limits that the user passed; None: no limit.
     cdef readonly object limit
     cdef readonly object max_members
     cdef int64_t most_bytes, most_members
-    # Not less than what the scopes own; exact when it was counted last.
+    # At least what the scopes own. It was exact at the last count.
     cdef int64_t bytes_bound, members_bound
-    # All that was ever let in: a count that takes a while adds what came meanwhile.
+    # The total ever admitted. A count adds what was admitted while it ran.
     cdef int64_t bytes_granted, members_granted
     # The scope, and the open scopes inside it, by id; weak.
     cdef object scopes
@@ -28,11 +28,11 @@ cdef class Limits:
     cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1
 
 
-# `scope` opens; its limits count from now on what it owns.
+# Called when `scope` opens. From now on its limits count what it owns.
 cdef int begin_in(MemberList scope) except -1
-# `scope` has ended.
+# Called when `scope` has ended.
 cdef int end_in(MemberList scope) except -1
-# Let there be room for the new `x`, or raise an error.
+# Make room for the new `x`, or raise an error.
 cdef int make_room_for(tuple limits, Disposable x) except -1
-# The same for `members` that come from elsewhere; what is there already takes no room.
+# The same for `members` that move in. Members that are already inside need no room.
 cdef int make_room_for_all(tuple limits, list members) except -1

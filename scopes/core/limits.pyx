@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Limits of what a scope owns, with the scopes inside it.
+"""Limits of the bytes and members of a scope and the scopes inside it.
 
 What is owned is counted when it seems too much, not at each change: a member that goes tells nobody. Until
 then a bound is kept, to which each newcomer adds. The bound and the members change in C code that runs no
@@ -16,7 +16,7 @@ from scopes.core.resources cimport add_sizes, members_of
 
 cdef int64_t _NONE = (<int64_t>1 << 62)
 
-# What reads a size, and what makes the error.
+# The functions that parse a size and create the error.
 cdef object _parse_size = None
 cdef object _refusal = None
 
@@ -75,7 +75,7 @@ cdef class Limits:
         self.members_granted += count
 
     cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1:
-        """Count again, and raise an error if the limit has no room for `nbytes` and `count` more."""
+        """Count again, and raise an error if `nbytes` and `count` more would exceed the limit."""
         cdef int64_t bytes_before, members_before, total, members
         cdef dict sizes
         cdef list all_of_them
@@ -93,7 +93,7 @@ cdef class Limits:
                 return 0
             found = all_of_them = None
             if not is_collected:
-                gc.collect()  # what only reference cycles keep
+                gc.collect()  # frees objects that only reference cycles keep
         raise self.refused(newcomers, total, members)
 
     def refused(self, list newcomers, total, count):

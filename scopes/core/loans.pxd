@@ -1,4 +1,4 @@
-"""Members that a scope has for a block: the interface for ``cimport``."""
+"""Members that a scope borrows for a block: the interface for ``cimport``."""
 
 from scopes.core.owning cimport OwningList
 
@@ -6,5 +6,5 @@ from scopes.core.owning cimport OwningList
 cdef class Loan:
     cdef OwningList borrower
     cdef tuple lent
-    # What stands for them, and who owned each; None outside of the block.
+    # The members and the owner of each; None outside of the block.
     cdef list members, owners

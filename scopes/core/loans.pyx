@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Members that a scope has for a block, and that go back to their owners."""
+"""Members that a scope borrows for a block, and that return to their owners."""
 
 from libcpp.atomic cimport memory_order_relaxed
 
@@ -15,7 +15,7 @@ from scopes.core.resources import may_be_attached
 
 
 cdef class Loan:
-    """What ``DisposeScope.borrow`` returns."""
+    """The context manager that ``DisposeScope.borrow`` returns."""
 
     def __cinit__(self, OwningList borrower not None, tuple lent not None):
         self.borrower = borrower

@@ -1,4 +1,4 @@
-"""How members come to a scope and leave it: the interface for ``cimport``."""
+"""How members enter and leave a scope: the interface for ``cimport``."""
 
 from scopes.core.disposable cimport Disposable, MemberList
 
@@ -9,7 +9,7 @@ cdef class OwningList(MemberList):
     # Own `members` from now on, all or none; count them as attached, unless `counters` is None.
     cdef int take_over(self, list members, list counters) except -1
     cdef int hold(self, list members) except -1
-    # Leave those of `members` that are here without an owner.
+    # Detach the `members` of this scope: no scope owns them then.
     cdef void let_go(self, list members, list counters) noexcept
-    # Give those of `members` that are here to `target`.
+    # Move the `members` of this scope to `target`.
     cdef int hand_over(self, list members, OwningList target) except -1

@@ -67,7 +67,7 @@ cdef class OwningList(MemberList):
         return 0
 
     cdef int hold(self, list members) except -1:
-        """Keep alive what stands for resources among `members`, all or none; those known before for them."""
+        """Keep the `Held` objects of resources among `members` alive, all or none."""
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Held known
@@ -98,7 +98,7 @@ cdef class OwningList(MemberList):
             if may_have_ended:
                 return 0
             self.raise_ended("asked to give something away")
-        # Most often a single tensor: finding it would take longer than moving it.
+        # Most often it is a single tensor, and a search takes longer than the move.
         if len(xs) == 1 and isinstance(xs[0], Disposable) and not hasattr(type(xs[0]), "__disposables__"):
             members, counters = [xs[0]], [None]
         else:
@@ -108,7 +108,7 @@ cdef class OwningList(MemberList):
                     members.append(member)
                     counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
                     holds = holds or isinstance(member, Held)
-        while True:  # what may run Python code, until nothing is left to do before the step
+        while True:  # the steps that may run Python code, until none is left
             if outward:
                 target = outer_of(self)
             if target is not None and target.limits is not None and target is not admitted:
@@ -132,7 +132,7 @@ cdef class OwningList(MemberList):
         return 0
 
     cdef void let_go(self, list members, list counters) noexcept:
-        """Leave those of `members` that are here without an owner."""
+        """Detach the `members` of this scope: no scope owns them then."""
         cdef Py_ssize_t i
         cdef Disposable x
         for i in range(len(members)):
@@ -150,12 +150,12 @@ cdef class OwningList(MemberList):
                     x.counters.detached.fetch_add(1, memory_order_relaxed)
 
     cdef int hand_over(self, list members, OwningList target) except -1:
-        """Give those of `members` that are here to `target`."""
+        """Move the `members` of this scope to `target`."""
         cdef Py_ssize_t i
         cdef Disposable x
         if target is self:
             return 0
-        for i in range(len(members)):  # first what may fail
+        for i in range(len(members)):  # first the steps that may fail
             x = <Disposable>members[i]
             if isinstance(x, Held) and x.link.owner is &self.members:
                 target.held.add(x)

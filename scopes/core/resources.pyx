@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Resources of the user's own in a scope, and ends that raise.
+"""Resources of the user in a scope, and ``close()`` methods that raise.
 
 Anything with ``dispose()`` or ``close()`` may be attached to a scope, which then keeps it alive.
 """
@@ -18,14 +18,14 @@ from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 from scopes.core.disposable import step_lock as _step_lock
 from scopes.core.errors import TensorDisposedError
 
-# By the address of a resource: what stands for it in its scope; both borrowed, an entry goes with its `Held`.
+# The address of a resource -> its `Held`; both are borrowed. An entry is removed with its `Held`.
 cdef unordered_map[size_t, PyObject*] _held_by_address
 
 
 @cython.final
 @cython.no_gc_clear  # as for Disposable; the scope's set of them is what the collector clears
 cdef class Held(Disposable):
-    """Stands in a scope for a resource that is no `Disposable`, and keeps it alive.
+    """Represents a resource that is no `Disposable` in a scope, and keeps it alive.
 
     The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go
     at once. It is not counted by itself.
@@ -35,7 +35,7 @@ cdef class Held(Disposable):
         self.forget()
 
     cdef void forget(self) noexcept:
-        """Stand for nothing any more."""
+        """Release the resource: this represents nothing from now on."""
         cdef size_t address = <size_t><PyObject*>self.resource
         found = _held_by_address.find(address)
         if found != _held_by_address.end() and _held_by_address[address] == <PyObject*>self:
@@ -46,7 +46,7 @@ cdef class Held(Disposable):
         cdef object resource = self.resource
         with cython.critical_section(_step_lock):
             if resource is None:
-                return 0  # another thread was quicker
+                return 0  # another thread did it first
             self.forget()
             self.resource = None
             if self.link.owner is not NULL:
@@ -81,7 +81,7 @@ cdef int remember(Held held) except -1:
 
 
 cdef Held held_of(x):
-    """Return what stands for the resource `x` in a scope, or None."""
+    """Return the `Held` of the resource `x`, or None."""
     cdef size_t address = <size_t><PyObject*>x
     found = _held_by_address.find(address)
     if found == _held_by_address.end():
@@ -90,7 +90,7 @@ cdef Held held_of(x):
 
 
 cdef Disposable member_for(x):
-    """Return what stands for `x` in a scope, or None: a disposable for itself."""
+    """Return the member of `x`: itself if it is a disposable, else its `Held`, or None."""
     cdef Disposable member
     if isinstance(x, Disposable):
         return <Disposable>x
@@ -99,7 +99,7 @@ cdef Disposable member_for(x):
 
 
 cdef Disposable new_member_for(x):
-    """Return what stands for `x` in a scope, made if nothing does."""
+    """Return the member of `x`; its `Held` is created if there is none."""
     if isinstance(x, Disposable):
         return <Disposable>x
     return foreign_for(x) if is_foreign(x) else new_held(x)
@@ -170,7 +170,7 @@ def owner_of(x):
     return None if member is None else owner_of_disposable(member)
 
 
-# Ends that raise.
+# ``close()`` methods that raise.
 
 
 cdef int raise_disposed(Disposable x) except -1:
@@ -187,11 +187,11 @@ cdef object noted(errors, error):
             return errors
         return [errors, error]
     except MemoryError:
-        return errors  # no memory to keep one more; the disposal goes on with those noted before
+        return errors  # no memory for one more error; the disposal continues
 
 
 cdef int raise_all(errors, when) except -1:
-    """Raise `errors` as one group; an interrupt among them as itself, with the others as its cause."""
+    """Raise `errors` as one group. An interrupt is raised itself, with the others as its cause."""
     cdef list others = []
     interrupt = None
     for error in errors if isinstance(errors, list) else (errors,):
@@ -219,12 +219,12 @@ cdef object dispose_members(MemberList scope, errors):
             link = scope.members.ring.older
             x = promoted(member_at(link))
             if x is None:
-                # Its deallocation has begun: it counts itself, as one that was here.
+                # Its deallocation has begun, and counts it as a member of this scope.
                 link.was_in = True
                 unlink(link)
                 continue
             if x.counters is None and not isinstance(x, Held):
-                unlink(link)  # its count has moved elsewhere; it kept its place here
+                unlink(link)  # its count moved to another object; it only kept its place here
                 continue
         try:
             if isinstance(x, Held):
@@ -238,7 +238,7 @@ cdef object dispose_members(MemberList scope, errors):
 
 
 def dispose_each(list items):
-    """Dispose `items`, the last first, and empty the list. What some raise comes at the end, as one group."""
+    """Dispose `items`, the last first, and empty the list. Then raise all errors as one group."""
     cdef object errors = None
     cdef Held held
     while items:

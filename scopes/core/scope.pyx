@@ -31,7 +31,7 @@ NO_COPY = (
     "scope with new_dispose_scope(), or copy what the scope owns"
 )
 
-# What `DisposeScope.survivors` asks.
+# The function that `DisposeScope.survivors` calls.
 cdef object _report_survivors = None
 
 
@@ -107,7 +107,7 @@ cdef class DisposeScope(OwningList):
             raise
 
     def __dealloc__(self):
-        # Members that are left are resources: they leave when `held` goes.
+        # Members that are left are resources. They leave when `held` is freed.
         self.members.is_open = False
 
     def __enter__(self):
@@ -143,7 +143,7 @@ cdef class DisposeScope(OwningList):
                 spare_kept(self, self.collect())
         except BaseException as error:
             errors = noted(errors, error)
-        # From here on nobody enters. The second who ends it finds it ended.
+        # From here on no object can enter, and a second thread sees that the scope has ended.
         if not self.members.is_open:
             if errors is not None:
                 raise_all(errors, f"while {self} looked for its members")
@@ -156,7 +156,7 @@ cdef class DisposeScope(OwningList):
             if is_current(self):
                 make_current(outer)
         except MemoryError:
-            pass  # `current_dispose_scope` looks past those that have ended
+            pass  # `current_dispose_scope` skips scopes that have ended
         if self.members.count:
             errors = dispose_members(self, errors)
         try:
@@ -172,7 +172,7 @@ cdef class DisposeScope(OwningList):
 
     @property
     def outer_scope(self):
-        """The nearest scope outward that has not ended."""
+        """The nearest open scope outward."""
         return outer_of(self)
 
     @property
@@ -260,7 +260,7 @@ cdef class DisposeScope(OwningList):
         return self.members.count
 
     def __bool__(self):
-        return True  # an empty scope is still a scope: `scope or other` must not lose it
+        return True  # an empty scope is still a scope: `scope or other` must return it
 
     def contains(self, x):
         """Tell whether the scope owns `x`. A scope that has ended owns nothing."""
@@ -457,7 +457,7 @@ cdef class DisposeScope(OwningList):
                 elif x.counters is not None:
                     dispose_one(x)
                 else:
-                    unlink(&x.link)  # its count has moved elsewhere; it kept its place here
+                    unlink(&x.link)  # its count moved to another object; it only kept its place here
                     x.scope = None
             except BaseException as error:
                 errors = noted(errors, error)
@@ -467,7 +467,7 @@ cdef class DisposeScope(OwningList):
 
     @staticmethod
     def replace_with(original, replacement):
-        """Give `replacement` the place of `original` in its scope; no counter moves.
+        """Put `replacement` where `original` is in its scope; no counter changes.
 
         Without an owner nothing happens. ``nn.Parameter`` uses it to take over a tensor.
 
@@ -532,5 +532,5 @@ cdef int _replace_resource(original, replacement) except -1:
     return 0
 
 
-# A function of its own around it would cost a tenth of an empty scope.
+# A wrapper function would cost a tenth of the time of an empty scope.
 new_dispose_scope = DisposeScope

@@ -46,7 +46,7 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
 
 cdef enum:
-    # More values than these no derivative asks for, but that of a sum of products of many.
+    # No derivative has more arguments than this, except that of an einsum of many operands.
     _MOST = 13
 
 SECOND_BACKWARD = (
@@ -56,11 +56,11 @@ SECOND_BACKWARD = (
 
 
 def saved_by(Node node not None) -> tuple:
-    """Return the values that `node` has saved, computed again if need be."""
+    """Return the saved values of `node`, computed again if necessary."""
     node.is_in_use = True
     saved = node.saved
     try:
-        while isinstance(saved, Deferred):  # a checkpoint inside a checkpoint has one of its own
+        while isinstance(saved, Deferred):  # a checkpoint may be inside another one
             saved.restore(node)
             saved = node.saved
     except BaseException:
@@ -72,7 +72,7 @@ def saved_by(Node node not None) -> tuple:
 
 
 cdef class Backward:
-    """One walk through the graph. What it makes has no history; `RecordedBackward` is the other kind.
+    """One walk through the graph. Its results have no history; `RecordedBackward` makes results with one.
 
     Parameters
     ----------
@@ -86,24 +86,24 @@ cdef class Backward:
 
     cdef readonly bint is_recorded
     cdef readonly bint retain_graph
-    # The detector of anomalies, or None.
+    # The anomaly detector, or None.
     cdef readonly object anomalies
     cdef object only
-    # Those nodes from which one of `only` can be reached.
+    # The nodes that lead to one of `only`.
     cdef set leading
-    # For each node that can be reached what has come in.
+    # The pending gradient of each reachable node.
     cdef dict pending
-    # The gradients of leaves, or of what is asked for, in the order in which they were complete.
+    # The gradients of leaves, or of `only`, in the order of their completion.
     cdef list found
-    # The kernel context that is entered, or None.
+    # The open kernel context, or None.
     cdef object context
     cdef bint is_pooled
-    # A user's code is running, whose errors of memory are its own.
+    # Whether user code is running. Its memory errors are not converted.
     cdef bint is_outside
 
     def __init__(self, bint retain_graph, only=None, bint is_recorded=False):
         self.is_recorded = is_recorded
-        # The second run of a checkpoint's function makes saved values for others: not to be freed by it.
+        # The second run of a checkpoint's function saves values for other nodes, so it must not free them.
         self.retain_graph = retain_graph or _recomputing.get() > 0
         self.anomalies = None if _when_enabled.get() is True else anomalies()
         self.only = only
@@ -136,7 +136,7 @@ cdef class Backward:
                 set_recording(before)
 
     def gradients(self) -> dict:
-        """Return for each of `only` that was reached its gradient, as a tensor with memory of its own."""
+        """Return the gradient of each of `only` that was reached, as a tensor with its own memory."""
         cdef PendingGradient pending
         made = {}
         first = {}
@@ -179,7 +179,7 @@ cdef class Backward:
                     is_passed_on = node in self.leading
                 if is_passed_on:
                     self._pass_on(node, pending)
-                    clear(pending)  # its memory may serve the next one
+                    clear(pending)  # the next gradient may use its memory
             for x in node.next:
                 if x is None:
                     continue
@@ -190,7 +190,7 @@ cdef class Backward:
                 if beyond.users > 0:
                     continue
                 if self.only is None and type(after) is Leaf and after.hooks is None:
-                    # What the loop would do: a small network has as many leaves as ops.
+                    # Does the same as the loop, because a small network has as many leaves as ops.
                     if beyond.value is not None:
                         self.found.append(beyond)
                 else:
@@ -198,7 +198,7 @@ cdef class Backward:
         return 0
 
     cdef int _count_users(self, list roots) except -1:
-        """Note every node that can be reached, with the number of edges that lead to it."""
+        """Collect the reachable nodes, each with the number of edges that lead to it."""
         cdef list stack = []
         cdef PyObject* known
         cdef Node node, after
@@ -222,7 +222,7 @@ cdef class Backward:
         return 0
 
     cdef set _leading_to(self, targets):
-        """Return those nodes from which some target can be reached."""
+        """Return the nodes that lead to a target."""
         cdef Node node
         users = {}
         for node in self.pending:
@@ -239,7 +239,7 @@ cdef class Backward:
         return leading
 
     cdef int _find(self, PendingGradient pending) except -1:
-        """Keep the gradient for the user; it is not passed on as what nobody else has."""
+        """Keep the gradient for the user; backward no longer owns it."""
         cdef PendingGradient kept = new_pending(pending.node, 0)
         kept.value = pending.value
         if pending.share is not None:
@@ -252,7 +252,7 @@ cdef class Backward:
     cdef int _pass_on(self, Node node, PendingGradient pending) except -1:
         try:
             if type(node) is not Node:
-                self._outside(node.step, pending, self)  # those of the user's own functions
+                self._outside(node.step, pending, self)  # a node of a user's function
             else:
                 self.step(node, pending)
         except Exception as error:
@@ -266,7 +266,7 @@ cdef class Backward:
     # --- Kernel contexts, and what runs outside -------------------------------------------------------------
 
     cdef int enter_kernels(self, bint pooled) except -1:
-        """Be in a kernel context; `pooled` if something large may be made there."""
+        """Enter a kernel context; `pooled` if large arrays may be created there."""
         if self.context is not None:
             if self.is_pooled == pooled:
                 return 0
@@ -283,7 +283,7 @@ cdef class Backward:
         return 0
 
     cdef object _outside(self, function, one, two):
-        """Return ``function(one, two)``, a user's code, in the caller's context; nothing is recorded."""
+        """Return ``function(one, two)``: user code, in the caller's context and without recording."""
         self.leave_kernels()
         before = recorder()
         is_switched = not self.is_recorded and before is not False
@@ -301,7 +301,7 @@ cdef class Backward:
     # --- One node -------------------------------------------------------------------------------------------
 
     cpdef object step(self, Node node, PendingGradient pending):
-        """Pass the gradient of the op's output on to its inputs, and free what the op has saved."""
+        """Compute the gradients of the op's inputs from that of its output, and free its saved values."""
         cdef PyObject* arguments[_MOST + 3]
         cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root = root_of(g)
@@ -315,7 +315,7 @@ cdef class Backward:
             saved = <tuple>node.saved
         else:
             saved = self._outside(_saved_by, node, None)
-        steps = node.plan.steps  # that of a checkpoint's node comes with its values
+        steps = node.plan.steps  # read now: a checkpoint sets the plan with the values
         is_sole = len(steps) == 1 and may_be_written(g, pending.share, pending.is_owned)
         space = xp_over if is_sole else xp
         self.enter_kernels(_is_large(g, saved, nexts))
@@ -338,7 +338,7 @@ cdef class Backward:
                         arguments[count] = <PyObject*>saved[<Py_ssize_t>place]
                     else:
                         arguments[count] = <PyObject*>number if place == -1 else <PyObject*>shape
-                # The place before the first is the callee's to use.
+                # The callee may use the slot before the first argument (vectorcall).
                 found = PyObject_Vectorcall(
                     function, arguments + 1, <size_t>count | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
                 )
@@ -360,7 +360,7 @@ cdef class Backward:
     cdef int _take_all(
         self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved
     ) except -1:
-        """Let each input have its gradient, of those that one function gives at once."""
+        """Compute the gradients of all inputs by one function, and add each to its node."""
         cdef Py_ssize_t i
         cdef Node after
         cdef list given
@@ -380,7 +380,7 @@ cdef class Backward:
         Node node,
         Py_ssize_t i,
     ) except -1:
-        """Let `after` have `out`, which the op of `node` made of its gradient `of`, of root `root`."""
+        """Add `out` to `after`; `node` computed it from its gradient `of`, whose root array is `root`."""
         cdef cnp.ndarray own = root_of(out)
         cdef Share share = None
         cdef bint is_owned = _is_writable(out)
@@ -390,7 +390,7 @@ cdef class Backward:
         else:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
-                    # The tensor that the value is of may be written to once the node holds it no longer.
+                    # The tensor of the value may be written to after the node releases it.
                     out = contiguous_copy(out)
                     is_owned = True
                     break
@@ -400,7 +400,7 @@ cdef class Backward:
         return 0
 
     cdef int _gather(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
-        """Add `g` to what has come in, in place where nobody else looks."""
+        """Add `g` to the sum, in place if nothing else sees its memory."""
         cdef cnp.ndarray new
         if to.value is None:
             to.value = g
@@ -416,7 +416,7 @@ cdef class Backward:
         return 0
 
     def add(self, Node to not None, TensorCore x not None, Node node not None, Py_ssize_t i) -> None:
-        """Add the values of `x`, the gradient of input `i` of `node`, to what has come in for `to`."""
+        """Add the values of `x`, the gradient of input `i` of `node`, to the sum of `to`."""
         cdef cnp.ndarray out
         cdef Share share
         if self.is_recorded:
@@ -438,12 +438,12 @@ cdef class Backward:
             self.is_outside = False
             raise
         finally:
-            self.leave_kernels()  # the caller is a user's function
+            self.leave_kernels()  # the caller is user code
 
     def put(
         self, Node call not None, Py_ssize_t place, Py_ssize_t count, PendingGradient pending not None
     ) -> None:
-        """Let `call` have what has come in for its output at `place`, one of `count`."""
+        """Add the gradient of the output at `place`, one of `count`, to `call`."""
         cdef PendingGradient to = <PendingGradient>self.pending[call]
         cdef PendingGradient before
         if to.value is None:
@@ -452,19 +452,19 @@ cdef class Backward:
         if before is None:
             to.value[place] = moved(pending)
             return
-        # Two threads that asked for one output at once may have made two nodes of it.
+        # Two threads that read one output at once may have created two nodes for it.
         self._gather(before, pending.value, pending.share, pending.is_owned)
         self.leave_kernels()
 
     def as_tensor(self, PendingGradient pending not None, bint compact=False) -> TensorCore:
-        """Return what has come in as a tensor for a user's code, and leave `pending` empty.
+        """Return the sum as a tensor for user code, and leave `pending` empty.
 
         With `compact` a number that stands for many elements stays one: such a tensor can't be written to.
         """
         cdef PendingGradient own = moved(pending)
         cdef cnp.ndarray array
         if self.is_recorded:
-            # The user may write to it, and other nodes have it too.
+            # The user may write to it, and other nodes use it too.
             return with_history(wrap_snapshot(own.value), own.value)
         array = own.value
         if own.is_owned:
@@ -474,7 +474,7 @@ cdef class Backward:
         return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
     cdef int _through_hooks(self, Node node, PendingGradient pending) except -1:
-        """Let the gradient be what the hooks of `node` make of it."""
+        """Replace the gradient by the result of the hooks of `node`."""
         cdef Share share
         self.leave_kernels()
         given = self._outside(node.hooks.pass_through, node, self.as_tensor(pending))
@@ -490,7 +490,7 @@ cdef class Backward:
     # --- Leaves ---------------------------------------------------------------------------------------------
 
     cdef int _gather_now(self, Node node, PendingGradient pending) except -1:
-        """Give a leaf its gradient before all others have theirs, for hooks that wait for it."""
+        """Accumulate the gradient of one leaf now, because its hooks wait for it."""
         self.leave_kernels()
         accumulate([pending])
         clear(pending)
@@ -514,7 +514,7 @@ cdef inline bint _is_writable(cnp.ndarray array) noexcept:
 
 
 cdef bint _is_large(cnp.ndarray g, tuple saved, tuple nexts) except -1:
-    """Tell whether something may be made of these that would come from the pool."""
+    """Tell whether results of these may be large enough for the pool."""
     cdef Py_ssize_t size
     cdef Node after
     if is_worth_pooling(cnp.PyArray_NBYTES(g)):

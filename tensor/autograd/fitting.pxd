@@ -1,10 +1,10 @@
-"""Gradients in the shape and dtype of what they are for. For `cimport`."""
+"""Converts gradients to the shape and dtype of their inputs. For `cimport`."""
 
 cimport numpy as cnp
 
 from tensor.tape.nodes cimport Node
 
-# The gradient in the shape and dtype of the node's values: broadcasting is undone by sums.
+# Returns the gradient in the shape and dtype of the node's values. Broadcast dimensions are summed.
 cdef cnp.ndarray fitting(object gradient, Node node)
-# What NumPy returns as an array: it gives scalars where the result has no dimensions.
+# Returns a result of NumPy as an array: without dimensions it is a scalar.
 cdef cnp.ndarray as_array(object result)

@@ -1,4 +1,4 @@
-"""Gradients in the shape and dtype of what they are for."""
+"""Converts gradients to the shape and dtype of their inputs."""
 
 cimport numpy as cnp
 
@@ -65,7 +65,7 @@ cdef cnp.ndarray _without_broadcast(cnp.ndarray g, tuple shape):
 
 cdef Py_ssize_t _KEPT = 4096
 
-# For the sums of rows. Made once, here: what is made where kernels run counts as live memory.
+# For sums of rows. Created once, here, because memory allocated in a kernel context counts as live.
 cdef dict _all_ones = {
     np.dtype(np.float32): np.ones(_KEPT, np.float32), np.dtype(np.float64): np.ones(_KEPT, np.float64)
 }

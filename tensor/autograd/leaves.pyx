@@ -1,4 +1,4 @@
-"""The gradients of leaves: all are added to in one step, or on an error none.
+"""Accumulates the gradients of leaves: all in one step, or none if there is an error.
 
 What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock:
 under the GIL no thread comes between. If another thread has changed something in the meantime, it is prepared
@@ -28,16 +28,16 @@ cdef object _add = np.add
 
 @cython.final
 cdef class _Target:
-    """A leaf that is to have a gradient."""
+    """A leaf whose gradient is accumulated."""
 
     cdef PendingGradient pending
     cdef TensorCore x
-    # The gradient that it has: a tensor, empty or not, or None.
+    # Its gradient so far: a tensor, which may be empty, or None.
     cdef object before
-    # The tensor that takes its place, and whether `before` is added in already; or
+    # Either the tensor that replaces it, and whether it includes `before`;
     cdef TensorCore made
     cdef bint is_sum
-    # what is added to `before` in place, and the buffer where that is being written to.
+    # or the array to add to `before` in place, and the buffer that is written to.
     cdef cnp.ndarray added
     cdef Buffer buffer
 
@@ -49,11 +49,11 @@ cdef class _Target:
             end_write(buffer)
 
     cdef bint is_gone(self) noexcept:
-        """Tell whether the leaf is one no longer, and has no gradient to get."""
+        """Tell whether the tensor is no longer a leaf and gets no gradient."""
         return self.x._node is not self.pending.node
 
     cdef bint is_as_prepared(self) noexcept:
-        """Tell whether nobody has changed what the preparation started from."""
+        """Tell whether nothing has changed since the preparation."""
         if self.is_gone():
             return True
         if self.x.gradient is not self.before:
@@ -74,7 +74,7 @@ cdef int accumulate(list found) except -1:
     cdef dict first = {}
     for pending in found:
         x = (<Leaf>pending.node).home()
-        if x is not None:  # else nobody is there any more to have it
+        if x is not None:  # else the leaf was freed
             target = _Target.__new__(_Target)
             target.pending = pending
             target.x = x
@@ -91,7 +91,7 @@ cdef int accumulate(list found) except -1:
 
 
 cdef int _prepare(_Target target, dict first) except -1:
-    """Do all that may fail for the gradient of one leaf."""
+    """Do the steps that may fail for the gradient of one leaf."""
     cdef TensorCore x = target.x
     cdef object old = x.gradient
     cdef TensorCore before = None
@@ -119,7 +119,7 @@ cdef int _prepare(_Target target, dict first) except -1:
 
 
 cdef TensorCore _sum(TensorCore before, PendingGradient pending):
-    """Return a new gradient where one of the two has a history, or can't be written to."""
+    """Return the sum as a new tensor, if one of the two has a history or cannot be written to."""
     cdef Share share
     if isinstance(pending.value, TensorCore):
         total = before + pending.value
@@ -129,7 +129,7 @@ cdef TensorCore _sum(TensorCore before, PendingGradient pending):
 
 
 cdef bint _commit(list targets):
-    """Let all leaves have their gradients; if one has changed since `_prepare`, none has, and it is False."""
+    """Set the gradients of all leaves. Return False and set none if one changed since `_prepare`."""
     cdef _Target target
     for target in targets:
         if not target.is_as_prepared():
@@ -251,7 +251,7 @@ cdef enum _Kind:
 
 
 cdef _Kind _kind_of(cnp.ndarray array) noexcept:
-    """Return what the elements are, complex ones taken for two."""
+    """Return the type of the elements; a complex one counts as two."""
     cdef int number = cnp.PyArray_TYPE(array)
     if number == cnp.NPY_FLOAT or number == cnp.NPY_CFLOAT:
         return _SINGLE

@@ -1,4 +1,4 @@
-"""Dimensions and sizes as users name them: checked, and counted from the front."""
+"""Checks of dimensions and sizes. Negative dimensions are counted from the end."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
     return sizes
 
 
-# Some hundred answers: 100 ns instead of 1,000. All numbers are plain integers: others would be kept alive,
+# A cache of some hundred answers: 100 ns instead of 1,000. It takes plain integers: others would stay alive,
 # and a tensor among them may change.
 @lru_cache(512)
 def order_of(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return all dimensions counted from the front; None when some are missing."""
+    """Return all dimensions counted from the front, or None if some are missing."""
     order = dims_of("permute", axes, ndim)
     return order if len(order) == ndim else None
 
 
 @lru_cache(512)
 def exchange(ndim: int, first: int, second: int) -> tuple[int, ...]:
-    """Return the order of dimensions in which two have changed places."""
+    """Return the order of dimensions with two of them exchanged."""
     order = list(range(ndim))
     order[first], order[second] = second, first
     return tuple(order)

@@ -12,12 +12,12 @@ from tensor.memory.allocator cimport count_donation
 
 from functools import update_wrapper
 
-# Why an operand is empty after the op or function that it was donated to.
+# The reason in the error for an operand that a later call uses after its donation.
 cdef str USED = "the op that it was donated to has used it"
 
 
 cdef inline list _hold(object operands, list held):
-    """Make the donated ones of `operands` ordinary; return them, behind those of `held`."""
+    """Clear the donation of the donated `operands`; append these to `held` and return it."""
     for x in operands:
         if is_tensor(x) and ((<TensorCore>x).is_donated or (<TensorCore>x).holds):
             (<TensorCore>x).is_donated = False
@@ -33,7 +33,7 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
     for each in held:
         x = <TensorCore>each
         if x.holds != 1:
-            # Its last use was another op's, or the function that called this one still needs it.
+            # Another op had its last use, or the calling function still needs it.
             x.holds = max(0, x.holds - 1)
             continue
         x.holds = 0
@@ -41,7 +41,7 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
             count_donation(False)
             continue
         x.is_donated = True
-        # After an error the operand is what it was; so is one that is the result, as of an op in place.
+        # After an error the operand is unchanged. It also stays if it is the result, as of an op in place.
         if not has_failed and each is not result:
             x.ending = USED
             each.dispose()

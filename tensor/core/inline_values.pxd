@@ -1,4 +1,4 @@
-"""Values so few that they lie in a tensor itself. For `cimport`."""
+"""Values that are stored in the tensor itself, because they are few. For `cimport`."""
 
 cimport numpy as cnp
 
@@ -12,14 +12,14 @@ cdef union InlineData:
     char bytes[MOST_INLINE_BYTES]
     float floats[4]
     double doubles[2]
-    # Of a tensor that is empty: its first sizes.
+    # For a disposed tensor: its first sizes, for errors.
     unsigned int sizes[4]
 
 
 # In C order.
 cdef struct InlineValues:
     InlineData data
-    # 0: none are here.
+    # 0: no values are stored inline.
     unsigned char nbytes
     # NumPy's number of the dtype.
     unsigned char type_number
@@ -33,12 +33,12 @@ cdef struct InlineValues:
 cdef bint take_values(InlineValues* values, cnp.ndarray array) except -1
 # Count values that a tensor will have inline. MemoryError when they go over the limit.
 cdef int count_inline(Py_ssize_t nbytes) except -1
-# Forget values that are elsewhere from now on; their bytes stay live.
+# Forget values that moved to an array; their bytes stay live.
 cdef void hand_on(InlineValues* values) noexcept
-# The same for values that are gone.
+# The same for values that are freed.
 cdef void let_go(InlineValues* values) noexcept
 # Their dtype and their shape.
 cdef object dtype_of(InlineValues* values)
 cdef tuple shape_of(InlineValues* values)
-# A new array with these values, not counted.
+# Return a new array with these values, not counted.
 cdef cnp.ndarray array_with(InlineValues* values)

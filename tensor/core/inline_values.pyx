@@ -16,9 +16,9 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 cdef enum:
-    PLAIN_DTYPES = 24  # up to float16; beyond are those of others
+    PLAIN_DTYPES = 24  # up to float16; larger numbers are dtypes of other libraries
 
-# NumPy's own dtypes by their numbers; for good.
+# NumPy's own dtypes by their numbers; never freed.
 cdef PyObject* _plain_dtypes[PLAIN_DTYPES]
 for _number in range(PLAIN_DTYPES):
     _dtype = cnp.PyArray_DescrFromType(_number)
@@ -29,12 +29,12 @@ cdef int64_t _bytes_inline = 0
 
 
 cdef inline bint _is_inlinable(cnp.ndarray array):
-    """Tell whether nothing is lost when the values of the new `array` are kept without it."""
+    """Tell whether the values of the new `array` can be stored without the array."""
     cdef Py_ssize_t nbytes = cnp.PyArray_NBYTES(array)
     cdef int number = cnp.PyArray_TYPE(array)
     if nbytes == 0 or nbytes > MOST_INLINE_BYTES or cnp.PyArray_NDIM(array) > MOST_INLINE_DIMS:
         return False
-    # A dtype may carry more than its number, an order of bytes for example.
+    # A dtype may have more than its number, for example a byte order.
     if number >= PLAIN_DTYPES or <PyObject*>cnp.PyArray_DESCR(array) != _plain_dtypes[number]:
         return False
     if not cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_OWNDATA):
@@ -100,7 +100,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
     try:
         array = cnp.PyArray_SimpleNew(values.ndim, dims, values.type_number)
     except MemoryError:
-        pass  # not the context of our error: its traceback would hold arrays
+        pass  # not as the context of our error: its traceback would hold arrays
     if array is None:
         raise out_of_memory()
     memcpy(cnp.PyArray_DATA(array), &values.data, values.nbytes)

@@ -1,4 +1,4 @@
-"""What a tensor says about its elements' number, size and place in memory."""
+"""The number, the size and the place in memory of the elements of a tensor."""
 
 from __future__ import annotations
 

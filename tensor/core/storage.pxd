@@ -16,13 +16,13 @@ cdef class StorageReference(Disposable):
     # `stored`. The code counts this reference explicitly: the collector, which clears fields of a cycle, must
     # not drop it before `__dealloc__` has given up the share.
     cdef PyObject* buffer
-    # The others on this storage: views and aliases that see each other's writes, in a ring; NULL when there
-    # are none. Raw: who goes leaves the ring first.
+    # The other tensors of this storage: views and aliases that see each other's writes, in a ring; NULL if
+    # there are none. The pointers are raw: a tensor leaves the ring before it is freed.
     cdef PyObject* next_in_storage
     cdef PyObject* previous_in_storage
-    # None: no gradient wanted; a Leaf: gradients gather here; another node: computed from such.
+    # None: no gradient is needed. A Leaf: gradients accumulate here. Another node: the tensor was computed.
     cdef public object _node
-    # Of leaves, and of tensors that retain theirs.
+    # The gradient of a leaf, or of a tensor with `retain_grad()`.
     cdef object gradient
     # Tensors on one storage share gradient history if their group is the same; `detach()` begins a new one.
     cdef long history_group
@@ -47,11 +47,11 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
     x.buffer = <PyObject*>buffer
     x.stored = array
 
-# Whether `x` holds no values any more.
+# Whether `x` no longer has values.
 cdef inline bint is_empty(StorageReference x) noexcept:
     return x.stored is None and x.inlined.nbytes == 0
 
-# The array of `x`, made now if its values are inline; None once it is empty.
+# The array of `x`; it is created if the values are inline. None if `x` is empty.
 cdef inline cnp.ndarray array_of(StorageReference x):
     return x.stored if x.inlined.nbytes == 0 else store(x)
 
@@ -64,16 +64,16 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
 cdef str described_kind(StorageReference x)
 # Put `x` into the storage of `other`, behind it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
-# The values that `x` has now, whatever is written later. O(1) unless outsiders look.
+# The current values of `x`, unaffected by later writes. O(1) unless code outside sees the memory.
 cdef Share take_snapshot(StorageReference x)
-# The same, for a tensor of its own: each element needs a place of its own.
+# The same for a new tensor, in which each element needs a separate place.
 cdef Share take_snapshot_to_write(StorageReference x)
 # Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept
-# Whether `x` alone looks at its memory, all of it.
+# Whether only `x` sees its memory, and sees all of it.
 cdef bint is_unshared(StorageReference x) noexcept
-# Whether several elements are one place in memory.
+# Whether several elements share one place in memory.
 cdef bint is_expanded(cnp.ndarray array) noexcept
 # Count the new `array` as live for as long as the result lives.
 cpdef Share share_of(cnp.ndarray array)

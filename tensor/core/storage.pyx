@@ -42,12 +42,12 @@ cnp.import_array()
 
 cdef object _uint8 = np.dtype(np.uint8)
 cdef int64_t _references_alive = 0
-# Those that have joined another's storage, each with an array of its own: views, aliases.
+# Views and aliases: references to another tensor's storage, each with its own array.
 cdef int64_t _joined = 0
 
 
 cdef class StorageReference(Disposable):
-    """A reference to a storage: what tensors and handles have in common."""
+    """A reference to a storage: the common base of tensors and handles."""
 
     def __cinit__(self):
         global _references_alive
@@ -66,7 +66,7 @@ cdef class StorageReference(Disposable):
         return None if self.buffer == NULL else <Buffer>self.buffer
 
     cdef void let_go_of_memory(self) noexcept:
-        """Leave the storage; its share of the buffer goes with the last on it."""
+        """Leave the storage. The last reference gives up the storage's share of the buffer."""
         cdef PyObject* held = self.buffer
         if self.inlined.nbytes:
             let_go(&self.inlined)
@@ -82,7 +82,7 @@ cdef class StorageReference(Disposable):
         Py_DECREF(<Buffer>held)
 
     cdef int release(self) except -1:
-        # The array goes last, when this is empty altogether: it may call what users gave as `on_release`.
+        # The array is freed last, because that may call a user's `on_release`.
         cdef cnp.ndarray _last = self.stored
         _remember_kind(self)
         self.stored = None
@@ -94,7 +94,7 @@ cdef class StorageReference(Disposable):
         return 0
 
     cdef int forget_history(self) except -1:
-        """Record nothing by this any more; its gradient goes."""
+        """Drop the node and the gradient."""
         cdef object gradient = self.gradient
         self._node = None
         if gradient is not None:
@@ -104,8 +104,8 @@ cdef class StorageReference(Disposable):
 
     @property
     def is_invalid(self) -> bool:
-        """Whether this is empty: disposed, or its handle moved elsewhere."""
-        # Who disposes on another thread may have counted it, and not yet let go of the memory.
+        """Whether this is empty: it was disposed, or its memory moved elsewhere."""
+        # Another thread may have counted the disposal, and not released the memory yet.
         return is_empty(self) or self.counters is None
 
     @property
@@ -140,7 +140,7 @@ cdef class StorageReference(Disposable):
         return self.buffer_or_null()
 
     def _forget_history(self) -> None:
-        """Record nothing by this any more; its gradient goes."""
+        """Drop the node and the gradient."""
         self.forget_history()
 
     def _footprint(self) -> tuple[int, int]:
@@ -150,13 +150,13 @@ cdef class StorageReference(Disposable):
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
-# In `dims[0]`, which is at most 16 while values are inline: the dtype and the shape are remembered.
+# A flag in `dims[0]`, which is at most 16 while values are inline: dtype and shape are stored for errors.
 cdef enum:
     IS_REMEMBERED = 255
 
 
 cdef void _remember_kind(StorageReference x) noexcept:
-    """Keep the dtype and the first sizes of `x` for errors, where its values were or would have been."""
+    """Store the dtype and the first sizes of `x` for errors, in the memory of the inline values."""
     cdef InlineValues* inlined = &x.inlined
     cdef cnp.ndarray array = x.stored
     cdef int i, ndim
@@ -176,7 +176,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
 
 
 cdef str described_kind(StorageReference x):
-    """Return in words the dtype and the shape that `x` had, in front of "tensor" and behind it."""
+    """Return the dtype and the shape that `x` had, as the words before and after "tensor"."""
     cdef InlineValues* inlined = &x.inlined
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
@@ -186,9 +186,9 @@ cdef str described_kind(StorageReference x):
 
 
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
-    """Let `taker`, which is new, have all that `giver` holds, and its count."""
+    """Move the memory and the count of `giver` to the new `taker`."""
     cdef object node = giver._node
-    # One that is counted as disposed may be there still: another thread has yet to release it.
+    # `giver` may count as disposed already, while another thread has not released its memory yet.
     if is_empty(giver) or giver.counters is None:
         giver._raise_disposed()
     taker.inlined = giver.inlined
@@ -221,7 +221,7 @@ cdef cnp.ndarray store(StorageReference x):
     cdef cnp.ndarray array = array_with(&x.inlined)
     cdef Buffer buffer = new_small_buffer(array)
     if x.inlined.nbytes == 0:
-        return x.stored  # another thread was quicker
+        return x.stored  # another thread did it first
     if is_counted(array):
         uncount_small(x.inlined.nbytes, False)  # this runs in the pool's hook, which has counted the array
     else:
@@ -254,7 +254,7 @@ cdef void _leave_ring(StorageReference x) noexcept:
     x.next_in_storage = x.previous_in_storage = NULL
     _joined -= 1
     if after == before:
-        # Two were there: one is left, and needs no ring.
+        # Of two one is left, which needs no ring.
         (<StorageReference>after).next_in_storage = (<StorageReference>after).previous_in_storage = NULL
     else:
         (<StorageReference>before).next_in_storage = after
@@ -273,7 +273,7 @@ cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexc
 
 
 cdef bint is_expanded(cnp.ndarray array) noexcept:
-    """Tell whether several elements are one place in memory."""
+    """Tell whether several elements share one place in memory."""
     cdef int i
     if cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_SIZE(array) == 0:
         return False
@@ -295,7 +295,7 @@ cdef Share take_snapshot(StorageReference x):
 
 
 cdef Share take_snapshot_to_write(StorageReference x):
-    """Return what `take_snapshot` does, for a tensor of its own: each element needs a place of its own."""
+    """Do the same as `take_snapshot`, with a separate place for each element, as a new tensor needs it."""
     cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
@@ -303,7 +303,7 @@ cdef Share take_snapshot_to_write(StorageReference x):
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):
-    """Return a copy with its elements one behind the other."""
+    """Return a contiguous copy."""
     cdef cnp.ndarray out = empty((<object>array).shape, (<object>array).dtype)
     out[...] = array
     return out
@@ -402,7 +402,7 @@ cdef int _separate(StorageReference x) except -1:
     cdef cnp.ndarray block
     cdef PyObject* each = <PyObject*>x
     cdef bint is_alone = x.next_in_storage == NULL
-    # Other threads run while bytes are copied.
+    # Other threads may run during the copy.
     if is_alone:
         block = copy_array(array)
     else:
@@ -411,9 +411,9 @@ cdef int _separate(StorageReference x) except -1:
     new = new_buffer(block)
     if x.stored is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
         return 0
-    # First all that may fail, then the exchange.
+    # First the steps that may fail, then the exchange.
     arrays = [block] if is_alone else _moved_arrays(x, old, new)
-    # To make arrays may run the collector, which may have ended some tensors of the ring.
+    # Creating arrays may run the collector, which may end tensors of the ring.
     if x.stored is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
         return 0
     old.epoch += 1
@@ -482,7 +482,7 @@ cdef bint is_unshared(StorageReference x) noexcept:
     return cnp.PyArray_NBYTES(array) == buffer.nbytes and cnp.PyArray_ISWRITEABLE(array)
 
 
-# --- What is asked about storages ---------------------------------------------------------------------------
+# --- Queries ------------------------------------------------------------------------------------------------
 
 
 def on_same_storage(StorageReference x not None) -> list[StorageReference]:
@@ -498,7 +498,7 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
 
 
 def members_of(Buffer buffer not None) -> list[StorageReference]:
-    """Return tensors and handles that look at `buffer`: those of one storage of perhaps several."""
+    """Return the tensors and handles of one storage on `buffer`, which may have several storages."""
     cdef object x = None if buffer.member == NULL else promoted(buffer.member)
     return [] if x is None else on_same_storage(x)
 
@@ -531,7 +531,7 @@ def join_storage(StorageReference x not None, StorageReference other not None, l
 
 
 def _holders():
-    """Yield who holds each large buffer, but for memory of others."""
+    """Yield the holders of each large buffer, without external memory."""
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue

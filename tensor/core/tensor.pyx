@@ -1,4 +1,4 @@
-"""The tensor's inside: a reference to a storage, how new ones are made, and how what it holds moves."""
+"""The core of a tensor: its reference to a storage, the creation of tensors, and moves of their memory."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
@@ -28,13 +28,13 @@ cdef extern from "Python.h":
         object (*tp_new)(PyTypeObject* kind, object arguments, PyObject* names)
 
 cdef str _MOVED = "its handle was moved by move_handle()"
-# The class of the tensors that operations make.
+# The class of the tensors that operations create.
 cdef PyObject* tensor_type = NULL
 cdef long _last_group = 0
 
 
 cdef class TensorCore(StorageReference):
-    """What every tensor is made of; `Tensor` adds the operations."""
+    """The base of `Tensor`, which adds the operations."""
 
     def __init__(self, *arguments, **options):
         # A tensor is complete, and registered, when it is made.
@@ -86,7 +86,7 @@ cdef class TensorCore(StorageReference):
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
-        """Take over all that `giver` has, its place in its scope too; `ending` says so in errors about it."""
+        """Take over the memory of `giver` and its place in its scope. Errors about `giver` say `ending`."""
         move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
@@ -120,7 +120,7 @@ cdef class TensorCore(StorageReference):
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
         cdef Buffer buffer = new_buffer(array)
-        if is_empty(self):  # also when making the buffer has run the collector
+        if is_empty(self):  # also if the new buffer made the collector run
             self._raise_disposed()
         self.let_go_of_memory()
         lay(self, array, buffer)
@@ -162,7 +162,7 @@ cdef class TensorCore(StorageReference):
 
 
 cdef class Handle(StorageReference):
-    """A tensor's reference to its storage, between two tensors. Dropped unused, it gives the memory back.
+    """A tensor's reference to its storage on its way to another tensor. An unused handle releases the memory.
 
     Examples
     --------
@@ -190,7 +190,7 @@ cdef class Handle(StorageReference):
 
 
 cdef bint _is_seen_outside(StorageReference x) noexcept:
-    """Tell whether arrays outside, or others who lent the memory, see what is written to it."""
+    """Tell whether exported arrays, or the owner of borrowed memory, see writes."""
     return x.buffer != NULL and ((<Buffer>x.buffer).exports > 0 or (<Buffer>x.buffer).is_borrowed)
 
 
@@ -200,7 +200,7 @@ cdef bint _is_seen_outside(StorageReference x) noexcept:
 def use_tensor_type(kind: type) -> None:
     """Let operations make tensors of `kind` from now on."""
     global tensor_type
-    Py_INCREF(kind)  # for good
+    Py_INCREF(kind)  # never freed
     tensor_type = <PyObject*>kind
 
 
@@ -247,7 +247,7 @@ cpdef TensorCore wrap_share_unowned(Share share):
 
 
 def wrap_borrowed(cnp.ndarray array not None) -> TensorCore:
-    """Return a tensor over `array`, in somebody else's memory: writes go through; values are never shared.
+    """Return a tensor over `array`, whose memory is external: writes change it, and clones copy at once.
 
     The root of `array` has an `External` as its base.
     """
@@ -255,7 +255,7 @@ def wrap_borrowed(cnp.ndarray array not None) -> TensorCore:
 
 
 def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
-    """Return a tensor over the read-only `array`, in somebody else's memory to which nobody writes.
+    """Return a tensor over the read-only `array`, whose memory is external and does not change.
 
     Values are shared as any are; the first write copies.
     """
@@ -289,7 +289,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
         now = x.stored
         if now is None:
             x._raise_disposed()
-        # While NumPy looked, another thread's write moved `x` to memory of its own.
+        # Meanwhile a write on another thread moved `x` to new memory.
         out = _found_again(now, array, out)
         array = now
     if array is None:
@@ -332,7 +332,7 @@ def detached(TensorCore x not None) -> TensorCore:
 
 
 def donate(TensorCore x not None) -> TensorCore:
-    """Move all of `x`, and its place in its scope, to a new tensor whose memory the next op may use."""
+    """Move `x` and its place in its scope to a new tensor whose memory the next op may write over."""
     cdef TensorCore donated
     if is_empty(x):
         x._raise_disposed()

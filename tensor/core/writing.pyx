@@ -40,7 +40,7 @@ cdef class writing:
 
 
 @cython.final
-@cython.no_gc_clear  # A collector that took `buffers` would leave writes at work for good.
+@cython.no_gc_clear  # if the collector cleared `buffers`, the writes would never end
 cdef class writing_all:
     """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
 
@@ -59,7 +59,7 @@ cdef class writing_all:
         try:
             for x in self.tensors:
                 self.buffers.append(begin_write(x))
-                # Read at once: while room is made for the others, another thread may dispose this one.
+                # Read now: while the others are prepared, another thread may dispose this one.
                 arrays.append((<StorageReference>x).stored)
         except BaseException:
             self._end()

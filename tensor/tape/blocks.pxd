@@ -1,5 +1,5 @@
 """Switching of modes. For `cimport`."""
 
-# Let ops of this context be recorded, or not, as `answer` says: False, True or a Recorder. Also where memory
+# Set whether ops of this context are recorded: `answer` is False, True or a Recorder. It works also if memory
 # is short.
 cdef int set_recording(object answer) except -1

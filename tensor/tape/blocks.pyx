@@ -1,4 +1,4 @@
-"""Blocks in which modes are switched: entry and exit are one step each, which no interrupt divides."""
+"""Blocks that switch modes. Entry and exit are one step each, which no interrupt can divide."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -9,11 +9,11 @@ cdef extern from "Python.h":
     int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
     object PyContextVar_Set(object variable, object value)
 
-# What `record` asks: False, True or a Recorder.
+# Whether `record` records: False, True or a Recorder.
 cdef object _grad_enabled = ContextVar("grad_enabled", default=True)
-# What ``enable_grad`` sets it to.
+# The value that ``enable_grad`` sets `grad_enabled` to.
 cdef object _when_enabled = ContextVar("when_enabled", default=True)
-# The blocks that are open, the innermost first: each with what was so before it.
+# The open blocks, the innermost first, each with the modes before it.
 cdef object _opened = ContextVar("opened", default=None)
 
 grad_enabled = _grad_enabled
@@ -29,7 +29,7 @@ cdef object _get(object variable):
 
 
 cdef int _set(object variable, object value) except -1:
-    """Set `variable`; where memory is short once more, for a first try may have given some back."""
+    """Set `variable`. If memory is short, try twice: the first try may have freed some."""
     try:
         PyContextVar_Set(variable, value)
     except MemoryError:
@@ -42,12 +42,12 @@ cdef int set_recording(object answer) except -1:
 
 
 cdef tuple _answers():
-    """Return what `grad_enabled` and `when_enabled` say."""
+    """Return the values of `grad_enabled` and `when_enabled`."""
     return _get(_grad_enabled), _get(_when_enabled)
 
 
 cdef int _turn_to(tuple answers) except -1:
-    # What is so already is not set: that takes as long as an op on one element.
+    # Skip values that do not change, because setting one takes as long as an op on one element.
     if _get(_grad_enabled) is not answers[0]:
         _set(_grad_enabled, answers[0])
     if _get(_when_enabled) is not answers[1]:
@@ -56,21 +56,21 @@ cdef int _turn_to(tuple answers) except -1:
 
 
 def turn_to(tuple answers not None) -> tuple:
-    """Let `grad_enabled` and `when_enabled` say `answers`, and return what they said before."""
+    """Set `grad_enabled` and `when_enabled` to `answers`, and return their former values."""
     before = _answers()
     _turn_to(answers)
     return before
 
 
 cdef class Block:
-    """What is switched on for a ``with`` block. It may be entered again within itself, by any task."""
+    """A mode for a ``with`` block. Any task may enter it again, also inside itself."""
 
     def _inside(self):
-        """Return what `grad_enabled` and `when_enabled` say inside."""
+        """Return the values of `grad_enabled` and `when_enabled` inside."""
         raise NotImplementedError
 
     def _take_back(self):
-        """Undo what the block has switched when it was made, before it is entered."""
+        """Undo the switch that the creation of the block made, before the block is entered."""
 
     def __enter__(self):
         self._take_back()
@@ -93,7 +93,7 @@ cdef class Block:
                 _turn_to(before)
                 _set(_opened, opened)
                 return
-        # It was opened in another context, as of a generator that a finalizer ends: nothing is on here.
+        # It was entered in another context, for example in a generator that a finalizer ends.
 
 
 cdef class GradMode(Block):
@@ -110,13 +110,13 @@ cdef class GradMode(Block):
 
 
 cdef class Steps:
-    """What is switched on inside of a decorated generator or coroutine while it runs, off while others do.
+    """A mode inside a decorated generator or coroutine: on while it runs, off while its callers run.
 
     Each step of it is a ``with`` block.
     """
 
     cdef Block block
-    # What was so at the end of the last step; None before the first.
+    # The modes at the end of the last step; None before the first.
     cdef tuple inside
     cdef tuple outside
 

@@ -1,4 +1,4 @@
-"""The warning of graphs that grow: forward passes that pile up without a backward.
+"""The warning about growing graphs: forward passes that accumulate without a backward.
 
 Each recorded op counts in `ticks`; now and then ``look_closer`` asks whether the graph has grown
 since, and only then walks through it. What tells growth from depth is one parameter that the same graph has
@@ -25,16 +25,16 @@ else:
     statistics = ModuleOnDemand("tensor.tape.statistics")
 
 _STEPS = 200
-# A recurrent network may use its weights so often and be none the worse; few of them hold so much.
+# A recurrent network may use its weights as often without an error, but few of them hold as many bytes.
 _HELD_BYTES = 16 * 2**20
-# How many ops are recorded from one look to the next.
+# The number of ops between two checks.
 _PERIOD = 251
-# The same where nothing is to be warned of.
+# The same if warnings are off.
 _LONG = 1 << 30
 
 
 class GraphGrowthWarning(UserWarning):
-    """Forward passes pile up: one graph has used a parameter again and again without a backward.
+    """Forward passes accumulate: one graph has used a parameter again and again without a backward.
 
     Each pass fed its output into the next, or a running sum keeps the graphs of all. Memory grows with
     every pass.
@@ -72,12 +72,12 @@ class GraphGrowthWarning(UserWarning):
 ticks: Final = tick_counter()
 
 _Line = tuple[str, int]
-# A line, and the call in it: ops of one line may have graphs of their own.
+# A line and the call in it: ops of one line may have separate graphs.
 _Place = tuple[str, int, int]
 
 
 class _Watch:
-    """What is known of the user's lines."""
+    """The state of the check for each of the user's lines."""
 
     __slots__ = (
         "before",
@@ -93,28 +93,28 @@ class _Watch:
     )
 
     def __init__(self, steps: int | None, held_bytes: int) -> None:
-        # How many uses of a parameter are warned of; None: never.
+        # The number of uses of a parameter that gives a warning; None: never warn.
         self.steps = steps
-        # How much a graph has to hold alone.
+        # The bytes that a graph must hold alone for a warning.
         self.held_bytes = held_bytes
-        # How many nodes are alive when the graph is walked through from a place again.
+        # The number of live nodes at which the graph of a place is searched again.
         self.thresholds: dict[_Place, int] = {}
-        # The same for the graph that has most nodes, whatever is recorded then; and how many a pass has.
+        # The same for the graph with the most nodes, at any place; and the number of nodes of a pass.
         self.due: tuple[int, int] | None = None
-        # The last node from which the graph was walked through, and the threshold of its place.
+        # The last node whose graph was searched, and the threshold of its place.
         self.before: tuple[ref[Node], int] | None = None
         # The lines that no longer warn, each with a token of the first watcher that reported it.
         self.warned: dict[_Line, object] = {}
         # The oldest node of each graph that was warned of.
         self.known: list[ref[Node]] = []
-        # How many of the next ops are examined one by one, in a thread whose lines no longer warn.
+        # The number of the next ops to check one by one, in a thread whose lines no longer warn.
         self.one_by_one = 0
         self.silent_thread = 0
-        # How many nodes were alive when a loop was last searched for a line whose graph has them all.
+        # The number of live nodes when a loop was last searched for a line whose graph has them all.
         self.searched = 0
 
     def wind_up(self) -> None:
-        """Set when the next look is."""
+        """Set the time of the next check."""
         if self.steps is None:
             ticks.left = _LONG
         elif self.one_by_one > 0:
@@ -125,7 +125,7 @@ class _Watch:
             ticks.left = min(_PERIOD, self.steps)
 
     def look_through_a_pass(self, nodes: int) -> None:
-        """Look at the next ops one by one: some more than a pass has that adds so many nodes to the graph."""
+        """Check the next ops one by one: somewhat more than the ops of a pass that adds so many nodes."""
         self.one_by_one = 2 * nodes + 64
         ticks.left = 0
 
@@ -200,7 +200,7 @@ def look_closer(node: Node) -> None:
     place = (*line, frame.f_lasti)
     if alive < watch.thresholds.get(place, steps):
         if watch.due is not None and alive >= watch.due[0]:
-            # The graph may be long enough now, and this op is not the one that ends it.
+            # The graph may be long enough, but this op is not its last one.
             watch.look_through_a_pass(watch.due[1])
             watch.due = None
         return
@@ -221,12 +221,12 @@ def look_closer(node: Node) -> None:
 def _examine(
     node: Node, watch: _Watch, steps: int, place: _Place, alive: int
 ) -> tuple[int, GraphStatistics, str] | None:
-    """Walk through the graph of `node`; return what a warning says of it."""
+    """Search the graph of `node`; return the figures for a warning, or None."""
     if node.name() == "OverlayBackward":
-        return None  # recorded in the middle of a write, which must not fail
+        return None  # recorded during a write, which must not fail
     before = watch.before
     if before is not None and _inner(node) == {before[0]()}:
-        # The op behind it was looked at just before: one op more makes no other graph.
+        # The op before it was just checked, and one more op changes little.
         watch.thresholds[place] = before[1]
         watch.before = ref(node), before[1]
         return None
@@ -246,17 +246,17 @@ def _examine(
         if used > 1 and size >= alive // 2:
             watch.due = threshold, size // used
         elif size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
-            # Somebody keeps others: it may be a sum over all of them, on another line.
+            # Other code keeps some: the graph may be a sum over all of them, on another line.
             watch.searched = alive
             watch.look_through_a_pass(alive // steps)
         return None
     token, line = object(), place[:2]
     if watch.warned.setdefault(line, token) is not token:
-        return None  # another thread was quicker
+        return None  # another thread did it first
     if any(oldest() in nodes for oldest in watch.known):
         return None
     watch.known.append(ref(users[-1]))
-    # The other lines of this loop are no news, neither now nor when it runs again.
+    # The other lines of this loop do not warn, neither now nor when it runs again.
     watch.silent_thread = get_ident()
     watch.look_through_a_pass(size // used)
     # Said here alone: NumPy keeps the texts of many such, here and there in memory that else could go.

@@ -1,4 +1,4 @@
-"""What the user wants called with gradients: hooks on tensors."""
+"""Hooks on tensors: functions that backward calls with gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _keys = count()
 
 
 class HookTable(dict[int, "Callable[..., Any]"]):
-    """Hooks by the number under which they can be taken away again, in the order in which they are called."""
+    """Hooks in the order of their calls, each under the number that removes it."""
 
     __slots__ = ("__weakref__",)
 
@@ -34,7 +34,7 @@ class HookTable(dict[int, "Callable[..., Any]"]):
 
 
 class RemovableHandle:
-    """Takes a hook away again: ``remove()``, or the end of a ``with`` block.
+    """Removes a hook: by ``remove()`` or at the end of a ``with`` block.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class RemovableHandle:
         self.key: int = next(_keys)
 
     def remove(self) -> None:
-        """Take the hook away; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         table = self._table()
         if table is not None:
             table.pop(self.key, None)
@@ -74,14 +74,14 @@ class NodeHooks:
     __slots__ = ("after", "before", "keeper")
 
     def __init__(self) -> None:
-        # Called with the gradient, before it goes on; called with the leaf, when it has its gradient.
+        # Called with the gradient before it is used; called with the leaf after accumulation.
         self.before: HookTable = HookTable()
         self.after: HookTable = HookTable()
-        # The tensor that retains its gradient although it is no leaf.
+        # The tensor with `retain_grad()`, which is no leaf.
         self.keeper: ref[TensorCore] | None = None
 
     def pass_through(self, node: Node, g: Tensor) -> Tensor:
-        """Return what the hooks make of the gradient `g`, and let the tensor that retains it have it."""
+        """Return the gradient `g` after all hooks, and store it in the tensor that retains it."""
         for hook in list(self.before.values()):
             given = hook(g)
             g = _checked(node, g if given is None else given)
@@ -113,7 +113,7 @@ class Hooks(TensorCore):
     __slots__ = ()
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` in each backward with this tensor's gradient, once all of it has come in.
+        """Call ``hook(grad)`` in each backward with this tensor's whole gradient.
 
         What the hook returns, unless None, goes on in its place. Hooks are called in the order of their
         registration, on a leaf before the gradient is added to ``grad``. They belong to the graph and go with
@@ -137,7 +137,7 @@ class Hooks(TensorCore):
         return _hooks_of(self, "register_hook").before.register(hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call ``hook(x)`` with this leaf in each backward, when its gradient has been added to ``grad``.
+        """Call ``hook(x)`` with this leaf in each backward, after its gradient was added to ``grad``.
 
         An update that is made here, and frees the gradient, never needs memory for all gradients at once: a
         leaf with such a hook has its gradient as soon as it is known, also when backward fails later on.
@@ -169,7 +169,7 @@ class Hooks(TensorCore):
         return hooks.after.register(hook)
 
     def retain_grad(self) -> None:
-        """Let a tensor that was computed have its gradient in ``grad`` after backward, as leaves do.
+        """Keep the gradient of this computed tensor in ``grad`` after backward, as leaves do.
 
         It is the gradient of the last backward, after all hooks, by the values that the tensor has in the
         end, should it be written to. On a leaf it does nothing.
@@ -195,14 +195,14 @@ class Hooks(TensorCore):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether ``retain_grad`` was called on this tensor, which was computed."""
+        """Whether ``retain_grad`` was called on this computed tensor."""
         self._raise_if_disposed()
         hooks = None if self._node is None else self._node.hooks
         return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
 
 
 def continue_with(x: TensorCore, node: Node) -> None:
-    """Let the history of `x` go on with `node`, by which it was written to; a gradient stays retained."""
+    """Make `node`, a write to `x`, the history of `x`; a retained gradient stays retained."""
     hooks = None if x._node is None else x._node.hooks
     x._node = node
     if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:

@@ -1,4 +1,4 @@
-"""Whether ops are recorded here, and what else happens to those that are.
+"""Modes of recording: whether ops are recorded, and what else happens to recorded ops.
 
 Each thread and each asyncio task has its own answer. It is False, True, or a `Recorder`, which counts as True
 and is shown each new node: for anomaly detection, for checkpoints.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tensor.tape.nodes import Node
 
-    # What `grad_enabled` and `when_enabled` say.
+    # The values of `grad_enabled` and `when_enabled`.
     Answers = tuple["bool | Recorder", "bool | Recorder"]
 
 P = ParamSpec("P")
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class Block(blocks.Block):
-    """What is switched on for a ``with`` block, or for each call of a decorated function.
+    """A mode for a ``with`` block, or for each call of a decorated function.
 
     A generator or coroutine that is decorated has it while it runs, and not while others do. One block may
     be entered again within itself, and by several threads and tasks at once.
@@ -130,32 +130,32 @@ class Block(blocks.Block):
 
 
 class Recorder:
-    """Is shown each node that is recorded while it stands in `grad_enabled`."""
+    """Receives each node that is recorded while `grad_enabled` is this recorder."""
 
     __slots__ = ("outer",)
 
     def __init__(self) -> None:
-        # Another one that was there before, and goes on being shown them.
+        # The recorder before this one, which receives the nodes too.
         self.outer: Recorder | None = innermost_recorder()
 
     def show(self, node: Node) -> None:
-        """Take note of a node that has just been recorded, all but an output that it saves."""
+        """Receive a node that was just recorded. An output that it saves is not stored yet."""
         if self.outer is not None:
             self.outer.show(node)
 
 
-# How many functions of checkpoints are running for the second time, one within the other.
+# The depth of nested checkpoints whose functions run for the second time.
 recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
 
 
 def innermost_recorder() -> Recorder | None:
-    """Return what the nodes that are recorded here are shown first; it has the others in `outer`."""
+    """Return the first recorder that receives nodes here; its `outer` has the others."""
     answer = when_enabled.get()
     return answer if isinstance(answer, Recorder) else None
 
 
 def is_recording() -> bool:
-    """Tell whether operations are recorded here (``torch.is_grad_enabled``)."""
+    """Return whether operations are recorded here (``torch.is_grad_enabled``)."""
     return bool(grad_enabled.get())
 
 
@@ -166,7 +166,7 @@ class GradMode(Block, blocks.GradMode):
 
 
 class SetGradEnabled(GradMode):
-    """Switches recording on or off when it is made; as a block it goes back to what was so before that."""
+    """Switches recording on or off when it is created; a block restores the former mode at its end."""
 
     __slots__ = ("_before",)
 

@@ -1,15 +1,15 @@
-"""The tape's nodes and the rules that they follow. For `cimport`."""
+"""The nodes of the tape and the rules of their derivatives. For `cimport`."""
 
 
 cdef class Plan:
-    # Where each saved value comes from: an input's or the output's place, or a parameter's name.
+    # The source of each saved value: the index of an input or of the output, or the name of a parameter.
     cdef public tuple saves
     cdef public bint saves_out
-    # For each input that wants a gradient: its place, the function, and the places of what the function asks
-    # for.
+    # For each input that needs a gradient: its index, the function, and the indices of the function's
+    # arguments.
     cdef public tuple steps
-    # The function that gives all gradients at once, which inputs want one, and the places of what it asks
-    # for; or None.
+    # The function that returns all gradients at once, the inputs that need one, and the indices of its
+    # arguments; or None.
     cdef public tuple together
     cdef Plan _bare
 
@@ -21,7 +21,7 @@ cdef class Rule:
     cdef readonly object together
     cdef readonly bint is_differentiable
     cdef readonly dict plans
-    # Those for one and two inputs once more.
+    # The plans for one and two inputs, for quick access.
     cdef Plan unary_plan
     cdef Plan first_plan
     cdef Plan second_plan
@@ -33,23 +33,23 @@ cdef class Rule:
 cdef class Node:
     cdef public Rule rule
     cdef public Plan plan
-    # The nodes of the inputs; None for those that want no gradient.
+    # The nodes of the inputs; None for an input that needs no gradient.
     cdef public tuple next
     # The values that `plan.saves` names, in its order; None once backward has used them; or a Deferred.
     cdef public object saved
-    # For each of them the Share that keeps it as it is, or None.
+    # For each of them the Share that protects it from later writes, or None.
     cdef public tuple holds
     cdef public object shape
     cdef public object dtype
-    # What the user wants called with the gradient of the output.
+    # The user's hooks for the gradient of the output.
     cdef public object hooks
-    # Set while anomalies are looked for: the user's lines by which the op was recorded.
+    # In `detect_anomaly`: the user's lines that recorded the op.
     cdef public str site
-    # How to make the output again, noted in a budget (`tensor.tape.recipes`); None outside.
+    # How to compute the output again, in a budget (`tensor.tape.recipes`); None outside.
     cdef public object recipe
-    # Backward uses the saved values now: they stay in memory.
+    # Whether backward uses the saved values now, so that they must stay in memory.
     cdef public bint is_in_use
-    # Those of `next`, `saved`, `holds` and `shape`, told as overhead.
+    # The bytes of `next`, `saved`, `holds` and `shape`, which count as overhead.
     cdef int bytes_of_tuples
     cdef object __weakref__
 

@@ -1,4 +1,4 @@
-"""The tape: nodes, and the rules that they follow."""
+"""The tape: nodes, and the rules of their derivatives."""
 
 cimport cython
 cimport numpy as cnp
@@ -11,16 +11,16 @@ from weakref import ref
 
 cnp.import_array()
 
-# What backward knows without anything saved: an input's place, and its shape.
+# Parameters that backward knows without saved values: the index and the shape of an input.
 _FREE = {"i": -1, "to_shape": -2}
 
 cdef int64_t _nodes_alive = 0
-# What their tuples take.
+# The bytes of the tuples of all nodes.
 cdef int64_t _bytes_of_tuples = 0
 
 
 cdef class Plan:
-    """What one op saves, and how it derives, when a given set of its inputs requires gradients."""
+    """The values that an op saves and its derivatives, for a given set of inputs that require gradients."""
 
     def __init__(self, Rule rule, tuple wanted):
         names = [*rule.input_names(len(wanted)), "out"]
@@ -47,7 +47,7 @@ cdef class Plan:
         self.steps = tuple(steps)
 
     def bare(self) -> Plan:
-        """Return the plan of a node that waits for its saved values: it saves nothing."""
+        """Return the plan of a node whose saved values are deferred: it saves nothing."""
         cdef Plan bare
         if self._bare is None:
             bare = Plan.__new__(Plan)
@@ -59,7 +59,7 @@ cdef class Plan:
 
 
 def _arguments(function):
-    """Return the names that a derivative asks for, after ``xp`` and ``g``, or what it says that it needs."""
+    """Return the names of a derivative's parameters after ``xp`` and ``g``, or those in its ``needs``."""
     needs = getattr(function, "needs", None)
     if needs is not None:
         return needs
@@ -68,7 +68,7 @@ def _arguments(function):
 
 
 def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
-    """Add to `needed` what the derivatives of needed parameters need in turn."""
+    """Add to `needed` the names that derivatives of `needed` need themselves."""
     waiting = []
     for name in needed:
         if name in rule.derived:
@@ -132,14 +132,14 @@ cdef class Rule:
         return found
 
     def require_no_parameters(self) -> None:
-        """Raise an error if a derivative asks for more than inputs and the output of the op."""
+        """Raise an error if a derivative has other parameters than inputs and the output of the op."""
         for function in self.functions.values():
             for name in () if function is None else _arguments(function):
                 if name != "out" and name not in _FREE and name not in self.functions:
                     raise self.unknown(name)
 
     def unknown(self, str name) -> NotImplementedError:
-        """Return the error for a derivative that asks for a `name` which the op does not have."""
+        """Return the error for a derivative with a parameter `name` that the op does not have."""
         return NotImplementedError(
             f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no "
             f"parameter. It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a "
@@ -147,7 +147,7 @@ cdef class Rule:
         )
 
     cpdef Plan plan(self, tuple wanted):
-        """Return the plan for inputs of which those require gradients that are `wanted`."""
+        """Return the plan if the `wanted` inputs require gradients."""
         plan = self.plans.get(wanted)
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
@@ -163,14 +163,14 @@ cdef class Rule:
 
 
 def _no_gradient(_xp, _g):
-    """Stand in for an input that has no derivative."""
+    """Represents the derivative of an input that has none."""
 
 
-@cython.trashcan(True)  # A graph is a chain of nodes, as deep as the program runs long.
+@cython.trashcan(True)  # a graph may be a very long chain of nodes
 cdef class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
 
-    # Not of what only leads to the node of an op, as each output of a user's own function does.
+    # False for nodes that only lead to the node of an op, such as the outputs of a user's function.
     is_op = True
 
     def __cinit__(self):
@@ -186,7 +186,7 @@ cdef class Node:
         _bytes_of_tuples -= self.bytes_of_tuples
 
     cdef void count_tuples(self) noexcept:
-        """Count what the tuples take that came with the op."""
+        """Count the bytes of the tuples of this node."""
         global _bytes_of_tuples
         cdef int64_t count = _bytes_of(self.next) + _bytes_of(self.saved) + _bytes_of(self.holds)
         count += _bytes_of(self.shape)
@@ -207,14 +207,14 @@ cdef class Node:
         return kept
 
     cpdef int save_output(self, object array, object share) except -1:
-        """Put the values of the output, and what keeps them as they are, where the plan asks for them."""
+        """Store the values of the output, and their share, where the plan wants them."""
         cdef Py_ssize_t place = self.plan.saves.index(len(self.next))
         self.saved = (*self.saved[:place], array, *self.saved[place + 1 :])
         self.holds = (*self.holds[:place], share, *self.holds[place + 1 :])
         return 0
 
     def moved_to(self, x: StorageReference) -> None:
-        """Hear that the tensor with this history has handed all it had to `x`."""
+        """Note that the tensor with this history has moved everything to `x`."""
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""
@@ -225,7 +225,7 @@ cdef class Node:
 
 
 cdef class Leaf(Node):
-    """Where the graph ends at a leaf tensor. It knows the tensor by a weak reference: no cycle is made."""
+    """The end of the graph at a leaf tensor. It has a weak reference to the tensor, so there is no cycle."""
 
     def __init__(self, StorageReference x not None):
         array = <object>array_of(x)
@@ -234,12 +234,12 @@ cdef class Leaf(Node):
         self.home = ref(x)
 
     def tensor(self):
-        """Return the tensor whose gradient gathers here, if it is still there and a leaf."""
+        """Return the tensor whose gradient accumulates here; None if it is gone or no longer a leaf."""
         x = self.home()
         return x if x is not None and x._node is self else None
 
     def moved_to(self, x: StorageReference) -> None:
-        """Gather gradients for `x` from now on."""
+        """Accumulate gradients for `x` from now on."""
         self.home = ref(x)
 
     def name(self) -> str:
@@ -248,7 +248,7 @@ cdef class Leaf(Node):
 
 
 class Deferred:
-    """Stands for the saved values of a node that will be computed again when backward comes there."""
+    """Replaces the saved values of a node, which are computed again when backward needs them."""
 
     __slots__ = ()
 
@@ -262,38 +262,38 @@ class Deferred:
 
 
 cdef class Ticks:
-    """How many more ops are recorded until the next look at growing graphs: ``left`` below 0 asks for it."""
+    """The number of ops until the next check for growing graphs, which is due when ``left`` is below 0."""
 
 
 ticks = Ticks()
 
 
 def tick_counter() -> Ticks:
-    """Return what counts down with each recorded op."""
+    """Return the counter that decreases with each recorded op."""
     return ticks
 
 
 def nodes_alive() -> int:
-    """Return how many nodes there are in the process."""
+    """Return the number of nodes in the process."""
     return _nodes_alive
 
 
 def become_leaf(StorageReference x not None) -> None:
-    """Let gradients gather at `x` from now on."""
+    """Make `x` a leaf that accumulates gradients."""
     if is_empty(x):
         x._raise_disposed()
     x.gradient = None
     x._node = Leaf(x)
 
 
-# With what the collector has before each.
+# Including the collector's header before each.
 cdef int64_t _size_of_node = Node.__basicsize__ + 16
 cdef int64_t _size_of_tuple = tuple.__basicsize__ + 16
 cdef int64_t _size_of_item = tuple.__itemsize__
 
 
 cdef int64_t _bytes_of(object held) noexcept:
-    """Return what `held` takes if it is a tuple, in steps of Python's allocator; the empty one is shared."""
+    """Return the bytes of `held` if it is a tuple, rounded as Python's allocator does; 0 if it is empty."""
     if type(held) is not tuple or len(<tuple>held) == 0:
         return 0
     return (_size_of_tuple + len(<tuple>held) * _size_of_item + 15) // 16 * 16

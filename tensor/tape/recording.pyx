@@ -1,4 +1,4 @@
-"""Recording: from an op that was computed to the node that will derive it."""
+"""Recording: creates the node of an op that was computed."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
@@ -39,12 +39,12 @@ cdef inline bint _is_inexact(cnp.ndarray array):
 
 
 cdef int _save(object x, object array, list saved, list holds) except -1:
-    """Append the value of the operand `x` of an op, whose array is `array`, and what keeps it as it is."""
+    """Append the value of the operand `x`, whose array is `array`, and its share, or None."""
     cdef Share share
     if is_tensor(x):
         share = take_snapshot(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
-        share = share_of(copy_array(<cnp.ndarray>array))  # the user's own, who may write to it
+        share = share_of(copy_array(<cnp.ndarray>array))  # the user's array: the user may write to it
     else:
         saved.append(array)
         holds.append(None)
@@ -84,12 +84,12 @@ cdef Node _counted(Node node, object shape, object dtype, object answer):
 
 
 def complete(Node node not None, cnp.ndarray out not None, answer) -> Node:
-    """Return the new `node` with what it knows of the output, counted, and shown to the recorder `answer`."""
+    """Return the new `node` with the values of the output, counted and passed to the recorder `answer`."""
     return _complete(node, out, answer)
 
 
 cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
-    """Return the node of an op with `inputs` (tensors, arrays, numbers), or None when none is wanted.
+    """Return the node of an op with `inputs` (tensors, arrays, numbers), or None if none is needed.
 
     A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
     tensor.
@@ -102,7 +102,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not answer or not rule.is_differentiable or not _is_inexact(out):
         return None
     nodes, wanted = [], []
-    # Loops, not list comprehensions: where memory is short in those, Cython 3.3 lets go of an item twice.
+    # Loops, not list comprehensions: in these, Cython 3.3 frees an item twice if memory is short.
     for x in inputs:
         node = _node_of(x)
         nodes.append(node)
@@ -126,7 +126,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
         elif source == count:
-            saved.append(out)  # its tensor counts it
+            saved.append(out)  # the tensor of `out` counts it
             holds.append(None)
         else:
             value = inputs[source]
@@ -147,7 +147,7 @@ cdef inline Plan _binary_plan(Rule rule, object before1, object before2):
 cdef Node _saving(
     Rule rule, Plan plan, tuple nexts, object x1, object x2, object a, object b, cnp.ndarray out
 ):
-    """Return a node with what `plan` saves of the operands of an op, their arrays or numbers, and of `out`.
+    """Return a node with the values that `plan` saves of the operands of an op and of `out`.
 
     An `out` that is None is saved later, by ``save_output``.
     """
@@ -236,7 +236,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
 
 
 cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out):
-    """Return the node of an op of one input that no tensor ever held: `before` is the input's own node.
+    """Return the node of an op whose one input never had a tensor. `before` is the node of the input.
 
     `input` is its array, which belongs to the node from now on; None if its derivative needs `out` alone.
     """
@@ -255,7 +255,7 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
 
 
 cpdef int remember(Node node, object kernel, object inputs, dict parameters=None) except -1:
-    """Let the new `node` know, in a budget, that ``kernel(*arrays)`` of `inputs` makes its output again.
+    """In a budget, note in the new `node` that ``kernel(*arrays)`` of `inputs` computes its output again.
 
     It must make the same bits, change nothing else, and depend on nothing that others may change, but for
     tensors among the `parameters` of the op.
@@ -271,7 +271,7 @@ cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     cdef Buffer buffer
     if node is None:
         return wrap(out)
-    # With its array: backward, and the ops that follow, will ask for it.
+    # With its array, which backward and the next ops will need.
     buffer = new_buffer(out)
     x = new_tensor()
     lay(x, out, buffer)

@@ -1,4 +1,4 @@
-"""What a write through one view means for the gradients of the tensors that share its memory."""
+"""The derivatives of a write through one view, for the tensors that share its memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensor.tape.rules.table import define
 
 
 class Places:
-    """Where in a block the elements of an array lie, counted in elements from the block's start."""
+    """The places of the elements of an array in a block, in elements from the start of the block."""
 
     __slots__ = ("first", "shape", "steps")
 
@@ -30,12 +30,12 @@ class Places:
 
 
 def _kept(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
-    """Return the gradient by the old values: that of the elements which were not written."""
+    """Return the gradient of the old values: that of the elements that were not written."""
     return xp.where(np.isin(whole_places.indices(), part_places.indices()), 0, g)
 
 
 def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
-    """Return the gradient by the written values: what the whole passes on to their places."""
+    """Return the gradient of the written values: the gradient of the whole at their places."""
     whole, part = whole_places.indices(), part_places.indices()
     flat, places = np.unique(whole, return_inverse=True)
     sums = xp.scatter_add(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)

@@ -1,4 +1,4 @@
-"""Derivatives of what moves, joins, selects and shares elements."""
+"""Derivatives of functions that move, join, select and share elements."""
 
 from __future__ import annotations
 

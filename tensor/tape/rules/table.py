@@ -42,7 +42,7 @@ def define(
     together: Callable[..., Any] | None = None,
     **functions: Callable[..., Any] | None,
 ) -> Rule:
-    """Enter the derivatives of the op `name`, in the order of its inputs; None where there is none.
+    """Define the derivatives of the op `name`, in the order of its inputs; None for an input without one.
 
     `derived` has the derivatives of those parameters that the forward pass computes from the inputs, as of
     ops of the same inputs: without them higher derivatives take a parameter for a constant. `together` gives
