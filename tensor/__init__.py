@@ -114,6 +114,7 @@ from tensor.tape.modes import is_recording as is_grad_enabled
 if TYPE_CHECKING:
     from tensor import fft as fft
     from tensor import linalg as linalg
+    from tensor._bfloat16 import bfloat16
     from tensor._limits import finfo, iinfo
     from tensor.creation.external_memory import from_address, from_blob
     from tensor.creation.sampling import bernoulli, multinomial, normal, randint, randperm
@@ -149,6 +150,7 @@ __all__ = [
     "asarray",
     "astype",
     "bernoulli",
+    "bfloat16",
     "bool",
     "broadcast_arrays",
     "broadcast_shapes",
@@ -286,6 +288,7 @@ _ON_DEMAND = {
     "CheckpointError": "tensor.io.unpickling",
     "SafetensorsError": "tensor.io.safetensors",
     "bernoulli": "tensor.creation.sampling",
+    "bfloat16": "tensor._bfloat16",
     "einsum": "tensor.ops.einsum",
     "elu": "tensor.ops.activations",
     "fft": "tensor.fft",

@@ -30,6 +30,11 @@ float64: Dtype = np.dtype(np.float64)
 complex64: Dtype = np.dtype(np.complex64)
 complex128: Dtype = np.dtype(np.complex128)
 
+# The kinds of floating dtypes, and of these and complex ones. NumPy counts bfloat16, which is another
+# library's, as of the kind "V"; tensors hold nothing else of it.
+FLOATING = "fV"
+INEXACT = "fcV"
+
 SUPPORTED = {
     dtype: dtype
     for dtype in (
@@ -64,6 +69,8 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
     known = KNOWN.get(dtype)
     if known is not None:
         return known
+    if dtype == "bfloat16" or isinstance(dtype, MissingDtype):
+        return load_bfloat16()
     try:
         found: Dtype = np.dtype(dtype)
     except TypeError:
@@ -77,19 +84,73 @@ def require_supported(dtype: Dtype) -> Dtype:
     Equal dtypes are one object here: most of those who compare them need no more than ``is``.
     """
     native = SUPPORTED.get(dtype)
+    if native is None and dtype.name == "bfloat16":
+        native = load_bfloat16()
     if native is None:
         native = SUPPORTED.get(dtype.newbyteorder("="))
     if native is None:
         raise TypeError(
-            f"tensors can't hold {dtype}: they hold bool, integers, float16/32/64 and complex64/128. "
-            "Convert the data first, for example with numpy.asarray(data, dtype='float32')"
+            f"tensors can't hold {dtype}: they hold bool, integers, float16/32/64, bfloat16 and "
+            "complex64/128. Convert the data first, for example with numpy.asarray(data, dtype='float32')"
         )
     return native
 
 
+NO_ML_DTYPES = (
+    "tensor.bfloat16 needs ml_dtypes, which is not installed: pip install 'disposescope[bfloat16]'. "
+    "float16 takes as little memory and needs nothing"
+)
+
+
+class MissingDtype:
+    """``tensor.bfloat16`` where ml_dtypes is not installed: equal to no dtype; to use it is an error."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "bfloat16"
+
+
+def load_bfloat16() -> Dtype:
+    """Return the dtype bfloat16 of ml_dtypes, which tensors hold from now on.
+
+    Raises
+    ------
+    ImportError
+        If ml_dtypes is not installed.
+    """
+    known = KNOWN.get("bfloat16")
+    if known is None:
+        try:
+            import ml_dtypes  # here: an extra
+        except ImportError:
+            raise ImportError(NO_ML_DTYPES, name="ml_dtypes") from None
+        known = np.dtype(ml_dtypes.bfloat16)
+        SUPPORTED[known] = KNOWN[known] = KNOWN[known.type] = KNOWN["bfloat16"] = known
+    return known
+
+
+def find_bfloat16() -> Dtype | None:
+    """Return the dtype bfloat16; None where ml_dtypes is not installed."""
+    try:
+        return load_bfloat16()
+    except ImportError:
+        return None
+
+
+def is_bfloat16(dtype: Dtype) -> bool:
+    """Tell whether `dtype`, that of a tensor, is bfloat16."""
+    return dtype.kind == "V"
+
+
+def is_floating(dtype: Dtype) -> bool:
+    """Tell whether `dtype` is floating."""
+    return dtype.kind in FLOATING
+
+
 def is_inexact(dtype: Dtype) -> bool:
     """Tell whether `dtype` is floating or complex: what can require gradients."""
-    return dtype.kind in "fc"
+    return dtype.kind in INEXACT
 
 
 def result_type(*arrays_and_dtypes: object) -> Dtype:
@@ -133,9 +194,9 @@ def _result_dtype(kinds: tuple[Dtype | type, ...]) -> Dtype:
     if not dtypes:
         found = np.result_type(*numbers)
     elif inexact:
-        found = np.result_type(*inexact)
-        if found.kind == "f" and any(dtype.kind == "c" for dtype in numbers):
-            found = np.result_type(found, 1j)
+        found = _common(inexact)
+        if found.kind in FLOATING and any(dtype.kind == "c" for dtype in numbers):
+            found = np.result_type(float32 if is_bfloat16(found) else found, 1j)
     else:
         found = np.result_type(*dtypes)
         if found.kind == "f":  # of uint64 and signed integers
@@ -145,6 +206,13 @@ def _result_dtype(kinds: tuple[Dtype | type, ...]) -> Dtype:
             # complex64 holds all that float32 does.
             found = np.result_type(found if is_inexact(found) else highest, highest)
     return require_supported(found)
+
+
+def _common(inexact: list[Dtype]) -> Dtype:
+    """Return what holds all floating and complex dtypes: bfloat16 beside another one counts as float32."""
+    if len(set(inexact)) == 1:
+        return inexact[0]
+    return np.result_type(*[float32 if is_bfloat16(dtype) else dtype for dtype in inexact])
 
 
 def can_cast(from_: object, to: DtypeLike, /) -> bool:
@@ -164,9 +232,9 @@ KINDS = {
     "signed integer": "i",
     "unsigned integer": "u",
     "integral": "iu",
-    "real floating": "f",
+    "real floating": FLOATING,
     "complex floating": "c",
-    "numeric": "iufc",
+    "numeric": "iu" + INEXACT,
 }
 
 

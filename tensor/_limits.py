@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensor._dtypes import Dtype, dtype_of
+from tensor._dtypes import INEXACT, Dtype, dtype_of, is_bfloat16
 
 
 class FloatLimits(NamedTuple):
@@ -44,8 +44,14 @@ def finfo(type: object, /) -> FloatLimits:
     1.1920928955078125e-07
     """
     dtype = dtype_of(type)
-    if dtype.kind not in "fc":
+    if dtype.kind not in INEXACT:
         raise TypeError(f"finfo() is about floating dtypes, not {dtype}: use iinfo()")
+    if is_bfloat16(dtype):
+        import ml_dtypes  # installed, where there is such a dtype
+
+        narrow = ml_dtypes.finfo(dtype)
+        limits = (float(narrow.eps), float(narrow.max), float(narrow.min), float(narrow.smallest_normal))
+        return FloatLimits(16, *limits, dtype)
     info = np.finfo(dtype)  # type: ignore[type-var]  # floating, by the line before
     values = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
     return FloatLimits(info.bits, *values, np.dtype(info.dtype))

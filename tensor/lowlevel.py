@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor._advice import call_advice
 from tensor._devices import require_cpu
-from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_inexact, require_supported
+from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_floating, is_inexact, require_supported
 from tensor._errors import InvalidArgumentError, shown
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
 from tensor.core.dims import sizes_of
-from tensor.core.donation import composite, last_use
+from tensor.core.donation import composite, last_use, widening
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
@@ -81,6 +81,7 @@ __all__ = [
     "explain",
     "factor_lu",
     "global_name",
+    "is_floating",
     "is_inexact",
     "is_recomputing",
     "is_recording",
@@ -106,6 +107,7 @@ __all__ = [
     "unpack_plu",
     "view_as_complex",
     "view_as_real",
+    "widening",
     "wrap",
     "wrap_recorded",
     "wrap_snapshot",

@@ -34,11 +34,11 @@ OWN = set(ALLOWED)
 ORDER = {
     "scopes": "_version _on_demand core _clearing _disposing _figures _statistics tracking _limits _spill "
     "foreign testing _program _children _command __main__ lowlevel torch jax cupy notebook",
-    "tensor": "_errors _devices _dtypes _limits memory core tape kernels ops creation autograd io "
+    "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation autograd io "
     "_advice _tensor linalg fft lowlevel",
-    "tensor.torch": "calling functions lu_factors solving linalg masked fft randomness accelerator cuda "
-    "backends typed creation joining composing special signal serialization autograd nn onnx optim utils "
-    "distributions amp futures profiler settings testing version",
+    "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
+    "cuda backends typed creation joining composing special signal serialization autograd nn onnx optim "
+    "utils distributions amp futures profiler settings testing version",
     "nn": "init module functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

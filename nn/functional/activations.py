@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import relu_of, xp
+from tensor.kernels import in_float32, relu_of, write_wide, xp
 from tensor.kernels import silu as silu_of
 from tensor.lowlevel import overwrite, shown
 
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:
     def write(array: Array) -> None:
-        array[...] = kernel(array)
+        array[...] = in_float32(kernel, array)
 
     overwrite(RULES[name], input, write, (input,), **parameters)
     return input
+
+
+def _rectify(array: Array) -> None:
+    relu_of(array, array)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -39,7 +43,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         floating_array_of("relu", "input", input)
-        overwrite(RULES["relu"], input, lambda x: relu_of(x, x), (input,))
+        overwrite(RULES["relu"], input, lambda x: write_wide(_rectify, x), (input,))
         return input
     array_of("relu", "input", input)
     return tn.relu(input)

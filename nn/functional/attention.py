@@ -12,7 +12,7 @@ from nn.functional.checks import array_of, check_probability, floating_array_of,
 from nn.functional.derivatives import RULES, attention_chances
 from nn.functional.dropouts import dropout
 from tensor.kernels import attention_forward, run_kernel
-from tensor.lowlevel import InvalidArgumentError, numbers_of, record, remember, wrap_recorded
+from tensor.lowlevel import InvalidArgumentError, is_floating, numbers_of, record, remember, wrap_recorded
 
 if TYPE_CHECKING:
     from tensor import Generator, Tensor
@@ -133,7 +133,7 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
 
 def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
     mask = array_of(_NAME, "attn_mask", attn_mask)
-    if mask.dtype != np.bool_ and mask.dtype.kind != "f":
+    if mask.dtype != np.bool_ and not is_floating(mask.dtype):
         raise TypeError(
             f"{_NAME}: attn_mask holds booleans or floating numbers, not {mask.dtype}: convert with .bool()"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.module.docstrings import completed
-from tensor.lowlevel import InvalidArgumentError, TensorCore, is_recording, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, is_recording, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -40,7 +40,7 @@ def floating_array_of(name: str, what: str, x: object) -> Array:
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:
         array = array_of(name, what, x)
-    if array.dtype.kind != "f":
+    if not is_floating(array.dtype):
         raise TypeError(f"{name}: {what} must be floating, not {array.dtype}: convert it with {what}.float()")
     return array
 
@@ -93,7 +93,7 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
 
 def floating_target(input: Tensor, target: Tensor) -> Tensor:
     """Return `target` as floating numbers: integers in the dtype of `input`, so that they don't widen it."""
-    return target if target.dtype.kind == "f" else target.to(input.dtype)
+    return target if is_floating(target.dtype) else target.to(input.dtype)
 
 
 def reduce_losses(losses: Tensor, reduction: str) -> Tensor:

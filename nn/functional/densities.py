@@ -18,7 +18,7 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import at_least
-from tensor.lowlevel import TensorCore, composite, shown
+from tensor.lowlevel import TensorCore, composite, shown, widening
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -108,6 +108,7 @@ def poisson_nll_loss(
 
 
 @loss_sections
+@widening
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -8,7 +8,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
-from tensor.lowlevel import InvalidArgumentError, composite
+from tensor.lowlevel import InvalidArgumentError, composite, widening
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -21,6 +21,7 @@ def at_least(x: Tensor, least: float) -> Tensor:
     return x + missing
 
 
+@widening
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angles between the vectors along `dim`, from -1 to 1.
 
@@ -54,6 +55,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (units[0] * units[1]).sum(dim=dim)
 
 
+@widening
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -87,6 +89,7 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, dim=-1, keepdim=keepdim)
 
 
+@widening
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Return `input` divided by the lengths of its vectors along `dim`.
 

@@ -11,7 +11,7 @@ import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.dimensions import Family
-from tensor.kernels import run_kernel
+from tensor.kernels import run_kernel, write_wide
 from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite, remember
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def dropout(
         np.multiply(array, mask, out=array)
         np.multiply(array, scale, out=array)
 
-    overwrite(RULES["dropout"], input, write, (input,), bits=bits, scale=scale)
+    overwrite(
+        RULES["dropout"], input, lambda array: write_wide(write, array), (input,), bits=bits, scale=scale
+    )
     return input
 
 

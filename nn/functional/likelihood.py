@@ -15,7 +15,16 @@ from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
 from tensor.kernels import mean_cross_entropy, run_kernel
-from tensor.lowlevel import InvalidArgumentError, Key, apply, record, shown, wrap_recorded
+from tensor.lowlevel import (
+    InvalidArgumentError,
+    Key,
+    apply,
+    is_floating,
+    record,
+    shown,
+    widening,
+    wrap_recorded,
+)
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -105,6 +114,7 @@ def _along(vector: Array, axis: int, ndim: int) -> Array:
     return vector.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
+@widening
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -157,7 +167,7 @@ def cross_entropy(
         raise InvalidArgumentError(
             f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
-    if y.dtype.kind == "f":
+    if is_floating(y.dtype):
         if ignore_index >= 0:
             raise InvalidArgumentError(
                 f"{name}: target holds probabilities, of which ignore_index={ignore_index} names none: leave "
@@ -200,6 +210,7 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     return wrap_recorded(out, record(_RULE, (input, target), out, {"tops": tops, "sums": sums}))
 
 
+@widening
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,

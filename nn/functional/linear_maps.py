@@ -8,11 +8,12 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from tensor.kernels import run_kernel
+from tensor.kernels import run_kernel, widen
 from tensor.lowlevel import (
     InvalidArgumentError,
     apply,
     apply_affine,
+    widening,
     wrap,
     writing,
 )
@@ -136,9 +137,11 @@ def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: floa
     """Scale the rows at `indices` down to `max_norm` if they are longer, and return the array."""
     used = np.unique(indices)
     with writing(weight) as rows:
-        norms = np.linalg.norm(rows[used], norm_type, axis=1)
+        wide = widen(rows[used])
+        norms = np.linalg.norm(wide, norm_type, axis=1)
         too_long = norms > max_norm
-        rows[used[too_long]] *= (max_norm / (norms[too_long] + 1e-7))[:, None].astype(rows.dtype)
+        factors = (max_norm / (norms[too_long] + 1e-7))[:, None].astype(wide.dtype)
+        rows[used[too_long]] = wide[too_long] * factors
     return array_of("embedding", "weight", weight)
 
 
@@ -176,6 +179,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return wrap(found)
 
 
+@widening
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return for each output feature ``input1 @ weight[i] @ input2``, plus ``bias[i]``.
 

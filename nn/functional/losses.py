@@ -17,7 +17,7 @@ from nn.functional.checks import (
 )
 from nn.functional.derivatives import RULES
 from tensor.kernels import run_kernel
-from tensor.lowlevel import InvalidArgumentError, record, shown, wrap_recorded
+from tensor.lowlevel import InvalidArgumentError, record, shown, widening, wrap_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,7 @@ def _finish(
 
 
 @loss_sections
+@widening
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the squared difference of `input` and `target`, which have the same shape.
 
@@ -72,6 +73,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     return _finish("mse_loss", (input, target), values, reduction)
 
 
+@widening
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``.
 
@@ -91,6 +93,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     return _finish("l1_loss", (input, target), values, reduction)
 
 
+@widening
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Return half the squared difference where it is below `delta`, and a straight line beyond (Huber, 1964).
 
@@ -113,6 +116,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return _finish("huber_loss", (input, target), values, reduction, delta=delta)
 
 
+@widening
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Return ``huber_loss`` with its bend at `beta`, divided by `beta`; the absolute difference for 0.
 
@@ -137,6 +141,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 
 
 @loss_sections
+@widening
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -180,6 +185,7 @@ def binary_cross_entropy(
 
 
 @loss_sections
+@widening
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,

@@ -11,7 +11,7 @@ from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.dropouts import dropout
 from nn.functional.linear_maps import linear
-from tensor.lowlevel import InvalidArgumentError
+from tensor.lowlevel import InvalidArgumentError, is_floating
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -219,7 +219,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
             )
         found.append(key_padding_mask.reshape((batch, 1, 1, keys)))
     for mask in found:
-        if mask.dtype != tn.bool and mask.dtype.kind != "f":
+        if mask.dtype != tn.bool and not is_floating(mask.dtype):
             raise TypeError(
                 f"MultiheadAttention: masks hold booleans or floating numbers, not {mask.dtype}: convert "
                 "with .bool()"

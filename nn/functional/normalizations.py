@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import tensor as tn
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
@@ -154,7 +155,7 @@ def rms_norm(
     x = floating_array_of("rms_norm", "input", input)
     sizes = _sizes("rms_norm", x, normalized_shape)
     w, _, affine = _affine("rms_norm", sizes, weight, None)
-    small = float(np.finfo(x.dtype).eps) if eps is None else eps
+    small = tn.finfo(x.dtype).eps if eps is None else eps
     return _rows("rms_norm", input, x, sizes, w, None, affine[:1], small)
 
 

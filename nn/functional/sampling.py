@@ -10,7 +10,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
-from tensor.lowlevel import InvalidArgumentError, shown, wrap
+from tensor.lowlevel import InvalidArgumentError, shown, widening, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ PADDINGS = ("zeros", "border", "reflection")
 _A = -0.75
 
 
+@widening
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Return the coordinates at which ``grid_sample`` reads to map images by the affine maps `theta`.
 
@@ -70,6 +71,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     return grid.reshape(batch, *size[2:], space)
 
 
+@widening
 def grid_sample(
     input: Tensor,
     grid: Tensor,

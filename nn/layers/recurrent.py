@@ -15,7 +15,7 @@ from nn.layers.linear import new_parameter, require_size
 from nn.module.module import Module
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, require_cpu, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, require_cpu, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
@@ -190,7 +190,7 @@ class RNNBase(Module):
         return PackedSequence(data, *list(input)[1:]), *lasts  # type: ignore[arg-type]  # the other three
 
     def _require_dtype(self, dtype: Dtype) -> None:
-        if dtype.kind != "f":
+        if not is_floating(dtype):
             raise TypeError(
                 f"{type(self).__name__}: input must be floating, not {dtype}: convert it with input.float()"
             )

@@ -10,7 +10,6 @@ from tensor import Device, float16, float32, float64
 from tensor.lowlevel import (
     Dtype,
     DtypeLike,
-    InvalidArgumentError,
     TensorCore,
     as_dtype,
     become_leaf,
@@ -121,19 +120,15 @@ class Conversion(Traversal):
         return self.to(float64)
 
     def bfloat16(self) -> Self:
-        """Raise: NumPy, which computes here, has no bfloat16. ``half()`` takes as little memory.
+        """Convert all floating parameters and buffers to bfloat16, and return this module. Needs ml_dtypes.
 
         Examples
         --------
         >>> import nn
-        >>> nn.Linear(2, 2).bfloat16()
-        Traceback (most recent call last):
-        tensor.InvalidArgumentError: NumPy has no bfloat16. Write module.half(), which takes as little memory,
-        or module.float()
+        >>> nn.Linear(2, 2).bfloat16().weight.dtype
+        dtype(bfloat16)
         """
-        raise InvalidArgumentError(
-            "NumPy has no bfloat16. Write module.half(), which takes as little memory, or module.float()"
-        )
+        return self.to("bfloat16")
 
     def type(self, dst_type: DtypeLike) -> Self:
         """Convert all floating parameters and buffers to the dtype `dst_type`, as ``to`` does.

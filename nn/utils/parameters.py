@@ -11,7 +11,7 @@ import tensor as tn
 from nn.module.gradients import gradient_of
 from nn.module.module import Module
 from nn.module.states import copy_values
-from tensor.lowlevel import TensorCore, wrap, writing
+from tensor.lowlevel import TensorCore, is_inexact, wrap, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,7 +133,7 @@ def _norm_of(
             f"the norm is {total}: one of the tensors or gradients holds infinity or NaN. Look for where it "
             "comes from, or pass error_if_nonfinite=False"
         )
-    dtype = arrays[0].dtype if arrays and arrays[0].dtype.kind in "fc" else np.dtype(np.float32)
+    dtype = arrays[0].dtype if arrays and is_inexact(arrays[0].dtype) else np.dtype(np.float32)
     with np.errstate(over="ignore"):
         return total, wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
 

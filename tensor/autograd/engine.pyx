@@ -25,6 +25,7 @@ from tensor.autograd.fitting cimport fitting
 from tensor.autograd.leaves cimport accumulate
 from tensor.core.storage cimport take_snapshot, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap, wrap_share
+from tensor.core.bfloat16 cimport is_bfloat16, widened
 from tensor.kernels.context cimport enter, leave
 from tensor.memory.allocator cimport is_worth_pooling
 from tensor.memory.buffer cimport Share, new_share, root_of
@@ -304,7 +305,7 @@ cdef class Backward:
         """Compute the gradients of the op's inputs from that of its output, and free its saved values."""
         cdef PyObject* arguments[_MOST + 3]
         cdef cnp.ndarray g = pending.value
-        cdef cnp.ndarray root = root_of(g)
+        cdef cnp.ndarray root
         cdef tuple saved, steps, places
         cdef tuple nexts = node.next
         cdef Node after
@@ -315,6 +316,13 @@ cdef class Backward:
             saved = <tuple>node.saved
         else:
             saved = self._outside(_saved_by, node, None)
+        if is_bfloat16(g):
+            # Derivatives are computed in float32 too, and each gradient is rounded once.
+            g = pending.value = widened(g)
+            pending.share = None
+            pending.is_owned = True
+            saved = _widened(saved)
+        root = root_of(g)
         steps = node.plan.steps  # read now: a checkpoint sets the plan with the values
         is_sole = len(steps) == 1 and may_be_written(g, pending.share, pending.is_owned)
         space = xp_over if is_sole else xp
@@ -498,6 +506,13 @@ cdef class Backward:
         if x is not None and node.hooks is not None:
             self._outside(_call_each, list(node.hooks.after.values()), x)
         return 0
+
+
+cdef tuple _widened(tuple saved):
+    wide = []
+    for value in saved or ():
+        wide.append(widened(value))
+    return tuple(wide)
 
 
 def _saved_by(node, _):

@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 
+from tensor.core.bfloat16 cimport narrowed, widened
 from tensor.tape.nodes cimport Node
 
 import numpy as np
@@ -30,6 +31,7 @@ cdef cnp.ndarray fitting(object gradient, Node node):
     cdef cnp.dtype dtype = node.dtype
     cdef tuple shape = node.shape
     if not _has_shape(g, shape):
+        g = widened(g)  # sums of bfloat16 are rounded once
         if (
             len(shape) == 1
             and cnp.PyArray_NDIM(g) == 2
@@ -45,7 +47,10 @@ cdef cnp.ndarray fitting(object gradient, Node node):
     if <cnp.dtype>cnp.PyArray_DESCR(g) is not dtype and <cnp.dtype>cnp.PyArray_DESCR(g) != dtype:
         if cnp.PyArray_ISCOMPLEX(g) and dtype.kind != c"c":
             g = g.real
-        g = g.astype(dtype)
+        if dtype.kind == c"V" and cnp.PyArray_TYPE(g) == cnp.NPY_FLOAT:
+            g = narrowed(g, dtype)
+        else:
+            g = g.astype(dtype)
     return g
 
 

@@ -5,12 +5,21 @@ it a donated operand is an ordinary one, and only its `last_use` may write over 
 the operand is empty.
 """
 
+cimport numpy as cnp
+
 from scopes.core.disposable cimport hand_over_place
+from tensor.core.bfloat16 cimport FIRST_OF_OTHERS, is_bfloat16, is_inexact
 from tensor.core.storage cimport array_of, is_unshared, move_storage
 from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor
 from tensor.memory.allocator cimport count_donation
 
 from functools import update_wrapper
+
+import numpy as np
+
+cnp.import_array()
+
+cdef object _float32 = np.dtype(np.float32)
 
 # The reason in the error for an operand that a later call uses after its donation.
 cdef str USED = "the op that it was donated to has used it"
@@ -48,11 +57,107 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
     return 0
 
 
-def composite(function):
-    """Let `function`, which uses its operands in several ops, take donated ones."""
+# --- Operands of bfloat16 -----------------------------------------------------------------------------------
+
+
+cdef int _count_narrow(object operands, bint* has_other) except -1:
+    """Return how many of `operands` are tensors of bfloat16; note whether others are floating or complex."""
+    cdef int count = 0
+    cdef cnp.ndarray array
+    for x in operands:
+        if is_tensor(x):
+            array = (<TensorCore>x).stored  # None for few values, which are of NumPy's own dtypes
+            if array is not None and cnp.PyArray_TYPE(array) >= FIRST_OF_OTHERS:
+                count += 1
+            elif not has_other[0]:
+                array = array_of(<TensorCore>x)
+                has_other[0] = array is not None and is_inexact(array)
+        elif type(x) is tuple or type(x) is list:
+            count += _count_narrow(x, has_other)
+    return count
+
+
+cdef inline bint _has_narrow(tuple operands, dict options, bint* has_other) except -1:
+    cdef int count = _count_narrow(operands, has_other)
+    if options:
+        count += _count_narrow(options.values(), has_other)
+    return count > 0
+
+
+cdef object _wide(object x, list pairs):
+    """Return the tensor `x` as float32, with its history, if it is bfloat16; also those in a list.
+
+    Each is added to `pairs` with its wider copy.
+    """
+    cdef list parts
+    if is_tensor(x):
+        if not is_bfloat16(array_of(<TensorCore>x)):
+            return x
+        wide = x.to(_float32)
+        pairs.append((x, wide))
+        return wide
+    if type(x) is tuple or type(x) is list:
+        parts = []
+        for part in x:
+            parts.append(_wide(part, pairs))
+        return parts if type(x) is list else tuple(parts)
+    return x
+
+
+cdef object _narrow(object x):
+    """Return a result with bfloat16 for each tensor of float32."""
+    cdef list parts
+    if is_tensor(x):
+        return x.bfloat16() if x.dtype == _float32 else x
+    if isinstance(x, (tuple, list)):
+        parts = []
+        for part in x:
+            parts.append(_narrow(part))
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    return x
+
+
+cdef object _run_wide(object function, object operands, dict options, bint has_other):
+    cdef list given = [], pairs = []
+    cdef dict named = {}
+    for x in operands:
+        given.append(_wide(x, pairs))
+    for name, x in options.items():
+        named[name] = _wide(x, pairs)
+    result = function(*given, **named)
+    for x, wide in pairs:
+        if result is wide:  # written in place
+            return x.copy_(wide)
+    return result if has_other or options.get("dtype") is not None else _narrow(result)
+
+
+def widening(function):
+    """Let `function` compute with operands of bfloat16 in float32, and round its results once.
+
+    For what has several ops, or a kernel that is not called by the dispatcher. The tape records the casts.
+    """
 
     def run(*operands, **options):
-        cdef list held = _hold(operands, None)
+        cdef bint has_other = False
+        if _has_narrow(operands, options, &has_other):
+            return _run_wide(function, operands, options, has_other)
+        return function(*operands, **options)
+
+    return update_wrapper(run, function)
+
+
+# --- Composites ---------------------------------------------------------------------------------------------
+
+
+def composite(function):
+    """Let `function`, which uses its operands in several ops, take donated ones, and those of bfloat16."""
+
+    def run(*operands, **options):
+        cdef bint has_other = False
+        cdef list held
+        if _has_narrow(operands, options, &has_other):
+            return _run_wide(run, operands, options, has_other)
+        held = _hold(operands, None)
         if options:
             held = _hold(options.values(), held)
         if held is None:

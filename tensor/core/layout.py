@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import overload
 
 from tensor._devices import CPU, Device
-from tensor._dtypes import Array
+from tensor._dtypes import Array, is_floating
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 
@@ -139,7 +139,7 @@ class Layout(TensorCore):
         >>> tensor.zeros((2,)).is_floating_point()
         True
         """
-        return self._whole().dtype.kind == "f"
+        return is_floating(self._whole().dtype)
 
     def is_complex(self) -> bool:
         """Tell whether the elements are complex numbers.

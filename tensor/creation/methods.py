@@ -8,6 +8,7 @@ import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
 from tensor._devices import require_cpu
+from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
@@ -19,10 +20,12 @@ from tensor.ops.data import as_tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tensor import _limits
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.creation import sampling
 else:
+    _limits = ModuleOnDemand("tensor._limits")
     sampling = ModuleOnDemand("tensor.creation.sampling")
 
 T = TypeVar("T", bound=TensorCore)
@@ -279,16 +282,15 @@ def _dtype_of(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike:
 
 def _first_not_exact(dtype: np.dtype[Any]) -> int:
     """Return the end of the integers from 0 on that `dtype` holds exactly."""
-    if dtype.kind == "f":
-        return int(2 ** (np.finfo(dtype).nmant + 1)) + 1
+    if is_floating(dtype):
+        return int(2 / _limits.finfo(dtype).eps) + 1
     return 2 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
 def _filled(name: str, x: T, draw: Callable[[Tensor], Array], *, floating: bool = True) -> T:
     """Write what `draw` makes for the tensor `x` over it, and return it."""
     target = as_tensor(x)
-    kind = target.dtype.kind
-    if kind == "c" or (floating and kind != "f"):
+    if target.dtype.kind == "c" or (floating and not is_floating(target.dtype)):
         raise TypeError(f"{name} fills floating tensors, not {target.dtype}: convert it with x.float()")
     target.copy_(run_kernel(draw, target))
     return x

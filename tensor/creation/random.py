@@ -8,7 +8,7 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from tensor._dtypes import DtypeLike, as_dtype, float32, float64
+from tensor._dtypes import DtypeLike, as_dtype, float32, float64, is_bfloat16, is_inexact
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
 from tensor.kernels.context import run_kernel
@@ -199,7 +199,7 @@ def numbers_of(generator: Generator | None) -> np.random.Generator:
 
 def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
     wanted = float32 if dtype is None else as_dtype(dtype)
-    if wanted.kind not in "fc":
+    if not is_inexact(wanted):
         raise TypeError(
             f"{op} gives floating numbers, not {wanted}: draw with randint, or convert the result"
         )
@@ -214,7 +214,13 @@ def uniform_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | N
 def _uniform(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype) -> Array:
     if dtype.kind == "c":
         return np.asarray(numbers.random(sizes) + 1j * numbers.random(sizes)).astype(dtype)
-    drawn = numbers.random(sizes) if dtype == float64 else numbers.random(sizes, np.float32)
+    drawn: Array = np.asarray(
+        numbers.random(sizes) if dtype == float64 else numbers.random(sizes, np.float32)
+    )
+    if dtype.itemsize == 2:
+        # Cut to the digits that the dtype has: rounding would make some of them 1.
+        steps = 2.0 ** (8 if is_bfloat16(dtype) else 11)
+        drawn = np.floor(drawn * steps) / steps
     return np.asarray(drawn).astype(dtype, copy=False)
 
 

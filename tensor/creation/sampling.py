@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
 
-from tensor._dtypes import DtypeLike, as_dtype, float32, int64
+from tensor._dtypes import (
+    DtypeLike,
+    as_dtype,
+    float32,
+    int64,
+    is_bfloat16,
+    is_floating,
+    is_inexact,
+    result_dtype,
+)
+from tensor.core.bfloat16 import widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
 from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
@@ -111,10 +121,18 @@ def normal(
     sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else shape_of(size)
     if size is None and not parts:
         raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
-    wanted = as_dtype(dtype) if dtype is not None else np.result_type(float32, *[_array_of(x) for x in parts])
-    drawn = normal_array(tuple(sizes), wanted, generator)
-    values = run_kernel(lambda: np.asarray(drawn * stds + means).astype(wanted, copy=False))
+    wanted = (
+        as_dtype(dtype)
+        if dtype is not None
+        else result_dtype([_floating_of(_array_of(x).dtype) for x in parts] or [float32])
+    )
+    drawn = normal_array(tuple(sizes), float32 if is_bfloat16(wanted) else wanted, generator)
+    values = run_kernel(lambda: np.asarray(drawn * widen(stds) + widen(means)).astype(wanted, copy=False))
     return wrap(values)
+
+
+def _floating_of(dtype: Dtype) -> Dtype:
+    return dtype if is_inexact(dtype) else float32
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
@@ -127,7 +145,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     [0.0, 1.0]
     """
     chances = _array_of(as_tensor(input))
-    if chances.dtype.kind != "f":
+    if not is_floating(chances.dtype):
         raise TypeError(
             f"bernoulli takes floating probabilities, not {chances.dtype}: convert them with x.float()"
         )
@@ -157,7 +175,7 @@ def multinomial(
     [1, 1]
     """
     given = _array_of(as_tensor(input))
-    if given.dtype.kind != "f":
+    if not is_floating(given.dtype):
         raise TypeError(f"multinomial takes floating weights, not {given.dtype}: convert them with x.float()")
     weights = given.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:

@@ -109,8 +109,8 @@ def load(f: PathLike | BinaryIO) -> Any:
 
     Tensors of a path lie over the mapped file, as with ``load_file``: nothing is copied before it is written
     to. They belong to the current scope. Nothing in the file is run: of PyTorch's files, tensors, parameters
-    (as leaves that require grad) and plain data in containers are read. bfloat16 becomes float32, which takes
-    twice the file's bytes; devices become their names, and all tensors are on the CPU.
+    (as leaves that require grad) and plain data in containers are read. bfloat16 becomes float32 where
+    ml_dtypes is not installed; devices become their names, and all tensors are on the CPU.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def load(f: PathLike | BinaryIO) -> Any:
     CheckpointError
         If the file is of another kind, broken or hostile, or if loading it would run code.
     SafetensorsError
-        If it is a safetensors file whose header is broken, or that holds a dtype that NumPy has not.
+        If it is a safetensors file whose header is broken, or that holds a dtype that tensors have not.
     OSError
         If there is no such file, or it can't be read.
 

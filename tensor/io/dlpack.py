@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
-from tensor._dtypes import require_supported
+from tensor._dtypes import is_bfloat16, require_supported
 from tensor._errors import shown
 from tensor.core.storage import export
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import over_memory_of
 from tensor.memory.buffer import copy as copied
+from tensor.memory.exchange import array_of, capsule_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
@@ -81,9 +80,9 @@ class Exchange(TensorCore):
             )
         if copy:
             # What is copied at once is not lent: clones stay lazy.
-            return self._live_array().__dlpack__(max_version=max_version, copy=True)
+            return capsule_of(self._live_array(), max_version, copy=True)
         self._require_no_backward_strides()
-        return export(self).__dlpack__(max_version=max_version, copy=copy)
+        return capsule_of(export(self), max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's name of the device: ``(1, 0)``, the CPU."""
@@ -116,6 +115,10 @@ class Exchange(TensorCore):
         """
         del flags  # Python holds what we return against them
         self._require_no_history_for("the buffer protocol")
+        if is_bfloat16(self._live_array().dtype):
+            raise BufferError(
+                "the buffer protocol has no bfloat16: write memoryview(x.float()), or x.numpy().view('i2')"
+            )
         return memoryview(cast("Buffer", export(self)))
 
     def _require_no_backward_strides(self) -> None:
@@ -187,7 +190,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     # A copy is ours to make: producers before version 1 know none.
     wanted = None if copy else copy
     try:
-        array = np.from_dlpack(producer, device="cpu" if device else None, copy=wanted)
+        array = array_of(producer, "cpu" if device else None, wanted)
     except RuntimeError as error:
         # NumPy's word for a dtype or a number of dimensions that arrays don't have.
         dtype = getattr(x, "dtype", "unknown dtype")

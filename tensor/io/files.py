@@ -15,7 +15,7 @@ from tensor._dtypes import Array
 from tensor._errors import shown
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_mapped
-from tensor.io.safetensors import METADATA, NAMES, Entry, compose, read_header
+from tensor.io.safetensors import METADATA, Entry, compose, name_of, read_header
 from tensor.memory.external import External
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
     Parameters
     ----------
     path
-        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, F32, F64 and C64. BF16 becomes float32, with the
-        same values and in memory of its own.
+        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64 and C64. Without ml_dtypes BF16
+        becomes float32, with the same values and in memory of its own.
 
     Raises
     ------
     SafetensorsError
-        If the file is cut off, broken or hostile, or holds a dtype that NumPy has not (F8): before
+        If the file is cut off, broken or hostile, or holds a dtype that tensors have not (F8): before
         any tensor is made.
     OSError
         If there is no such file, or it can't be read.
@@ -85,8 +85,8 @@ def map_file(file: BinaryIO) -> mmap.mmap:
 
 
 def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
-    """Return the tensor of a safetensors file that lies in `memory`, without a copy but for bfloat16."""
-    if entry.is_bfloat16:
+    """Return the tensor of a safetensors file that lies in `memory`, without a copy unless it is widened."""
+    if entry.is_widened:
         halves = np.frombuffer(memory, "<u2", (entry.end - entry.begin) // 2, entry.begin)
         return wrap((halves.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape))
     nbytes = entry.end - entry.begin
@@ -239,7 +239,7 @@ def array_to_write(function: str, name: str, x: object) -> Array:
             f"{function}: {shown(name)} is {type(x).__name__}, and files hold tensors and arrays. Write "
             "tensor.tensor(data) for numbers and lists; tensor.save(obj, path) takes nested dicts and lists"
         )
-    if array.dtype.newbyteorder("=") not in NAMES:
+    if name_of(array.dtype) is None:
         cure = "Convert it first, for example with x.to(tensor.float32)"
         if array.dtype.kind == "c":
             cure = "Convert it with x.to(tensor.complex64), or write tensor.save(obj, path)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scopes.lowlevel import ending_by
-from tensor._dtypes import bool_, complex64, float32, int64
+from tensor._dtypes import bool_, complex64, float32, int64, is_floating
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
@@ -194,7 +194,7 @@ class _Column:
         self.width = 1
         self._form: Callable[[Any], str] = str
         values = array.reshape(-1)
-        if array.dtype.kind != "f":
+        if not is_floating(array.dtype):
             self.width = max([1, *map(len, map(str, values.tolist()))])
             return
         self._form = self._whole

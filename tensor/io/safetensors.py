@@ -42,11 +42,11 @@ DTYPES: dict[str, Dtype] = {
     "U8": dtypes.uint8,
     "BOOL": dtypes.bool_,
 }
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_RANKS = {dtype: rank for rank, dtype in enumerate(DTYPES.values())}
-# NumPy has no bfloat16, which is the upper half of a float32: it becomes float32.
+# A dtype of ml_dtypes. Where that is not installed it becomes float32, of which it is the upper half.
 BFLOAT16 = "BF16"
-# What else the format has and NumPy has not.
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_RANKS = {name: rank for rank, name in enumerate(DTYPES)} | {BFLOAT16: list(DTYPES).index("F16") - 0.5}
+# What else the format has and tensors have not.
 _FOREIGN = (
     *("F8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
     *("F6_E2M3", "F6_E3M2", "F4"),
@@ -81,6 +81,11 @@ class SafetensorsError(ValueError):
     """
 
 
+def name_of(dtype: Dtype) -> str | None:
+    """Return the format's name of a dtype; None where it has none."""
+    return BFLOAT16 if dtype.name == "bfloat16" else _NAMES.get(dtype.newbyteorder("="))
+
+
 class Entry(NamedTuple):
     """Where a tensor lies in its file, in bytes from the file's start, and what it is."""
 
@@ -88,22 +93,22 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
-    # Stored as the upper halves of float32.
-    is_bfloat16: bool = False
+    # Stored as the upper halves of float32, which they become.
+    is_widened: bool = False
 
 
 def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> tuple[bytes, list[str]]:
     """Return a file's bytes up to the first tensor, and the names in the order in which they follow."""
     import json  # here, as below: `import tensor` is 1% quicker without
 
-    names = sorted(arrays, key=lambda name: (_RANKS[arrays[name].dtype.newbyteorder("=")], name))
+    codes = {name: name_of(array.dtype) or "" for name, array in arrays.items()}
+    names = sorted(arrays, key=lambda name: (_RANKS[codes[name]], name))
     header: dict[str, object] = {} if metadata is None else {METADATA: dict(sorted(metadata.items()))}
     end = 0
     for name in names:
         array = arrays[name]
         begin, end = end, end + array.nbytes
-        dtype = NAMES[array.dtype.newbyteorder("=")]
-        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, end)}
+        header[name] = {"dtype": codes[name], "shape": array.shape, "data_offsets": (begin, end)}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     try:
         encoded = text.encode()
@@ -240,16 +245,18 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
     if not isinstance(value, dict) or not value.keys() >= _FIELDS:
         _fail_at(name, f": expected an object with dtype, shape, data_offsets, found {_shown(value)}")
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    is_half = code == BFLOAT16
-    dtype = dtypes.uint16 if is_half else DTYPES.get(code) if isinstance(code, str) else None
+    dtype = DTYPES.get(code) if isinstance(code, str) else None
+    if code == BFLOAT16:
+        dtype = dtypes.find_bfloat16() or dtypes.uint16
+    is_widened = code == BFLOAT16 and dtype == dtypes.uint16
     if dtype is None:
         if isinstance(code, str) and code in _FOREIGN:
             _fail_at(
                 name,
-                f" is of dtype {code}, which NumPy has not and so no tensor can hold. Convert the file "
+                f" is of dtype {code}, which no tensor can hold. Convert the file "
                 f"once with PyTorch (x.to(torch.float32) for each tensor of {code}) and load the result",
             )
-        _fail_at(name, f": expected a dtype out of {', '.join(DTYPES)}, found {_shown(code)}")
+        _fail_at(name, f": expected a dtype out of {', '.join(_RANKS)}, found {_shown(code)}")
     if not _are_sizes(shape):
         _fail_at(name, f": expected a shape of integers of at least 0, found {_shown(shape)}")
     if len(shape) > MAX_DIMENSIONS:
@@ -273,7 +280,9 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
             f": expected {nbytes:,} bytes for shape {_shown(shape)} of {code}, found {end - begin:,} "
             f"between its data_offsets {_shown(offsets)}",
         )
-    return Entry(dtypes.float32 if is_half else dtype, tuple(shape), start + begin, start + end, is_half)
+    return Entry(
+        dtypes.float32 if is_widened else dtype, tuple(shape), start + begin, start + end, is_widened
+    )
 
 
 def _fail_at(name: str, what: str) -> NoReturn:

@@ -26,10 +26,17 @@ _NAMES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-DTYPES = {**{name: dtypes.as_dtype(name) for name in _NAMES}, "bfloat16": dtypes.float32}
+DTYPES = {name: dtypes.as_dtype(name) for name in _NAMES}
 # The class of arrays, of which a pickle speaks and which it does not call.
 NUMPY_ARRAY = "numpy.ndarray"
 _NUMBER = re.compile(r"\?|b1|[iu][1248]|f[248]|c(8|16)")
+
+
+def dtype_named(name: str) -> Dtype | None:
+    """Return the dtype that ``torch.name`` is in a file; None where it is none."""
+    if name == "bfloat16":
+        return dtypes.find_bfloat16() or dtypes.float32
+    return DTYPES.get(name)
 
 
 def rebuild_tensor(
@@ -40,9 +47,10 @@ def rebuild_tensor(
     requires_grad: object = False,
     *rest: object,
 ) -> Tensor:
-    if not isinstance(storage, Storage) or storage.kind.dtype is None:
+    dtype = storage.kind.held() if isinstance(storage, Storage) else None
+    if not isinstance(storage, Storage) or dtype is None:
         _fail("a tensor in it has no storage of a dtype")
-    return _made(storage, storage.kind.dtype, offset, shape, stride, requires_grad, rest[1:])
+    return _made(storage, dtype, offset, shape, stride, requires_grad, rest[1:])
 
 
 def rebuild_tensor_of_dtype(

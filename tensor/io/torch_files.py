@@ -15,8 +15,8 @@ from tensor.core.tensor import TensorCore
 from tensor.io.torch_archives import Archive
 from tensor.io.torch_builders import (
     BUILDERS,
-    DTYPES,
     NUMPY_ARRAY,
+    dtype_named,
     rebuild_parameter,
     rebuild_tensor,
     rebuild_tensor_of_dtype,
@@ -89,8 +89,9 @@ class _TorchNames:
         if name == NUMPY_ARRAY:
             return NUMPY_ARRAY
         module, _, last = name.rpartition(".")
-        if module == "torch" and last in DTYPES:
-            return DTYPES[last]
+        dtype = dtype_named(last) if module == "torch" else None
+        if dtype is not None:
+            return dtype
         if module.partition(".")[0] != "torch":
             _fail(
                 f"it would call {shown(name)}: it holds more than tensors and plain data, perhaps a whole "

@@ -25,11 +25,16 @@ MAX_DIMENSIONS = 64
 
 
 class StorageKind:
-    """The dtype that tensors over such a storage have here, and the bytes of an element in the file."""
+    """The dtype of a storage in a file, and the bytes of one of its elements."""
 
     # None for bytes: there each tensor says of what dtype it is.
     dtype: ClassVar[Dtype | None] = None
     itemsize: ClassVar[int] = 1
+
+    @classmethod
+    def held(cls) -> Dtype | None:
+        """Return the dtype that tensors over such a storage have here; None for bytes."""
+        return cls.dtype
 
 
 class UntypedStorage(StorageKind):
@@ -37,9 +42,13 @@ class UntypedStorage(StorageKind):
 
 
 class BFloat16Storage(StorageKind):
-    """NumPy has no bfloat16: it becomes float32, whose upper half it is."""
+    """Where ml_dtypes is not installed, bfloat16 becomes float32, whose upper half it is."""
 
     dtype, itemsize = dtypes.float32, 2
+
+    @classmethod
+    def held(cls) -> Dtype | None:
+        return dtypes.find_bfloat16() or cls.dtype
 
 
 class HalfStorage(StorageKind):
@@ -94,8 +103,12 @@ STORAGES: dict[str, type[StorageKind]] = {
     "torch.storage.UntypedStorage": UntypedStorage,
     **{f"torch.{kind.__name__}": kind for kind in _TYPED},
 }
-# In which kind of storage a tensor of a dtype is written; nothing is written as bfloat16.
-KIND_OF: dict[Dtype, type[StorageKind]] = {kind.dtype: kind for kind in _TYPED[1:]}
+_KINDS: dict[Dtype, type[StorageKind]] = {kind.dtype: kind for kind in _TYPED[1:]}
+
+
+def kind_of(dtype: Dtype) -> type[StorageKind] | None:
+    """Return in which kind of storage a tensor of a dtype is written; None for bytes."""
+    return BFloat16Storage if dtypes.is_bfloat16(dtype) else _KINDS.get(dtype)
 
 
 class UInt16:
@@ -149,14 +162,15 @@ class Storage:
                 self._tensors[dtype] = successor
 
     def _converted_to(self, dtype: Dtype, count: int) -> Array:
-        """Return memory of our own with the values: bfloat16 as float32, bytes in the machine's order."""
+        """Return memory of our own with the values as `dtype`, bytes in the machine's order."""
         known = self._converted.get(dtype)
         if known is None:
             native = np.dtype(np.uint16) if self.kind is BFloat16Storage else dtype
             given = self._memory[: count * native.itemsize].view(native)
             if self._is_swapped:
                 given = given.view(native.newbyteorder()).astype(native)
-            if self.kind is BFloat16Storage:  # the upper half of a float32
-                given = (given.astype(np.uint32) << 16).view(dtype)
+            if self.kind is BFloat16Storage:
+                is_widened = dtype == dtypes.float32  # of which it is the upper half
+                given = (given.astype(np.uint32) << 16 if is_widened else given).view(dtype)
             known = self._converted[dtype] = copy(given)
         return known

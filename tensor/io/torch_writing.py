@@ -20,7 +20,7 @@ from tensor.core.tensor import TensorCore
 from tensor.io.files import PathLike, replace_file, require_file
 from tensor.io.torch_archives import write_archive
 from tensor.io.torch_builders import rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
-from tensor.io.torch_storages import KIND_OF, NAME_OF, STORAGES, StorageKind, UntypedStorage
+from tensor.io.torch_storages import NAME_OF, STORAGES, StorageKind, UntypedStorage, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,8 +122,9 @@ class _Pickler(pickle.Pickler):
         # PyTorch writes its hooks here, of which files have none.
         hooks: OrderedDict[str, Any] = OrderedDict()
         layout = (place.offset, place.shape, place.strides, requires_grad, hooks)
-        if dtype in KIND_OF:
-            return rebuild_tensor, (_StorageReference(KIND_OF[dtype], str(place.key), place.size), *layout)
+        kind = kind_of(dtype)
+        if kind is not None:
+            return rebuild_tensor, (_StorageReference(kind, str(place.key), place.size), *layout)
         storage = _StorageReference(UntypedStorage, str(place.key), place.size * dtype.itemsize)
         return rebuild_tensor_of_dtype, (storage, *layout, NAME_OF[dtype])
 

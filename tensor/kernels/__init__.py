@@ -9,6 +9,7 @@ arguments, and shapes or dtypes other than they say may end the process.
 from typing import TYPE_CHECKING
 
 from scopes.lowlevel import names_on_demand as _names_on_demand
+from tensor.core.bfloat16 import in_float32, widen, write_wide
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.memory.buffer import copy, empty, zeros
@@ -61,6 +62,7 @@ __all__ = [
     "empty",
     "hardsigmoid",
     "hardswish",
+    "in_float32",
     "in_kernels",
     "inverses_of",
     "largest_of_windows",
@@ -79,6 +81,8 @@ __all__ = [
     "sigmoid",
     "silu",
     "take_places",
+    "widen",
+    "write_wide",
     "xp",
     "zeros",
 ]

@@ -85,7 +85,7 @@ def as_one_dtype(*arrays):
     dtype = np.dtype(np.float32)
     for a in arrays:
         if a is not None:
-            dtype = np.promote_types(dtype, a.dtype)
+            dtype = np.promote_types(dtype, a.dtype)  # float32 for float16 and bfloat16
     found = []
     for a in arrays:
         if a is not None and (kind_of(a) < 0 or a.dtype != dtype):

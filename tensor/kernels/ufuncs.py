@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import is_bfloat16
+from tensor.core.bfloat16 import in_float32
 from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
 from tensor.kernels.elementwise import UnaryKernel
 from tensor.kernels.powers import power
@@ -78,6 +80,9 @@ def into_of(kernel: Any, operands: Sequence[Any]) -> tuple[Any, np.dtype[Any] | 
 
 def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     """Return ``ufunc(*operands, out=out)``; `out` may be one of the operands."""
+    if is_bfloat16(out.dtype):
+        np.copyto(out, in_float32(COMPILED.get(ufunc, ufunc), *operands), casting="same_kind")
+        return out
     return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 
+from tensor.core.bfloat16 cimport is_bfloat16
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor
 from tensor.kernels.affine cimport affine, affine_then
@@ -14,6 +15,7 @@ from functools import partial
 from tensor._errors import InvalidArgumentError
 from tensor.kernels import exponentials, gaussian
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.ops.dispatch import apply
 from tensor.ops.messages import explain
 from tensor.tape.rules import RULES
 
@@ -52,6 +54,8 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     cdef object b = None if bias is None else _array_of("bias", bias)
     cdef Rule last = None if activation is None else _RELU if activation == "relu" else RULES[activation]
     cdef bint keeps
+    if is_bfloat16(a) or is_bfloat16(w) or is_bfloat16(b):
+        return None if activation is not None else _run_narrow(rule, x, weight, bias, w)
     if cnp.PyArray_NDIM(w) == 1:
         return _of_one_output(rule, x, weight, bias) if activation is None else None
     context = enter(True)
@@ -87,6 +91,13 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
             else:
                 node.recipe.remember_after(node.next[0].recipe, _KERNELS[activation], node)
     return wrap_recorded(out, node)
+
+
+cdef TensorCore _run_narrow(Rule rule, object x, object weight, object bias, cnp.ndarray w):
+    """Return the map of tensors some of which are bfloat16."""
+    if cnp.PyArray_NDIM(w) == 1:
+        return _of_one_output(rule, x, weight, bias)
+    return apply(rule, partial(_map_again, None), (x, weight) if bias is None else (x, weight, bias))
 
 
 def _map_again(str activation, cnp.ndarray a, cnp.ndarray w, b=None):

@@ -18,12 +18,13 @@ from tensor._dtypes import (
     int16,
     int32,
     int64,
+    load_bfloat16,
     uint8,
 )
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
-from tensor.ops.dispatch import apply
+from tensor.ops.dispatch import apply_as_is
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | N
     wanted = as_dtype(dtype)
     if x.dtype == wanted:
         return x.clone() if copy else x
-    return apply(_ASTYPE, lambda a: cast(a, wanted), (x,))
+    return apply_as_is(_ASTYPE, lambda a: cast(a, wanted), (x,))
 
 
 def dtype_asked(
@@ -199,6 +200,18 @@ class Casts(TensorCore):
         """
         del memory_format  # elements lie in rows
         return self.to(float16)
+
+    def bfloat16(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as bfloat16; itself where it is. Needs ml_dtypes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).bfloat16().dtype
+        dtype(bfloat16)
+        """
+        del memory_format  # elements lie in rows
+        return self.to(load_bfloat16())
 
     def float(self, memory_format: object = None) -> Tensor:
         """Return the tensor as float32; itself where it is.

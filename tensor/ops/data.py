@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import (
+    INEXACT,
     Array,
     Dtype,
     DtypeLike,
@@ -19,12 +20,15 @@ from tensor._dtypes import (
     float32,
     float64,
     int64,
+    is_bfloat16,
     require_supported,
 )
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.bfloat16 import narrow, widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.allocator import is_worth_pooling
 from tensor.memory.buffer import copy
+from tensor.memory.exchange import array_of
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -112,7 +116,7 @@ def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
         return wanted
     if kind is int and 0 <= number <= 127:  # which all dtypes hold
         return wanted
-    if (kind is int or kind is float) and wanted.kind in "fc" and -_SMALL <= number <= _SMALL:
+    if (kind is int or kind is float) and wanted.kind in INEXACT and -_SMALL <= number <= _SMALL:
         return wanted
     return None
 
@@ -121,6 +125,10 @@ def cast(array: Array, dtype: Dtype) -> Array:
     """Return `array` as `dtype`, itself where it is; complex values lose their imaginary part."""
     if array.dtype == dtype:
         return array
+    if is_bfloat16(array.dtype):
+        return cast(widen(array), dtype)
+    if is_bfloat16(dtype):
+        return narrow(cast(array, float32), dtype)
     kind = array.dtype.kind
     if kind in "biu" and dtype != float16:
         return array.astype(dtype)
@@ -138,7 +146,13 @@ def _converted(data: object) -> object:
         )
     if hasattr(data, "__array__") or isinstance(data, (bytes, bytearray, memoryview)):
         buffer = memoryview(data) if isinstance(data, (bytes, bytearray)) else data
-        return np.asarray(buffer)
+        try:
+            return np.asarray(buffer)
+        except TypeError:
+            # PyTorch gives no array of bfloat16, but its memory.
+            if not hasattr(data, "__dlpack__"):
+                raise
+            return array_of(data)
     if hasattr(data, "__iter__"):
         return list(data)
     try:
@@ -149,6 +163,7 @@ def _converted(data: object) -> object:
         ) from None
 
 
+_KINDS = "biu" + INEXACT
 # NumPy's own limit.
 _DEEPEST = 64
 
@@ -160,10 +175,10 @@ def _read(data: object) -> Array:
     except (TypeError, ValueError, RuntimeError):  # ragged, or some tensor in it gives NumPy no array
         _require_regular(data, "data")
         array = np.array(_plain_lists(data))
-    if array.dtype.kind not in "biufc":
+    if array.dtype.kind not in _KINDS:
         _require_regular(data, "data")
         array = np.array(_plain_lists(data))
-        if array.dtype.kind not in "biufc":
+        if array.dtype.kind not in _KINDS:
             raise TypeError(f"data mixes what no one dtype can hold (NumPy makes it {array.dtype})")
     require_supported(array.dtype)
     return array

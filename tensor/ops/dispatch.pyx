@@ -10,6 +10,7 @@ from cpython.ref cimport Py_DECREF, PyObject
 
 from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_unshared
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
+from tensor.core.bfloat16 cimport is_bfloat16, is_inexact, narrowed_result, wide_for, widened
 from tensor.kernels.context cimport enter, leave
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.memory.allocator cimport copy as copy_array
@@ -56,6 +57,8 @@ cdef extern from "Python.h":
     void PyErr_Fetch(PyObject** kind, PyObject** value, PyObject** traceback)
     void PyErr_Restore(PyObject* kind, PyObject* value, PyObject* traceback)
 
+cdef object _float32 = np.dtype(np.float32)
+
 # Which of our functions does what a ufunc of NumPy does: for np.sin(x) on a tensor.
 function_of = {}
 
@@ -101,6 +104,29 @@ cdef object _told(str name, error, arrays):
     if isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
         return error
     return out_of_memory() if isinstance(error, MemoryError) else explain(name, error, arrays)
+
+
+# --- bfloat16 -----------------------------------------------------------------------------------------------
+#
+# A storage dtype: kernels get float32, and what they return is rounded once. The tape keeps the bfloat16.
+
+
+cdef bint _mixes_floats(arrays) except -1:
+    """Tell whether some of `arrays` is bfloat16, and another one floating or complex."""
+    cdef bint has_narrow = False, has_other = False
+    for array in arrays:
+        if is_bfloat16(array):
+            has_narrow = True
+        elif isinstance(array, cnp.ndarray) and is_inexact(<cnp.ndarray>array):
+            has_other = True
+    return has_narrow and has_other
+
+
+cdef object _as_wide(object x):
+    """Return the operand `x` as float32, with its history, if it is bfloat16."""
+    if is_tensor(x):
+        return x.to(_float32) if is_bfloat16(array_of(<TensorCore>x)) else x
+    return widened(x)
 
 
 cdef inline bint _is_donated(object x):
@@ -183,6 +209,8 @@ cdef class UnaryOp:
 
     cdef cnp.ndarray _computed(self, cnp.ndarray a):
         cdef cnp.ndarray out = None
+        if is_bfloat16(a):
+            return narrowed_result(self._computed(widened(a)), (<object>a).dtype)
         if self.compiled is not None:
             out = self.compiled.run(a, None)
         if out is None:
@@ -234,6 +262,8 @@ cdef class BinaryOp:
             raise foreign(self.rule.name, x1 if a is NotImplemented else x2)
         if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
             a = as_data(a, None)  # two numbers become what tensors of them are
+        if is_bfloat16(a) != is_bfloat16(b) and _mixes_floats((a, b)):
+            return self.run(_as_wide(x1), _as_wide(x2), is_operator)
         if needs_promotion(self.promotion, a, b):
             a, b = promoted_pair(self.promotion, a, b)
         if _is_donated(x1) or _is_donated(x2):
@@ -252,6 +282,9 @@ cdef class BinaryOp:
 
     cdef cnp.ndarray _computed(self, object a, object b):
         cdef cnp.ndarray out = None
+        if is_bfloat16(a) or is_bfloat16(b):
+            dtype = (<object>(a if is_bfloat16(a) else b)).dtype
+            return narrowed_result(self._computed(widened(a), widened(b)), dtype)
         if self.compiled is not None:
             out = self.compiled.run(a, b, None)
         if out is None:
@@ -280,7 +313,9 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
     cdef TensorCore y
     cdef cnp.ndarray out
     cdef Node node
-    into, dtype = into_of(kernel, arrays)
+    wide = wide_for(kernel, arrays)
+    into, dtype = into_of(kernel, arrays) if wide is kernel else (None, None)
+    kernel = wide
     donor = None if into is None else _donor(rule, operands, arrays, dtype)
     context = enter(True)
     failure = None
@@ -367,10 +402,21 @@ cdef bint _is_saved(Rule rule, operands, int place):
 
 def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
     """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
+    arrays = _arrays_of(rule, inputs)
+    if _mixes_floats(arrays):
+        return apply(rule, kernel, [_as_wide(x) for x in inputs], **parameters)
+    return _apply(rule, wide_for(kernel, arrays), inputs, arrays, parameters)
+
+
+def apply_as_is(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
+    """Do what ``apply`` does, with a `kernel` that takes bfloat16 too: it moves or casts elements."""
+    return _apply(rule, kernel, inputs, _arrays_of(rule, inputs), parameters)
+
+
+cdef TensorCore _apply(Rule rule, object kernel, object inputs, list arrays, dict parameters):
     cdef cnp.ndarray out
     cdef TensorCore y
     cdef Node node
-    arrays = _arrays_of(rule, inputs)
     context = enter(True)
     failure = None
     try:
@@ -399,14 +445,18 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
     cdef TensorCore y
     cdef TensorCore donor = None
     arrays = _arrays_of(rule, inputs)
+    if _mixes_floats(arrays):
+        return apply_into(rule, kernel, [_as_wide(x) for x in inputs], **parameters)
+    wide = wide_for(kernel, arrays)
     for x in inputs:
-        if _is_donated(x):
+        # What is computed in float32 has no place in bfloat16.
+        if wide is kernel and _is_donated(x):
             donor = _donor(rule, inputs, arrays, None)
             break
     context = enter(True)
     failure = None
     try:
-        out = _as_array(kernel(*arrays, None if donor is None else donor.stored))
+        out = _as_array(wide(*arrays, None if donor is None else donor.stored))
         if donor is not None and out is not donor.stored:
             donor = None
         if donor is None:
@@ -419,7 +469,7 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
         raise failure
     node = record(rule, inputs, out, parameters)
     if donor is None and node is not None and node.recipe is not None:
-        remember(node, _WithoutPlace(kernel), inputs, parameters)
+        remember(node, _WithoutPlace(wide), inputs, parameters)
     y = wrap_recorded(out, node) if donor is None else _over_donated(donor, out, node)
     _release_donated(inputs)
     return y

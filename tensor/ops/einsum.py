@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
+from tensor.core.bfloat16 import in_float32
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
@@ -59,7 +60,7 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
     terms, result = _parse(equation, [x.shape for x in tensors])
     arrays = [x._array for x in tensors]
     try:
-        out = as_array(run_kernel(_einsum, f"{','.join(terms)}->{result}", *arrays))
+        out = as_array(run_kernel(in_float32, _einsum, f"{','.join(terms)}->{result}", *arrays))
     except (TypeError, ValueError) as error:
         raise explain("einsum", error, arrays) from None
     if not any(x._node is not None for x in tensors):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.kernels import arithmetic, special, special_cases
@@ -496,7 +497,7 @@ def _bounded(ufunc: np.ufunc, x: Any, bound: Any, out: Any) -> Any:
     x, bound = promoted((x, bound))
     if type(out) is not np.ndarray:
         return ufunc(x, bound)
-    is_plain = out is x and out.dtype.kind == "f" and type(bound) in (int, float)
+    is_plain = out is x and is_floating(out.dtype) and type(bound) in (int, float)
     if not is_plain and not is_place_of(ufunc, x, bound, out):
         return ufunc(x, bound)
     return compute_into(ufunc, (x, bound), out)

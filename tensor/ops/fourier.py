@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensor._devices import require_cpu
-from tensor._dtypes import as_dtype, float32
+from tensor._dtypes import as_dtype, float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of
 from tensor.core.tensor import wrap
@@ -284,7 +284,7 @@ def _frequencies(
 ) -> Tensor:
     require_cpu(device)
     wanted = float32 if dtype is None else as_dtype(dtype)
-    if wanted.kind != "f":
+    if not is_floating(wanted):
         raise TypeError(f"{name}: frequencies are floating, not {wanted}: pass dtype=tensor.float32")
     if n < 1:
         raise InvalidArgumentError(f"{name}: n is at least 1, not {n}")

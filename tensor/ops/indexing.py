@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Array
+from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.storage import share_of, snapshot
@@ -285,7 +285,7 @@ def _readied(x: TensorCore, value: object) -> TensorCore | Array:
         try:
             # Lists of Python floats keep their full precision on the way into float64.
             array = given = as_data(
-                value, dtype if isinstance(value, (list, tuple)) and dtype.kind == "f" else None
+                value, dtype if isinstance(value, (list, tuple)) and is_floating(dtype) else None
             )
         except TypeError as error:
             raise TypeError(f"can't write {type(value).__name__} into a tensor: {error}") from None
@@ -293,7 +293,7 @@ def _readied(x: TensorCore, value: object) -> TensorCore | Array:
         raise TypeError(
             f"can't write complex values into a tensor of {dtype}: write value.real, or convert the tensor"
         )
-    if array.dtype.kind == "f" and dtype.kind in "iu" and not np.isfinite(array).all():
+    if is_floating(array.dtype) and dtype.kind in "iu" and not np.isfinite(array).all():
         raise InvalidArgumentError(f"can't write infinities or NaN into a tensor of {dtype}")
     return given  # type: ignore[return-value]  # a tensor, or what as_data made
 

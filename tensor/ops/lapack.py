@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -83,6 +84,6 @@ def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]
 def tolerance(array: Array, rtol: object) -> Any:
     """Return what share of the largest singular value counts as 0: `rtol`, or the standard's."""
     if rtol is None:
-        dtype = array.dtype if array.dtype.kind in "fc" and array.itemsize > 2 else np.float32
+        dtype = array.dtype if is_inexact(array.dtype) and array.itemsize > 2 else np.float32
         return max(array.shape[-2:]) * float(np.finfo(dtype).eps)
     return rtol._live_array() if isinstance(rtol, TensorCore) else rtol

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dims_of
+from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
@@ -22,6 +23,7 @@ class Matrices(TensorCore):
 
     __slots__ = ()
 
+    @composite
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the product of two matrices.
 
@@ -33,6 +35,7 @@ class Matrices(TensorCore):
         """
         return plus_product(self, as_tensor(mat1).mm(mat2), beta, alpha)
 
+    @composite
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the product of a matrix and a vector.
 
@@ -44,6 +47,7 @@ class Matrices(TensorCore):
         """
         return plus_product(self, as_tensor(mat).mv(vec), beta, alpha)
 
+    @composite
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the products of each pair of two vectors.
 
@@ -55,6 +59,7 @@ class Matrices(TensorCore):
         """
         return plus_product(self, outer(vec1, vec2), beta, alpha)
 
+    @composite
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the products of matrices, one by one.
 
@@ -219,4 +224,4 @@ def plus_product(x: TensorCore, product: Tensor, beta: float, alpha: float) -> T
         product = f.multiply(product, alpha)
     if beta == 0:  # what the tensor holds is not looked at, not even nan
         return product
-    return f.add(x if beta == 1 else f.multiply(x, beta), product)
+    return f.add(last_use(x) if beta == 1 else f.multiply(last_use(x), beta), product)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tensor._dtypes import is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
@@ -38,7 +39,7 @@ def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageR
     if any(isinstance(holder._node, Leaf) for holder in (x, *others)):
         raise RuntimeError(f"{name}: {LEAF_WRITE}")
     dtype = x._live_array().dtype
-    if dtype.kind not in "fc":
+    if not is_inexact(dtype):
         raise RuntimeError(f"{name}: {INTEGER_WRITE}")
     if any((array := holder._array) is not None and array.dtype != dtype for holder in others):
         raise RuntimeError(f"{name}: {SHARED_WRITE}")

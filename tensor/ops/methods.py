@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
+from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore
@@ -16,7 +18,10 @@ from tensor.ops.messages import Operand
 from tensor.ops.writing import become
 
 if TYPE_CHECKING:
+    from tensor import _limits
     from tensor._tensor import Tensor
+else:
+    _limits = ModuleOnDemand("tensor._limits")
 
 
 class ElementwiseMethods(Elementwise):
@@ -35,7 +40,7 @@ class ElementwiseMethods(Elementwise):
         >>> tensor.ones((1,)).add(2.0, alpha=3).tolist()
         [7.0]
         """
-        return f.add(self, _scaled(other, alpha))
+        return f.add(self, other) if alpha == 1 else _plus_scaled(self, other, alpha)
 
     def sub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor less `alpha` times `other`.
@@ -46,10 +51,11 @@ class ElementwiseMethods(Elementwise):
         >>> tensor.ones((1,)).sub(2.0, alpha=3).tolist()
         [-5.0]
         """
-        return f.subtract(self, _scaled(other, alpha))
+        return f.subtract(self, other) if alpha == 1 else _less_scaled(self, other, alpha)
 
     subtract = sub
 
+    @composite
     def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` times `tensor2`.
 
@@ -60,8 +66,10 @@ class ElementwiseMethods(Elementwise):
         >>> one.addcmul(one, 3.0, value=2).tolist()
         [7.0]
         """
-        return f.add(self, f.multiply(_scaled(tensor1, value), tensor2))
+        product = f.multiply(_scaled(tensor1, value), tensor2)
+        return f.add(last_use(self), product)
 
+    @composite
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` / `tensor2`.
 
@@ -72,7 +80,8 @@ class ElementwiseMethods(Elementwise):
         >>> one.addcdiv(one, 4.0, value=2).tolist()
         [1.5]
         """
-        return f.add(self, f.divide(_scaled(tensor1, value), tensor2))
+        quotient = f.divide(_scaled(tensor1, value), tensor2)
+        return f.add(last_use(self), quotient)
 
     @composite
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
@@ -159,7 +168,6 @@ class ElementwiseMethods(Elementwise):
         """
         return self.clamp_(None, max)
 
-    @composite
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Tensor:
@@ -173,15 +181,12 @@ class ElementwiseMethods(Elementwise):
         [0.0, 1.0, 9.0]
         """
         x = as_tensor(self)
-        if x.dtype.kind != "f":
-            return x.clone()
-        limits = np.finfo(x.dtype)  # type: ignore[type-var]  # floating, by the line before
-        high = float(limits.max) if posinf is None else posinf
-        low = float(limits.min) if neginf is None else neginf
-        infinite = f.where(f.greater(x, 0), high, low)
-        is_infinite, is_unknown = f.isinf(x), f.isnan(x)
-        known = f.where(is_infinite, infinite, last_use(x))
-        return f.where(is_unknown, nan, known)
+        if not is_floating(x.dtype):
+            return _cloned(x)
+        limits = _limits.finfo(x.dtype)
+        high = limits.max if posinf is None else posinf
+        low = limits.min if neginf is None else neginf
+        return _without_unknown(x, nan, high, low)
 
     @composite
     def fmod(self, other: Operand) -> Tensor:
@@ -417,3 +422,29 @@ def _scaled(other: Operand, factor: complex) -> Operand:
     if isinstance(factor, (int, float)) and factor == 1:
         return other
     return other * factor if isinstance(other, (int, float, complex)) else f.multiply(other, factor)
+
+
+@composite
+def _cloned(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+@composite
+def _plus_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
+    scaled = _scaled(other, alpha)
+    return f.add(last_use(x), scaled)
+
+
+@composite
+def _less_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
+    scaled = _scaled(other, alpha)
+    return f.subtract(last_use(x), scaled)
+
+
+@composite
+def _without_unknown(x: Tensor, nan: float, high: float, low: float) -> Tensor:
+    """Return `x` with `high` and `low` for the infinities, and `nan` for what is none."""
+    infinite = f.where(f.greater(x, 0), high, low)
+    is_infinite, is_unknown = f.isinf(x), f.isnan(x)
+    known = f.where(is_infinite, infinite, last_use(x))
+    return f.where(is_unknown, nan, known)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tensor._dtypes import float32
+from tensor._dtypes import float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import of_any_dtype
@@ -82,7 +82,7 @@ def matrix_norm(
         found = _none(values) if values.shape[-1] == 0 else reduction(values, axis=-1)
     elif ord in (1, -1, inf, -inf):
         size = absolute(y)
-        size = size if size.dtype.kind == "f" else astype(size, float32)
+        size = size if is_floating(size.dtype) else astype(size, float32)
         sums = sum(size, axis=-2 if ord in (1, -1) else -1, dtype=size.dtype)
         if sums.shape[-1] == 0:
             found = _none(sums)

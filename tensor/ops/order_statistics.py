@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
@@ -71,7 +72,7 @@ class OrderStatistics(TensorCore):
         if size == 0:
             raise IndexError(f"median: dimension {dim} of shape {x.shape} is empty")
         found = _at(x, (size - 1) // 2, dim, keepdim)
-        if x.dtype.kind != "f":
+        if not is_floating(x.dtype):
             return found
         # nan is behind all numbers in order, and the median of all that holds one.
         unknown = isnan(x)
@@ -136,7 +137,7 @@ def quantiles(
     interpolation: str,
 ) -> Tensor:
     """Return the quantiles for the methods ``quantile`` and ``nanquantile``, which skips what is nan."""
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         raise TypeError(f"{name} takes floating tensors, not {x.dtype}: convert it with x.float()")
     if interpolation not in _INTERPOLATIONS:
         raise InvalidArgumentError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
+from tensor.core.bfloat16 import in_float32
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore
 from tensor.core.writing import writing
@@ -97,7 +98,7 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
 def _run(name: str, kernel: Callable[..., Any], operands: Sequence[Any]) -> Array:
     arrays = _promoted(kernel, operands)
     try:
-        return as_array(run_kernel(kernel, *arrays))
+        return as_array(run_kernel(in_float32, kernel, *arrays))
     except (TypeError, ValueError, OverflowError) as error:
         raise explain(name, error, arrays) from None
 

@@ -7,6 +7,8 @@ default dtype. Operands are cast before NumPy sees them, which is only asked to 
 
 cimport numpy as cnp
 
+from tensor.core.bfloat16 cimport is_inexact as _is_inexact
+
 import numpy as np
 
 from tensor import _dtypes
@@ -30,10 +32,6 @@ cdef Promotion promotion_of(object kernel, int count):
     if of_floats.dtype.kind == "b":
         return BY_NUMPY
     return TO_FLOATS if kernel(*[np.empty(0, np.int64)] * count).dtype.kind == "f" else BY_KIND
-
-
-cdef inline bint _is_inexact(cnp.ndarray x) noexcept:
-    return cnp.PyArray_ISFLOAT(x) or cnp.PyArray_ISCOMPLEX(x)
 
 
 cdef inline bint _is_double(cnp.ndarray x) noexcept:

@@ -4,6 +4,7 @@ cimport numpy as cnp
 
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor, wrap
+from tensor.core.bfloat16 cimport is_bfloat16, wide_for
 from tensor.tape.nodes cimport Node
 from tensor.tape.recording cimport record, remember, wrap_recorded
 
@@ -49,6 +50,12 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
             axis = place if place >= 0 else place + ndim
         else:
             axis = axis_of(name, axis, ndim)
+    if more.get("dtype") is not None and (is_bfloat16(array) or more["dtype"].kind == "V"):
+        # Computed in the dtype asked for, or in float32 for bfloat16.
+        given = x = x.to(more["dtype"])
+        array = array_of(given)
+        more["dtype"] = None
+    kernel = wide_for(kernel, (array,))
     failure = None
     try:
         own = _kernels.get(name)
@@ -109,6 +116,7 @@ def along(str name, kernel, x, axis):
         place = axis
     else:
         place = axis_of(name, axis, ndim)
+    kernel = wide_for(kernel, (array,))
     if given.is_donated and place is not None:
         return _along_over(name, kernel, given, place)
     failure = None

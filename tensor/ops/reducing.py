@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from tensor._dtypes import as_dtype, float32
+from tensor._dtypes import as_dtype, float32, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of
 from tensor.core.donation import composite
@@ -66,7 +66,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 3.0]).mean().item()
         2.0
         """
-        if dtype is not None and as_dtype(dtype).kind not in "fc":
+        if dtype is not None and not is_inexact(as_dtype(dtype)):
             raise TypeError(f"mean: dtype is floating or complex, not {as_dtype(dtype)}")
         return f.mean(
             self if dtype is None else astype(as_tensor(self), dtype), axis=over(dim), keepdims=keepdim
@@ -301,7 +301,7 @@ class Reductions(TensorCore):
         1000.0
         """
         x = as_tensor(self)
-        return scans.logsumexp(x if x.dtype.kind in "fc" else astype(x, float32), axis=dim, keepdims=keepdim)
+        return scans.logsumexp(x if is_inexact(x.dtype) else astype(x, float32), axis=dim, keepdims=keepdim)
 
     def softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return exp(x) over its sum along `dim`, computed in `dtype`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Dtype, as_dtype, float16, float32
+from tensor._dtypes import Dtype, as_dtype, float16, float32, is_bfloat16, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
@@ -101,6 +101,8 @@ def _running(
 ) -> Tensor:
     place = _axis_to_run_along(name, x, axis)
     wanted = None if dtype is None else as_dtype(dtype)
+    if wanted is not None and (is_bfloat16(wanted) or is_bfloat16(as_tensor(x).dtype)):
+        x, wanted = as_tensor(x).to(wanted), None  # what is computed in float32 is rounded once
     result = along(name, partial(_accumulate, kernel, wanted), x, place)
     if not include_initial:
         return result
@@ -110,7 +112,7 @@ def _running(
 
 
 def _accumulate(ufunc: np.ufunc, dtype: Dtype | None, a: Array, axis: int, out: Array | None = None) -> Array:
-    if out is not None and (out.dtype.kind not in "fc" or dtype not in (None, out.dtype)):
+    if out is not None and (not is_inexact(out.dtype) or dtype not in (None, out.dtype)):
         out = None  # sums of small integers are wider
     # With `out` NumPy takes its dtype.
     found: Array = (np.cumsum if ufunc is np.add else np.cumprod)(a, axis, dtype, out)

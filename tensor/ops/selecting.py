@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from tensor._dtypes import Array
+from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite, own
@@ -235,7 +235,7 @@ class Selecting(TensorCore):
         [5.0, 0.0, 5.0]
         """
         x = as_tensor(self)
-        if type(value) in (int, float) and x.dtype.kind == "f" and _is_mask_of(mask, x):
+        if type(value) in (int, float) and is_floating(x.dtype) and _is_mask_of(mask, x):
             return choose(mask, value, x)
         flags = mask_of("masked_fill", mask)
         try:

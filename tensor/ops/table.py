@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
+from tensor.core.bfloat16 import in_float32, write_wide
 from tensor.core.tensor import TensorCore
 from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
 from tensor.kernels.ufuncs import COMPILED, compute_into
@@ -149,7 +150,7 @@ def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
             raise _misfit(name, error, array) from None
 
     def copy(array: Array) -> None:
-        out = kernel(*promoted_for(kernel, (array,)))
+        out = in_float32(kernel, *promoted_for(kernel, (array,)))
         if not np.can_cast(out.dtype, array.dtype, "same_kind"):
             raise of_other_dtype(name, out.dtype, array)
         array[...] = out
@@ -206,7 +207,7 @@ def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array
         if isinstance(kernel, np.ufunc):
             compute_into(kernel, (array, given), array)
         else:
-            kernel(array, given)
+            write_wide(kernel, array, given)
     except (TypeError, ValueError, OverflowError) as error:
         raise _misfit(name, error, array, given) from None
 

@@ -7,6 +7,7 @@ from scopes.core.disposable cimport register_new
 from tensor.core.inline_values cimport InlineValues, count_inline, dtype_of, shape_of
 from tensor.core.storage cimport lay, share_of, take_snapshot
 from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor, wrap
+from tensor.core.bfloat16 cimport is_inexact as _is_inexact
 from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
@@ -32,10 +33,6 @@ cdef object recorder():
 
 cdef inline object _node_of(object x):
     return (<TensorCore>x)._node if is_tensor(x) else None
-
-
-cdef inline bint _is_inexact(cnp.ndarray array):
-    return cnp.PyArray_ISFLOAT(array) or cnp.PyArray_ISCOMPLEX(array)
 
 
 cdef int _save(object x, object array, list saved, list holds) except -1:

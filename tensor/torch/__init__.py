@@ -12,9 +12,9 @@ from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
 from tensor import (
     Generator,
     Tensor,
+    bfloat16,
     broadcast_shapes,
     broadcast_tensors,
-    can_cast,
     complex64,
     complex128,
     enable_grad,
@@ -88,6 +88,7 @@ from tensor.torch.creation import *  # noqa: F403
 from tensor.torch.functions import *  # noqa: F403
 from tensor.torch.joining import *  # noqa: F403
 from tensor.torch.lu_factors import lu_unpack
+from tensor.torch.promotion import can_cast, promote_types
 from tensor.torch.randomness import default_generator, get_rng_state, initial_seed, seed, set_rng_state
 from tensor.torch.serialization import load, save
 from tensor.torch.settings import *  # noqa: F403
@@ -102,6 +103,7 @@ __all__ = [
     "autocast",
     "autograd",
     "backends",
+    "bfloat16",
     "bool",
     "broadcast_shapes",
     "broadcast_tensors",
@@ -154,6 +156,7 @@ __all__ = [
     "optim",
     "pi",
     "profiler",
+    "promote_types",
     "result_type",
     "save",
     "seed",

@@ -7,12 +7,13 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor import no_grad
-from tensor.lowlevel import TensorCore, require_cpu, shown, sizes_of
+from tensor.lowlevel import TensorCore, is_floating, require_cpu, shown, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tensor import Tensor
+    from tensor.lowlevel import Dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +80,7 @@ def _written(name: str, result: Any, out: Any) -> Any:
             raise TypeError(
                 f"{name}: the result is {values.dtype}, and out= has {target.dtype}: pass one of that dtype"
             )
-        if _KINDS.index(values.dtype.kind) > _KINDS.index(target.dtype.kind):
+        if _rank(values.dtype) > _rank(target.dtype):
             raise TypeError(
                 f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass one "
                 "of that dtype, or leave out= away and write result.to(dtype)"
@@ -94,6 +95,10 @@ def _written(name: str, result: Any, out: Any) -> Any:
         raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
     written = [_written(name, y, target) for y, target in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
+
+
+def _rank(dtype: Dtype) -> int:
+    return _KINDS.index("f" if is_floating(dtype) else dtype.kind)
 
 
 def with_out(make: Callable[P, R]) -> Callable[P, R]:

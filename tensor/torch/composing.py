@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import composite, view_as_complex, view_as_real
+from tensor.lowlevel import composite, is_floating, is_inexact, view_as_complex, view_as_real, widening
 from tensor.torch.calling import here, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 
@@ -210,7 +210,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     for x in (abs, angle):
         if not isinstance(x, Tensor):
             raise TypeError(f"polar takes tensors, not {type(x).__name__}: write torch.tensor(x)")
-    if abs.dtype != angle.dtype or abs.dtype.kind != "f":
+    if abs.dtype != angle.dtype or not is_floating(abs.dtype):
         raise TypeError(f"polar takes floating tensors of one dtype, not {abs.dtype} and {angle.dtype}")
     return abs * angle.cos() + abs * angle.sin() * 1j
 
@@ -290,6 +290,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return input.polygamma(n)
 
 
+@widening
 def gradient(
     input: Tensor,
     *,
@@ -338,7 +339,7 @@ def gradient(
             raise InvalidArgumentError(
                 f"gradient: spacing has a place for each of {input.shape[i]} elements, not {step.shape}"
             )
-    y = input if input.dtype.kind in "fc" else input.to(np.float32)
+    y = input if is_inexact(input.dtype) else input.to(np.float32)
     return tuple([_slopes(y, i, step, edge_order) for i, step in zip(places, steps, strict=True)])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import require_cpu, sizes_of
+from tensor.lowlevel import is_floating, require_cpu, sizes_of
 from tensor.torch.calling import here, placed, sized, with_out
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     for x in (real, imag):
         if not isinstance(x, Tensor):
             raise TypeError(f"complex takes tensors, not {type(x).__name__}: write torch.tensor(x)")
-    if real.dtype != imag.dtype or real.dtype.kind != "f":
+    if real.dtype != imag.dtype or not is_floating(real.dtype):
         raise TypeError(f"complex takes floating tensors of one dtype, not {real.dtype} and {imag.dtype}")
     return real + imag * 1j
 

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
+from tensor.lowlevel import is_floating, is_inexact, widening
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -46,11 +47,11 @@ def _kept(input: Tensor, mask: Tensor | None, fill: complex) -> Tensor:
 
 
 def _least(x: Tensor) -> Any:
-    return -math.inf if x.dtype.kind == "f" else int(tn.iinfo(x.dtype).min)
+    return -math.inf if is_floating(x.dtype) else int(tn.iinfo(x.dtype).min)
 
 
 def _most(x: Tensor) -> Any:
-    return math.inf if x.dtype.kind == "f" else int(tn.iinfo(x.dtype).max)
+    return math.inf if is_floating(x.dtype) else int(tn.iinfo(x.dtype).max)
 
 
 def _numbers(input: Tensor, dtype: DtypeLike | None) -> Tensor:
@@ -354,6 +355,7 @@ def normalize(
     return _kept(x, mask, 0) / size.clamp(min=eps)
 
 
+@widening
 def var(
     input: Tensor,
     dim: Dims = None,
@@ -374,13 +376,14 @@ def var(
     2.0
     """
     less = correction if correction is not None else 0 if unbiased is False else 1
-    x = input if input.dtype.kind in "fc" else input.float()
+    x = input if is_inexact(input.dtype) else input.float()
     centre = mean(x, dim, keepdim=True, mask=mask)
     squares = sum((_kept(x, mask, 0) - centre).abs().square(), dim, keepdim=keepdim, dtype=dtype, mask=mask)
     count = _count(x, dim, keepdim, mask)
     return squares / (count - less).clamp(min=0)
 
 
+@widening
 def std(
     input: Tensor,
     dim: Dims = None,

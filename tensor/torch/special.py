@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import tensor as tn
 from tensor import Tensor
-from tensor.lowlevel import bessel_i
+from tensor.lowlevel import bessel_i, is_floating
 from tensor.torch import functions as _functions
 from tensor.torch.calling import function, with_out
 from tensor.torch.composing import polygamma
@@ -82,7 +82,7 @@ def entr(input: Tensor) -> Tensor:
     >>> torch.special.entr(torch.tensor([0.0, 1.0, -1.0])).abs().tolist()
     [0.0, 0.0, inf]
     """
-    x = input if input.dtype.kind == "f" else input.float()
+    x = input if is_floating(input.dtype) else input.float()
     positive = x > 0
     found = -x * tn.where(positive, x, 1.0).log()
     return tn.where(x < 0, -math.inf, tn.where(x == 0, 0.0, found))
@@ -170,7 +170,7 @@ def erfcx(input: Tensor) -> Tensor:
     inverse = 1 / x.clamp(min=_FAR).square()
     far = (1 - 0.5 * inverse + 0.75 * inverse.square()) * inverse.sqrt() / math.sqrt(math.pi)
     found = tn.where(x < _FAR, near.square().exp() * near.erfc(), far)
-    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)
+    return found.to(input.dtype if is_floating(input.dtype) else tn.float32)
 
 
 @with_out
@@ -186,7 +186,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     x = input.double() * math.sqrt(0.5)
     low, high = x.clamp(max=-0.7), x.clamp(min=-0.7)
     found = tn.where(x < -0.7, (erfcx(-low) * 0.5).log() - low.square(), (-0.5 * high.erfc()).log1p())
-    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)
+    return found.to(input.dtype if is_floating(input.dtype) else tn.float32)
 
 
 @with_out
@@ -215,4 +215,4 @@ def ndtri(input: Tensor) -> Tensor:
         x = tn.where(given > 0.5, -x, x)
         slope = (0.5 * x.square()).exp() * math.sqrt(2 * math.pi)
     found = tn.where(x.isfinite(), x + (p - given) * slope, x)
-    return found.to(input.dtype if input.dtype.kind == "f" else tn.float32)
+    return found.to(input.dtype if is_floating(input.dtype) else tn.float32)

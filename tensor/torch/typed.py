@@ -9,6 +9,7 @@ from tensor import Tensor
 from tensor.lowlevel import Dtype, legacy_tensor
 
 __all__ = [
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
     "CharTensor",
@@ -50,6 +51,12 @@ class HalfTensor(metaclass=TypedTensor):
     """Tensors of float16, as `FloatTensor`."""
 
     dtype: Dtype = tn.float16
+
+
+class BFloat16Tensor(metaclass=TypedTensor):
+    """Tensors of bfloat16, as `FloatTensor`."""
+
+    dtype: Dtype = tn.bfloat16
 
 
 class LongTensor(metaclass=TypedTensor):

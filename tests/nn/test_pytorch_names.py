@@ -36,9 +36,7 @@ def test_a_module_inside_is_replaced_and_the_old_one_disposed() -> None:
         net.set_submodule("1.7", nn.Identity(), strict=True)
 
 
-def test_a_module_of_bfloat16_is_refused_with_what_to_write() -> None:
-    with pytest.raises(tensor.InvalidArgumentError, match=r"module\.half\(\)"):
-        model().bfloat16()
+def test_a_module_takes_a_dtype_by_each_method() -> None:
     assert model().type(tensor.float64)[0].weight.dtype == tensor.float64
     assert model().to_empty(device="cpu").share_memory()[0].weight.shape == (2, 2)
 

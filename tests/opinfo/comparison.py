@@ -11,7 +11,17 @@ import tensor.torch as ours
 
 # The largest relative error; as absolute error for values below 1. float32: some sums of PyTorch's are
 # less exact than ours.
-_TOLERANCES = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-7, "complex64": 2e-5, "complex128": 1e-7}
+_TOLERANCES = {
+    "bfloat16": 1.6e-2,
+    "float16": 2e-3,
+    "float32": 2e-5,
+    "float64": 1e-7,
+    "complex64": 2e-5,
+    "complex128": 1e-7,
+}
+
+# As absolute error, where PyTorch itself allows less.
+_LEAST = {"bfloat16": 1e-5}
 
 
 def difference(found: Any, expected: Any, *, values: bool = True, tolerance: float = 1.0) -> str | None:
@@ -55,12 +65,15 @@ def _of_tensors(found: Any, expected: torch.Tensor, values: bool, tolerance: flo
         return f"dtype {found.dtype}, not {dtype}"
     if not values:
         return None
+    if expected.dtype == torch.bfloat16:
+        found, expected = found.float(), expected.float()
     x = found.detach().numpy()
     y = expected.numpy(force=True)
     if x.dtype.kind not in "fc":
         return None if np.array_equal(x, y) else _worst(x, y)
     bound = _TOLERANCES[dtype] * tolerance
-    return None if np.allclose(x, y, rtol=bound, atol=bound, equal_nan=True) else _worst(x, y)
+    least = _LEAST.get(dtype, bound)
+    return None if np.allclose(x, y, rtol=bound, atol=least, equal_nan=True) else _worst(x, y)
 
 
 def _worst(x: Any, y: Any) -> str:

@@ -54,10 +54,17 @@ def _tensor(x: torch.Tensor) -> Any:
     dtype = _dtype(x.dtype)
     # A copy that keeps the order of the strides, so that samples that are not contiguous stay so.
     plain = x.detach().resolve_conj().resolve_neg()
-    y = ours.from_numpy(plain.numpy().copy(order="K")).to(dtype)
+    y = ours.from_numpy(array_of(plain).copy(order="K")).to(dtype)
     if isinstance(x, torch.nn.Parameter):
         return ours.nn.Parameter(y, requires_grad=x.requires_grad)
     return y.requires_grad_() if x.requires_grad else y
+
+
+def array_of(x: torch.Tensor) -> Any:
+    """Return the array of a tensor of PyTorch's; its own ``numpy()`` has no bfloat16."""
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(ours.bfloat16)
+    return x.numpy()
 
 
 def copied(x: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -72,6 +79,20 @@ def copied(x: Any, memo: dict[int, Any] | None = None) -> Any:
         return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
     if isinstance(x, dict):
         return {name: copied(item, memo) for name, item in x.items()}
+    return x
+
+
+def cast_sample(x: Any, old: torch.dtype, new: torch.dtype) -> Any:
+    """Return a sample or a result of PyTorch's with `new` for the dtype `old`."""
+    if isinstance(x, torch.Tensor):
+        return x.to(new) if x.dtype == old else x
+    if isinstance(x, torch.dtype):
+        return new if x == old else x
+    if isinstance(x, (list, tuple)) and not isinstance(x, torch.Size):
+        items = [cast_sample(item, old, new) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+    if isinstance(x, dict):
+        return {name: cast_sample(item, old, new) for name, item in x.items()}
     return x
 
 

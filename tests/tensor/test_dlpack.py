@@ -381,6 +381,17 @@ def test_each_dtype_is_exported_to_pytorch_and_back_on_one_memory(torch, dtype):
     assert x.tolist() == theirs.tolist() == back.tolist()
 
 
+def test_bfloat16_shares_memory_with_pytorch_in_both_directions(torch):
+    pytest.importorskip("ml_dtypes")
+    x = tensor.ones((2, 3), dtype="bfloat16")
+    theirs = torch.from_dlpack(x)
+    back = tensor.from_dlpack(theirs.T)
+    back[2, 0] = 5
+    assert (theirs.dtype, back.dtype) == (torch.bfloat16, x.dtype)
+    assert x.tolist() == theirs.tolist() == back.T.tolist() == [[1.0, 1.0, 5.0], [1.0, 1.0, 1.0]]
+    assert tensor.asarray(theirs).dtype == tensor.tensor(theirs).dtype == x.dtype
+
+
 def test_a_dtype_of_pytorchs_own_is_named_with_a_way_out(torch):
-    with pytest.raises(TypeError, match=r"torch.bfloat16 can't become a tensor.*Convert it"):
-        tensor.from_dlpack(torch.ones(2, dtype=torch.bfloat16))
+    with pytest.raises(TypeError, match=r"torch.float8_e5m2 can't become a tensor.*Convert it"):
+        tensor.from_dlpack(torch.ones(2).to(torch.float8_e5m2))

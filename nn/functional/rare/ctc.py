@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of, reduce_losses
 from tensor.kernels import xp
-from tensor.lowlevel import TensorCore, apply, define, shown
+from tensor.lowlevel import TensorCore, apply, define, shown, widening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,7 @@ def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
 _RULE = define("ctc_loss", log_probs=_by_log_probs)
 
 
+@widening
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

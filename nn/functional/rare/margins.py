@@ -17,7 +17,7 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
-from tensor.lowlevel import composite, shown, snapshot
+from tensor.lowlevel import composite, shown, snapshot, widening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @loss_sections
+@widening
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
@@ -89,6 +90,7 @@ def hinge_embedding_loss(
 
 
 @loss_sections
+@widening
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return log(1 + exp(-target * input)): the logistic loss, with targets 1 and -1.
 
@@ -112,6 +114,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 
 
 @loss_sections
+@widening
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
@@ -253,6 +256,7 @@ def _triplets(
 
 
 @loss_sections
+@widening
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -309,6 +313,7 @@ def multi_margin_loss(
 
 
 @loss_sections
+@widening
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return by how much scores of other classes are above the scores of several targets minus 1.
 

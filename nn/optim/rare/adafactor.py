@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import tensor as tn
 from nn.optim.chunks import chunk_keys
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
@@ -130,7 +131,7 @@ class Adafactor(Optimizer):
         sign, share, floor, least, d, stays, relative = numbers
         p, g, *state = arrays
         if floor < 0:
-            floor = float(np.finfo(p.dtype).eps)
+            floor = tn.finfo(p.dtype).eps
         keys = [_with_last_axes(key, p.ndim) for key in chunk_keys(p.shape)]
         size = math.sqrt(sum(_squares(p[key]).sum() for key in keys) / p.size)
         p *= stays

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tensor import no_grad
-from tensor.lowlevel import shown
+from tensor.lowlevel import is_inexact, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +113,7 @@ def _move_all(
     count: Tensor | int,  # noqa: ARG001
 ) -> None:
     for x, y in zip(averaged, current, strict=True):
-        if x.dtype.kind in "fc":
+        if is_inexact(x.dtype):
             x.lerp_(y, 1 - decay)
         else:
             x.copy_(x * decay + y * (1 - decay))

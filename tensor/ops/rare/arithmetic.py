@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tensor._dtypes import Array, float64
+from tensor._dtypes import Array, float64, is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
@@ -215,7 +215,7 @@ class Arithmetic(TensorCore):
         [[0.75], [3]]
         """
         x = as_tensor(self)
-        if x.dtype.kind != "f":
+        if not is_floating(x.dtype):
             raise TypeError(f"frexp takes floating tensors, not {x.dtype}: convert it with x.float()")
         _, exponent = run_kernel(np.frexp, x._live_array())
         powers = wrap(np.asarray(exponent, np.int32))
@@ -273,7 +273,7 @@ class Arithmetic(TensorCore):
         x = as_tensor(self)
         if x.is_complex():
             return f.atan2(x.imag, x.real)
-        floating = x if x.dtype.kind == "f" else x.to(np.float32)
+        floating = x if is_floating(x.dtype) else x.to(np.float32)
         found = f.where(f.less(floating, 0), math.pi, f.multiply(floating, 0.0))
         return f.where(
             f.isnan(floating), floating, f.where(f.isinf(floating) & f.greater(floating, 0), 0.0, found)
@@ -292,7 +292,7 @@ class Arithmetic(TensorCore):
         x = as_tensor(self)
         if p < 1:
             raise InvalidArgumentError(f"mvlgamma: p is at least 1, not {p}")
-        floating = x if x.dtype.kind == "f" else x.to(np.float32)
+        floating = x if is_floating(x.dtype) else x.to(np.float32)
         if f.less_equal(floating, (p - 1) / 2).any():
             raise InvalidArgumentError(
                 f"mvlgamma: all elements must be greater than (p - 1) / 2 = {(p - 1) / 2}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tensor._dtypes import FLOATING, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
@@ -119,7 +120,7 @@ class Counting(TensorCore):
         [2.0, 1.0]
         """
         array = self._live_array()
-        if array.dtype.kind != "f":
+        if not is_floating(array.dtype):
             raise TypeError(f"histogram takes floating tensors, not {array.dtype}: convert it with x.float()")
         factors = None if weight is None else as_data(weight, None).reshape(-1)
         if isinstance(bins, TensorCore):
@@ -179,7 +180,7 @@ class Counting(TensorCore):
         """
         x = as_tensor(self)
         array = x._live_array()
-        if array.dtype.kind not in "fc":
+        if not is_inexact(array.dtype):
             raise TypeError(
                 f"logcumsumexp takes floating tensors, not {array.dtype}: convert it with x.float()"
             )
@@ -334,9 +335,9 @@ class Counting(TensorCore):
         given = as_tensor(self)
         if given.ndim > 2:
             raise InvalidArgumentError(f"cov takes at most two dimensions, not shape {given.shape}")
-        x = given if given.dtype.kind in "fc" else given.to(np.float32)
+        x = given if is_inexact(given.dtype) else given.to(np.float32)
         x = x.reshape(1, -1) if x.ndim < 2 else x
-        for name, each, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+        for name, each, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, FLOATING)):
             if each is not None and as_tensor(each).dtype.kind not in kinds:
                 raise TypeError(
                     f"cov: {name} has {as_tensor(each).dtype}: frequencies are integers, other weights floats"
@@ -448,7 +449,7 @@ def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
     indices = np.zeros(array.shape, np.int64)
     if array.size:
         best = array[0].copy()
-        unknown = np.isnan(array) if array.dtype.kind == "f" else None
+        unknown = np.isnan(array) if is_floating(array.dtype) else None
         for i in range(1, array.shape[0]):
             is_new = wins(array[i], best)
             if unknown is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._dtypes import is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.core.donation import composite
@@ -155,10 +156,10 @@ class Decomposing(TensorCore):
         x = as_tensor(self)
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
             raise InvalidArgumentError(f"matrix_exp takes square matrices, not shape {x.shape}")
-        if x.dtype.kind not in "fc":
+        if not is_inexact(x.dtype):
             raise TypeError(f"matrix_exp takes floating tensors, not {x.dtype}: convert it with x.float()")
         given = x.dtype
-        x = x.to(np.float64 if given.kind == "f" else np.complex128)  # squares add to the error
+        x = x.to(np.float64 if is_floating(given) else np.complex128)  # squares add to the error
         norms = np.abs(x._live_array()).sum(-2)
         norm = float(norms.max()) if norms.size else 0.0
         times = max(0, math.ceil(math.log2(norm)) + 1) if 0 < norm < math.inf else 0

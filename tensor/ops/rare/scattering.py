@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import is_floating, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
@@ -206,7 +207,7 @@ def reduced_at(
         counts = np.full(x.shape, int(include_self), np.int64)
         run_kernel(np.add.at, counts, where, 1)
         counted = wrap(np.maximum(counts, 1)).to(x.dtype)
-        return f.divide(out, counted) if x.dtype.kind in "fc" else f.floor_divide(out, counted)
+        return f.divide(out, counted) if is_inexact(x.dtype) else f.floor_divide(out, counted)
     return out
 
 
@@ -249,7 +250,7 @@ def _extremes(x: Tensor, where: tuple[Any, ...], source: Tensor, kind: str, incl
 
 
 def _neutral(array: Array, kind: str) -> Any:
-    if array.dtype.kind == "f":
+    if is_floating(array.dtype):
         return -np.inf if kind == "amax" else np.inf
     if array.dtype.kind == "b":
         return kind == "amin"

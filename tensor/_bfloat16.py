@@ -1,0 +1,14 @@
+"""``tensor.bfloat16``: the dtype where ml_dtypes is installed, else what tells so when it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensor._dtypes import MissingDtype, find_bfloat16
+
+if TYPE_CHECKING:
+    from tensor._dtypes import Dtype
+
+    bfloat16: Dtype
+else:
+    bfloat16 = find_bfloat16() or MissingDtype()

@@ -1,0 +1,41 @@
+"""PyTorch's questions about dtypes."""
+
+from __future__ import annotations
+
+from tensor import result_type
+from tensor.lowlevel import Dtype, DtypeLike, as_dtype, is_floating
+
+__all__ = ["can_cast", "promote_types"]
+
+_KINDS = "b", "ui", "f", "c"
+
+
+def _rank(dtype: Dtype) -> int:
+    letter = "f" if is_floating(dtype) else dtype.kind
+    return next(rank for rank, kind in enumerate(_KINDS) if letter in kind)
+
+
+def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
+    """Return whether a result of the dtype `from_` may be written to ``out=`` of the dtype `to`.
+
+    A higher kind of number does not fit a lower one; how wide the dtypes are does not count.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)
+    (True, False)
+    """
+    return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
+
+
+def promote_types(type1: DtypeLike, type2: DtypeLike) -> Dtype:
+    """Return the dtype of a result of operands of two dtypes.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.promote_types(torch.float16, torch.int64)
+    dtype('float16')
+    """
+    return result_type(as_dtype(type1), as_dtype(type2))
