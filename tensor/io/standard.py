@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensor._devices import CPU, Device, require_cpu
-from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64
+from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64, is_bfloat16
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore
 from tensor.ops.expanding import broadcast_arrays
@@ -75,7 +75,7 @@ class _Inspection:
     ) -> dict[str, Dtype]:
         """Return the standard's dtypes by their names, all or those of a `kind`, or of several.
 
-        float16, which the standard does not know, is not among them.
+        float16 and bfloat16, which the standard does not know, are not among them.
 
         Raises
         ------
@@ -97,7 +97,8 @@ class _Inspection:
                     f"{shown(one)} is no kind of dtype: write one of {', '.join(KINDS)}"
                 )
             letters += KINDS[one]
-        return {dtype.name: dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16}
+        found = [dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16]
+        return {dtype.name: dtype for dtype in found if not is_bfloat16(dtype)}
 
 
 class NamespaceInfo(_Inspection):
