@@ -16,7 +16,7 @@ from benchmarks.claims import AHEAD, BEHIND, GOALS, standings, verdicts
 from benchmarks.contenders import CONTENDERS, NUMPY, TORCH
 from benchmarks.plots import draw, draw_standings
 from benchmarks.report import HEADINGS, figure
-from benchmarks.results import Measurement, Run, Runs, levels_of
+from benchmarks.results import Measurement, Run, Runs
 
 PAGE = ROOT / "docs" / "performance.md"
 BLOCK = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
@@ -27,20 +27,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.document", description=__doc__)
     parser.add_argument("folder", type=Path, help="what `python -m benchmarks.performance` left")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page (default: docs/performance.md)")
-    parser.add_argument("--levels", action="store_true", help="only the tables of instruction sets")
+    parser.add_argument(
+        "--levels", action="store_true", help="only the summary and the tables of instruction sets"
+    )
     options = parser.parse_args(arguments)
-    if options.levels:
-        page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(
-            filled(page, of_levels(levels_of(options.folder)), partly=True), encoding="utf-8"
-        )
-        print("written:", options.page.name)
-        return 0
-    runs = Runs.read(options.folder)
-    text = filled(options.page.read_text(encoding="utf-8"), blocks(runs))
+    runs = Runs.read_levels(options.folder) if options.levels else Runs.read(options.folder)
+    texts = {"summary": _summary(runs), **of_levels(runs.levels)} if options.levels else blocks(runs)
+    text = filled(options.page.read_text(encoding="utf-8"), texts, partly=options.levels)
     options.page.write_text(text, encoding="utf-8")
     folder = options.page.parent
-    drawn = [draw_standings(standings(runs), folder), *draw(runs.together, folder)]
+    drawn = [draw_standings(standings(runs), folder)]
+    if not options.levels:
+        drawn += draw(runs.together, folder)
     print("written:", *(path.name for path in (options.page, *drawn)))
     return 0
 

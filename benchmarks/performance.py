@@ -2,8 +2,8 @@
 
 Steps, each a run of its own: contenders in one process, peaks of memory, how costs grow, each contender in a
 process of its own, ours on several Pythons, each instruction set, then tables and plots, which
-``python -m benchmarks.document`` makes alone. With ``--levels`` it measures the instruction sets alone, and
-writes the tables of these.
+``python -m benchmarks.document`` makes alone. With ``--levels`` it only measures the instruction sets and the
+peaks of memory, and writes the summary and the tables of these.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON files go")
     parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
-    parser.add_argument("--levels", action="store_true", help="the instruction sets alone")
+    parser.add_argument("--levels", action="store_true", help="only instruction sets and peaks of memory")
     parser.add_argument("--least", action="store_true", help="as for `python -m benchmarks`")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after so many")
     options = parser.parse_args(arguments)
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         "alone": (JUDGED, ["--alone"]),
         "pythons": (TWICE + JUDGED, pythons),
     }
-    steps = of_levels if options.levels else {**whole, **of_levels}
+    steps = {**of_levels, "peaks": whole["peaks"]} if options.levels else {**whole, **of_levels}
     quick = ["--quick"] * options.quick + ["--least"] * options.least
     for name, (pattern, flags) in steps.items():
         if time.monotonic() > end:

@@ -95,6 +95,13 @@ class Runs:
             levels_of(folder),
         )
 
+    @classmethod
+    def read_levels(cls, folder: Path) -> Self:
+        """Read the runs of instruction sets, and the peaks of memory if these were measured too."""
+        nothing = Run({"cases": [], "pythons": {}})
+        peaks = folder / "peaks.json"
+        return cls(Run.read(peaks) if peaks.exists() else nothing, nothing, nothing, levels_of(folder))
+
     @property
     def compared(self) -> tuple[Run, ...]:
         """The runs that compare ours with others."""

@@ -17,6 +17,11 @@ constexpr int tile_rows = Pack<T>::parts == 1 ? 8 : Pack<T>::parts == 2 ? 4 : 2;
 template <typename T>
 constexpr ptrdiff_t width = panel_bytes / sizeof(T);
 
+// `inner` rows of a matrix whose elements lie so far apart.
+struct Panels {
+    ptrdiff_t inner, b_inner, b_column;
+};
+
 // Lays `columns` columns of a matrix out as a panel.
 template <typename T>
 void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
@@ -130,7 +135,7 @@ void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner,
 template <typename T>
 void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
     const StackedProducts& own = *static_cast<const StackedProducts*>(context);
-    const Panels layout{own.inner, own.columns, own.b_inner, own.b_column, nullptr, nullptr};
+    const Panels layout{own.inner, own.b_inner, own.b_column};
     alignas(64) T panel[most_inner * width<T>];
     for (ptrdiff_t unit = start; unit < end; ++unit) {
         const T *a = static_cast<const T*>(own.a), *b = static_cast<const T*>(own.b);
@@ -146,36 +151,6 @@ void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
             const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
             lay_out_panel(layout, b + column * own.b_column, columns, panel);
             rows_by_panel<T>({a, own.a_row, own.a_inner, out + column, own.columns}, own.rows, panel, own.inner, columns, {});
-        }
-    }
-}
-
-template <typename T>
-void lay_out(void* context, ptrdiff_t start, ptrdiff_t end) {
-    const Panels& own = *static_cast<const Panels*>(context);
-    for (ptrdiff_t i = start; i < end; ++i) {
-        const ptrdiff_t column = i * width<T>, left = own.columns - column;
-        lay_out_panel(own, static_cast<const T*>(own.b) + column * own.b_column, left < width<T> ? left : width<T>,
-                      static_cast<T*>(own.to) + column * own.inner);
-    }
-}
-
-template <typename T>
-void by_panels(void* context, ptrdiff_t start, ptrdiff_t end) {
-    const PanelProduct& own = *static_cast<const PanelProduct*>(context);
-    const ptrdiff_t units = (own.rows + rows_of_unit - 1) / rows_of_unit;
-    for (ptrdiff_t unit = start; unit < end; ++unit) {
-        const ptrdiff_t column = unit / units * width<T>, row = unit % units * rows_of_unit;
-        const ptrdiff_t left = own.columns - column, columns = left < width<T> ? left : width<T>;
-        const T* const a = static_cast<const T*>(own.a) + row * own.a_row;
-        const T* const panel = static_cast<const T*>(own.panels) + column * own.inner;
-        T* const out = static_cast<T*>(own.out) + row * own.out_row + column;
-        const ptrdiff_t rows_left = own.rows - row, rows = rows_left < rows_of_unit ? rows_left : rows_of_unit;
-        // So much of a panel and of the rows stays in the second cache.
-        for (ptrdiff_t k = 0; k < own.inner; k += most_inner) {
-            const ptrdiff_t inner = own.inner - k < most_inner ? own.inner - k : most_inner;
-            rows_by_panel<T>({a + k, own.a_row, 1, out, own.out_row}, rows, panel + k * width<T>, inner, columns,
-                             {k > 0, nullptr, false});
         }
     }
 }
@@ -217,7 +192,7 @@ void whole(void* context, ptrdiff_t start, ptrdiff_t end) {
             const T* const a = static_cast<const T*>(own.a) + row * own.a_row + k * own.a_inner;
             const T* const b = static_cast<const T*>(own.b) + k * own.b_inner + column * own.b_column;
             const bool is_last = k + inner == own.inner;
-            lay_out_panel({inner, columns, own.b_inner, own.b_column, nullptr, nullptr}, b, columns, panel);
+            lay_out_panel({inner, own.b_inner, own.b_column}, b, columns, panel);
             rows_by_panel<T>({a, own.a_row, own.a_inner, out, own.columns}, rows, panel, inner, columns,
                              {k > 0, is_last ? bias : nullptr, is_last && own.is_rectified});
         }
@@ -230,8 +205,6 @@ void whole(void* context, ptrdiff_t start, ptrdiff_t end) {
 
 extern const Products products_kernels = {
     {stacked<float>, stacked<double>},
-    {lay_out<float>, lay_out<double>},
-    {by_panels<float>, by_panels<double>},
     {whole<float>, whole<double>},
 };
 

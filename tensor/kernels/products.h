@@ -1,6 +1,5 @@
-// Products of matrices on the pool of threads: of two, with what is done with the results in the same pass; of stacks of
-// small ones, of which a BLAS makes one after the other; and by one matrix that many are multiplied by, laid out once.
-// See simd.h.
+// Products of matrices on the pool of threads: of two, with what is done with the results in the same pass, and of stacks
+// of small ones, of which a BLAS makes one after the other. See simd.h.
 
 #pragma once
 
@@ -26,27 +25,9 @@ struct StackedProducts {
 // Of longer rows a panel of the second factor would not fit on a thread's stack, nor stay in the second cache.
 constexpr std::ptrdiff_t most_inner = 512;
 
-// A matrix of `inner` rows as products read it: panels of some columns, in each row after row, zeros behind the last
-// column of the matrix.
-struct Panels {
-    std::ptrdiff_t inner, columns, b_inner, b_column;
-    const void* b;
-    void* to;  // inner * columns, these rounded up to 64 bytes times 2
-};
-
-// The columns of a panel, whatever the instruction set: 128 bytes.
+// The second factor is read in panels of so many bytes a row, whatever the instruction set: some columns, row after row,
+// zeros behind the last column of the matrix.
 constexpr std::ptrdiff_t panel_bytes = 128;
-
-// A matrix times one that lies in panels.
-struct PanelProduct {
-    std::ptrdiff_t rows, inner, columns, a_row, out_row;
-    const void* a;  // rows whose elements lie side by side
-    const void* panels;
-    void* out;  // rows whose elements lie side by side
-};
-
-// Rows of a unit of work, which is as wide as a panel.
-constexpr std::ptrdiff_t rows_of_unit = 64;
 
 // The product of two matrices, and what becomes of each result: `bias` (or null), one value for each column, is added,
 // then what is negative raised to 0 if so wished; then `function` (or null), an elementwise one, is called.
@@ -66,8 +47,6 @@ struct MatrixProduct {
 // By units from `start` to `end`, of floats and of doubles.
 struct Products {
     void (*stacked[2])(void* products, std::ptrdiff_t start, std::ptrdiff_t end);  // a unit is a product
-    void (*lay_out[2])(void* panels, std::ptrdiff_t start, std::ptrdiff_t end);    // a panel
-    void (*by_panels[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);
     void (*whole[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);
 };
 

@@ -7,9 +7,10 @@ from tensor.kernels.axes cimport Kernel
 # ``np.matmul(a, b)`` of stacks of small matrices, in a new array; None where NumPy is as quick.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
-# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array. Where it can be without threads of a
-# BLAS: these keep spinning after their work, on the cores of our threads.
-cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
+# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array, or in `out`, which has that shape and dtype and
+# is in C order. Small and medium products do not use the threads of a BLAS: these keep spinning after their work, on
+# the cores of our threads.
+cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out=*)
 
 # The same, or by the transposed `b`, and in the same pass: `bias`, None or one value for each column, is
 # added, then what is negative raised to 0, then `function` is called, NULL or a loop of
@@ -17,14 +18,5 @@ cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b)
 # the product. None where a BLAS is quicker.
 cdef cnp.ndarray finished_product(
     cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
-    cnp.ndarray mapped,
+    cnp.ndarray mapped, cnp.ndarray out=*,
 )
-
-
-# A matrix that several are multiplied by, laid out once for all of them.
-cdef class PackedMatrix:
-    cdef cnp.ndarray matrix
-    # None until it is needed.
-    cdef cnp.ndarray panels
-    # out[...] = a @ matrix; shapes fit.
-    cdef int multiply(self, cnp.ndarray a, cnp.ndarray out) except -1

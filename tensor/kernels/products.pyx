@@ -1,6 +1,5 @@
 """Products of matrices, and what is done with their results in the same pass, shared out among threads."""
 
-cimport cython
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, new_array, run_units
@@ -26,22 +25,6 @@ cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" n
         const Py_ssize_t* sizes
         const Py_ssize_t* a_steps
         const Py_ssize_t* b_steps
-    struct Panels:
-        Py_ssize_t inner
-        Py_ssize_t columns
-        Py_ssize_t b_inner
-        Py_ssize_t b_column
-        const void* b
-        void* to
-    struct PanelProduct:
-        Py_ssize_t rows
-        Py_ssize_t inner
-        Py_ssize_t columns
-        Py_ssize_t a_row
-        Py_ssize_t out_row
-        const void* a
-        const void* panels
-        void* out
     struct MatrixProduct:
         Py_ssize_t rows
         Py_ssize_t inner
@@ -60,11 +43,8 @@ cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" n
         void* mapped
     const Py_ssize_t most_inner
     const Py_ssize_t panel_bytes
-    const Py_ssize_t rows_of_unit
     struct Products:
         Kernel stacked[2]
-        Kernel lay_out[2]
-        Kernel by_panels[2]
         Kernel whole[2]
     const Products* products_kernels_of(int level)
     const int level_avx2
@@ -93,8 +73,6 @@ cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
 # ours, 256 x 2048 x 2048 1.7 times. Below, its threads, which go on spinning, cost more: a step of an LSTM
 # with products of 1024 x 1280 x 256 took 1.5 times as long by a BLAS.
 cdef Py_ssize_t _LARGEST = 3 << 27
-# Elements that are laid out in a piece of work.
-cdef Py_ssize_t _COPIED = 1 << 14
 
 
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
@@ -155,14 +133,14 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
     return out
 
 
-cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b):
-    cdef cnp.ndarray out = finished_product(a, b, False, None, False, NULL, None)
-    return _matmul(a, b) if out is None else out
+cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out=None):
+    cdef cnp.ndarray found = finished_product(a, b, False, None, False, NULL, None, out)
+    return _matmul(a, b, out) if found is None else found
 
 
 cdef cnp.ndarray finished_product(
     cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
-    cnp.ndarray mapped,
+    cnp.ndarray mapped, cnp.ndarray out=None,
 ):
     cdef MatrixProduct work
     # No array object is made for the transposed matrix: that takes 0.1 us, of 3 for a small product.
@@ -170,7 +148,6 @@ cdef cnp.ndarray finished_product(
     cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
     cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), panels, units
     cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
-    cdef cnp.ndarray out
     if (
         products > (_TINY if is_thin else _LARGEST)
         or not _is_ours(a, cnp.PyArray_TYPE(b))
@@ -178,7 +155,8 @@ cdef cnp.ndarray finished_product(
         or shape[1] == 0
     ):
         return None
-    out = new_array(2, shape, cnp.PyArray_TYPE(a))
+    if out is None:
+        out = new_array(2, shape, cnp.PyArray_TYPE(a))
     work.rows, work.inner, work.columns = shape[0], inner, shape[1]
     work.a_row, work.a_inner = cnp.PyArray_STRIDE(a, 0) // itemsize, cnp.PyArray_STRIDE(a, 1) // itemsize
     work.b_inner = cnp.PyArray_STRIDE(b, 1 if is_transposed else 0) // itemsize
@@ -203,32 +181,6 @@ cdef cnp.ndarray finished_product(
     return out
 
 
-cdef int _lay_out(
-    bint is_double, const char* b, Py_ssize_t inner, Py_ssize_t columns, Py_ssize_t inner_step,
-    Py_ssize_t column_step, char* to,
-) except -1:
-    """Lay a matrix, whose steps are in bytes, out in panels."""
-    cdef Panels work
-    cdef Py_ssize_t itemsize = 8 if is_double else 4, width = panel_bytes // itemsize
-    work.inner, work.columns = inner, columns
-    work.b_inner, work.b_column = inner_step // itemsize, column_step // itemsize
-    work.b = b
-    work.to = to
-    return run_units(
-        _kernels.lay_out[is_double], &work, ceil_of(columns, width), max(1, _COPIED // (width * inner)),
-        columns * inner * itemsize,
-    )
-
-
-cdef int _multiply_by_panels(bint is_double, PanelProduct* work) except -1:
-    cdef Py_ssize_t itemsize = 8 if is_double else 4, width = panel_bytes // itemsize
-    return run_units(
-        _kernels.by_panels[is_double], work, ceil_of(work.rows, rows_of_unit) * ceil_of(work.columns, width),
-        max(1, _AT_ONCE // (min(work.rows, rows_of_unit) * width * work.inner)),
-        work.rows * work.columns * itemsize,
-    )
-
-
 cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
     """Tell whether the kernels read `a` as a first factor, beside a second one of that type of numbers."""
     return (
@@ -244,52 +196,6 @@ cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
             or cnp.PyArray_STRIDE(a, 0) == cnp.PyArray_ITEMSIZE(a)
         )
     )
-
-
-@cython.final
-@cython.no_gc  # arrays are no containers to the collector
-cdef class PackedMatrix:
-
-    def __cinit__(self, cnp.ndarray matrix not None):
-        self.matrix = matrix
-
-    cdef int multiply(self, cnp.ndarray a, cnp.ndarray out) except -1:
-        cdef PanelProduct work
-        cdef cnp.ndarray b = self.matrix
-        cdef bint is_double = cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT
-        cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b)
-        if (
-            # Of so few rows all of the second factor is read for little.
-            cnp.PyArray_DIM(a, 0) < LEAST
-            or not _is_ours(a, cnp.PyArray_TYPE(b))
-            or not cnp.PyArray_ISBEHAVED_RO(b)
-            or cnp.PyArray_STRIDE(out, 1) != itemsize
-            or cnp.PyArray_STRIDE(a, 1) != itemsize
-        ):
-            _matmul(a, b, out)
-            return 0
-        if self.panels is None:
-            self.panels = _panels_of(b)
-        work.rows, work.inner = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
-        work.columns = cnp.PyArray_DIM(b, 1)
-        work.a_row = cnp.PyArray_STRIDE(a, 0) // itemsize
-        work.a = cnp.PyArray_DATA(a)
-        work.panels = cnp.PyArray_DATA(self.panels)
-        work.out_row = cnp.PyArray_STRIDE(out, 0) // itemsize
-        work.out = cnp.PyArray_DATA(out)
-        return _multiply_by_panels(is_double, &work)
-
-
-cdef cnp.ndarray _panels_of(cnp.ndarray b):
-    cdef Py_ssize_t inner = cnp.PyArray_DIM(b, 0), columns = cnp.PyArray_DIM(b, 1)
-    cdef Py_ssize_t width = panel_bytes // cnp.PyArray_ITEMSIZE(b)
-    cdef cnp.npy_intp size = ceil_of(columns, width) * width * inner
-    cdef cnp.ndarray out = new_array(1, &size, cnp.PyArray_TYPE(b))
-    _lay_out(
-        cnp.PyArray_TYPE(b) != cnp.NPY_FLOAT, <const char*>cnp.PyArray_DATA(b), inner, columns,
-        cnp.PyArray_STRIDE(b, 0), cnp.PyArray_STRIDE(b, 1), <char*>cnp.PyArray_DATA(out),
-    )
-    return out
 
 
 cdef inline Py_ssize_t _size(cnp.ndarray x, int ndim, int i) noexcept:

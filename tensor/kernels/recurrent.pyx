@@ -9,7 +9,7 @@ be called where kernels run.
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array
-from tensor.kernels.products cimport PackedMatrix, product
+from tensor.kernels.products cimport product
 from tensor.kernels.simd cimport simd_level
 from tensor.kernels.threads cimport parallel_for
 
@@ -181,8 +181,8 @@ def recurrent_forward(
     cdef tuple starts = _starts(sizes, rows)
     _check_shapes(blocks, count, x, h0, c0, w_ih, w_hh, w_hr, b_ih, b_hh)
     cdef cnp.ndarray gates = product(x, _turned(w_ih))
-    cdef PackedMatrix by_state = PackedMatrix(_turned(w_hh))
-    cdef PackedMatrix by_output = None if w_hr is None else PackedMatrix(_turned(w_hr))
+    cdef cnp.ndarray by_state = _turned(w_hh)
+    cdef cnp.ndarray by_output = None if w_hr is None else _turned(w_hr)
     cdef cnp.ndarray bias = _all_biases(code, hidden, x, b_ih, b_hh)
     cdef cnp.ndarray recurrent = _matrix(count, blocks * hidden, x), space = _matrix(count, width, x)
     cdef cnp.ndarray cells = None, states, out, last, last_cells = None, initial, state
@@ -210,7 +210,7 @@ def recurrent_forward(
         size, start = sizes[t], starts[t]
         continuing = _continuing(sizes, t, before)
         state = _state_before(out, h0, starts[before] if continuing else 0, continuing, size, space)
-        by_state.multiply(state, recurrent[:size])
+        product(state, by_state, recurrent[:size])
         work.from_previous = continuing
         work.previous = _row(looked_up, starts[before]) if continuing else NULL
         work.gates = _row(gates, start)
@@ -218,7 +218,7 @@ def recurrent_forward(
         work.out = _row(states, start)
         _run(kernel, &work, size)
         if w_hr is not None:
-            by_output.multiply(states[start:start + size], out[start:start + size])
+            product(states[start:start + size], by_output, out[start:start + size])
     last = _last_of(out, sizes, starts, is_reversed)
     if code == LSTM:
         last_cells = _last_of(cells, sizes, starts, is_reversed)
@@ -278,8 +278,6 @@ def recurrent_backward(
         carried = _zeros(count, width, x) if d_h is None else d_h.copy()
     d_gates = _matrix(rows, blocks * hidden, x)
     d_recurrent = _matrix(rows, blocks * hidden, x) if code == GRU else d_gates
-    cdef PackedMatrix by_gates = PackedMatrix(w_hh)
-    cdef PackedMatrix by_output = None if w_hr is None else PackedMatrix(w_hr)
     if w_hr is not None:
         projected = _matrix(rows, width, x)
         d_states = _matrix(count, hidden, x)
@@ -308,7 +306,7 @@ def recurrent_backward(
                 d[...] = carried[:size]
             else:
                 np.add(d_out[start:start + size], carried[:size], d)
-            by_output.multiply(d, d_states[:size])
+            product(d, w_hr, d_states[:size])
         elif d_out is not None:
             work.gradient = _row(d_out, start)
         work.from_previous = continuing
@@ -319,7 +317,7 @@ def recurrent_backward(
         work.recurrent_gradient = _row(d_recurrent, start)
         _run(kernel, &work, size)
         if continuing or wants_h0:
-            by_gates.multiply(d_recurrent[start:start + size], carried[:size])
+            product(d_recurrent[start:start + size], w_hh, carried[:size])
     d_w_hr = product(_turned(projected), states) if wants_w_hr else None
     projected = None
     d_w_hh = _by_state(d_recurrent, sizes, starts, is_reversed, out, h0, width) if wants_w_hh else None

@@ -152,12 +152,14 @@ def test_a_case_is_judged_by_its_worst_instruction_set(folder: Path):
 
 
 def test_instruction_sets_are_judged_by_the_worst_of_them(tmp_path: Path):
+    pytest.importorskip("matplotlib")
     fresh, op = "fresh/add 10,000", "ops/add 1"
     (tmp_path / "avx2.rows.json").write_text(json.dumps(run({fresh: {OURS: 2e-6, TORCH: 1e-6}})))
     (tmp_path / "avx2.networks.json").write_text(json.dumps(run({op: {OURS: 1e-6, TORCH: 4e-6}})))
     (tmp_path / "avx512.rows.json").write_text(json.dumps(run({fresh: {OURS: 1e-6, TORCH: 3e-6}})))
     page = tmp_path / "page.md"
-    blocks = ("levels", "levels behind", "fresh", "goals")
+    (tmp_path / "peaks.json").write_text(json.dumps(run({"peaks/process: some": {OURS: 100, TORCH: 120}})))
+    blocks = ("summary", "levels", "levels behind", "fresh", "goals")
     page.write_text("".join(f"<!-- begin {name} -->\nold {name}\n<!-- end {name} -->\n" for name in blocks))
     assert document.main([str(tmp_path), "--levels", f"--page={page}"]) == 0
     text = page.read_text()
@@ -165,4 +167,7 @@ def test_instruction_sets_are_judged_by_the_worst_of_them(tmp_path: Path):
     assert "| op on one element in a scope | >= 2.5 | 4.00 |  | yes | ops/add 1 |" in text
     assert "| fresh/add 10,000 | 0.50 | 3.00 |" in text
     assert "| add 10,000 | 0.50 | 3.00 | 0.50 |" in text
+    assert "worst case of: op on one element in a scope (4.00); peak memory (1.20)." in text
+    assert "**Behind**: three fresh results a step (0.50)." in text
     assert "old goals" in text
+    assert (tmp_path / "performance_standings.png").exists()

@@ -105,11 +105,10 @@ struct Check {
             for (ptrdiff_t k = 0; k < inner; ++k)
                 for (ptrdiff_t j = 0; j < columns; ++j)
                     expected[i * columns + j] += double(a[i * inner + k]) * b[k * columns + j];
-        kernels::MatrixProduct work{rows,     inner,    columns,    kernels::rows_of_unit, inner, 1, columns, 1,
+        kernels::MatrixProduct work{rows,     inner,    columns,    rows,    inner, 1,       columns, 1,
                                     a.data(), b.data(), out.data(), nullptr, false, nullptr, nullptr};
         const ptrdiff_t width = kernels::panel_bytes / sizeof(T);
-        const ptrdiff_t units = (rows + kernels::rows_of_unit - 1) / kernels::rows_of_unit;
-        kernels::products_kernels_of(0)->whole[dtype](&work, 0, units * ((columns + width - 1) / width));
+        kernels::products_kernels_of(0)->whole[dtype](&work, 0, (columns + width - 1) / width);
         compare("product", inner, out, expected, inner);
     }
 
