@@ -34,6 +34,13 @@ constexpr int most_threads = 256;
 // microsecond, one whose core must be woken first 20 to 100.
 constexpr std::chrono::microseconds first_patience{20};
 
+// A wait of this length at the end of a job, which is much longer than a piece takes, means that another program has
+// stopped a worker inside its piece. The system lets that program run for milliseconds. So for `alone_for` times the wait
+// the caller computes without workers, since the next wait would cost more than they gain.
+constexpr std::chrono::microseconds long_wait{500};
+constexpr int alone_for = 32;
+constexpr std::chrono::milliseconds longest_alone{100};
+
 // Outlive a fork, which the rest does not.
 inline std::atomic<int> thread_count{1};
 inline std::atomic<std::int64_t> awake_nanoseconds{100'000};
@@ -70,9 +77,14 @@ bool wait_awake(std::int64_t nanoseconds, Condition is_over) noexcept {
 // Lives from the first work to the end of the process, or to a fork: the child makes a new one.
 class ThreadPool {
    public:
-    // False if another thread uses the pool: then nothing has been done.
+    // False if another thread uses the pool, or its workers have no core to themselves: then nothing has been done.
     bool try_run(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
         if (is_busy.exchange(true, std::memory_order_acquire)) return false;
+        const Time began = Clock::now();
+        if (began < alone_until) {
+            is_busy.store(false, std::memory_order_release);
+            return false;
+        }
         const std::ptrdiff_t pieces = (size + grain - 1) / grain;
         const int wanted = thread_count.load(std::memory_order_relaxed);
         const int most = pieces < wanted ? static_cast<int>(pieces) : wanted;
@@ -87,14 +99,24 @@ class ThreadPool {
         epoch.fetch_add(1);
         for (int i = 1; i < job.threads; ++i) workers[i].wake();
         next_to_come = 1;
-        work(0);
-        // Nobody enters from here on; who is in ends its piece.
-        if (entrants.fetch_add(closed) != 0) wait_for_entrants();
+        const std::ptrdiff_t done = work(0);
+        // No worker enters from here on; one that is in ends its piece.
+        if (entrants.fetch_add(closed) != 0) {
+            const Time ended = Clock::now();
+            wait_for_entrants();
+            const Time now = Clock::now();
+            const auto piece = (ended - began) / (done > 0 ? done : 1), waited = now - ended;
+            if (waited > long_wait && waited > 4 * piece)
+                alone_until = now + (waited * alone_for < longest_alone ? waited * alone_for : longest_alone);
+        }
         is_busy.store(false, std::memory_order_release);
         return true;
     }
 
    private:
+    using Clock = std::chrono::steady_clock;
+    using Time = Clock::time_point;
+
     struct Job {
         Body body;
         void* context;
@@ -109,8 +131,6 @@ class ThreadPool {
     };
 
     struct alignas(128) Worker {
-        using Time = std::chrono::steady_clock::time_point;
-
         std::mutex mutex;
         std::condition_variable called;
         std::atomic<bool> is_asleep{false};
@@ -147,6 +167,7 @@ class ThreadPool {
     int started = 0;
     // Of who uses the pool: all workers before this one have come.
     int next_to_come = 1;
+    Time alone_until{};
     alignas(128) std::atomic<std::uint64_t> epoch{0};
     alignas(128) std::atomic<std::int64_t> entrants{closed};
     std::atomic<bool> is_waiting{false};
@@ -155,8 +176,9 @@ class ThreadPool {
     Stretch stretches[most_threads];
     Worker workers[most_threads];
 
-    // The own stretch first, then what others have left.
-    void work(int self) noexcept {
+    // The own stretch first, then what others have left. Returns how many pieces this thread has done.
+    std::ptrdiff_t work(int self) noexcept {
+        std::ptrdiff_t done = 0;
         for (int i = 0; i < job.threads; ++i) {
             Stretch& stretch = stretches[(self + i) % job.threads];
             while (stretch.next.load(std::memory_order_relaxed) < stretch.end) {
@@ -165,15 +187,17 @@ class ThreadPool {
                 const std::ptrdiff_t start = piece * job.grain;
                 const std::ptrdiff_t left_over = job.size - start;
                 job.body(job.context, start, start + (left_over < job.grain ? left_over : job.grain));
+                ++done;
                 if (self == 0 && next_to_come < job.threads) move_late_workers();
             }
         }
+        return done;
     }
 
     // A worker that was called and does not come may be waiting for the very core that we use.
     void move_late_workers() noexcept {
         const std::uint64_t called = epoch.load(std::memory_order_relaxed);
-        const Worker::Time now = std::chrono::steady_clock::now();
+        const Time now = Clock::now();
         for (int i = next_to_come; i < job.threads; ++i) {
             Worker& worker = workers[i];
             if (worker.seen.load(std::memory_order_relaxed) == called) {
@@ -181,7 +205,7 @@ class ThreadPool {
                 next_to_come += i == next_to_come;
                 continue;
             }
-            if (worker.late_since == Worker::Time{}) {
+            if (worker.late_since == Time{}) {
                 worker.late_since = now;
                 worker.patience = first_patience;
             } else if (now - worker.late_since > worker.patience) {

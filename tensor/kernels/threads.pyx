@@ -191,14 +191,17 @@ cdef extern from *:
     #include <thread>
 
     struct PieceRecord { int64_t start, end; uint64_t thread; };
-    struct PieceRecords { PieceRecord *first; int64_t grain, nanoseconds; };
+    struct PieceRecords { PieceRecord *first; int64_t grain, nanoseconds, of_workers; uint64_t caller; };
+
+    static uint64_t this_thread() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
 
     static void record_piece(void *context, Py_ssize_t start, Py_ssize_t end) {
         const PieceRecords *records = static_cast<PieceRecords *>(context);
-        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(records->nanoseconds);
+        const uint64_t self = this_thread();
+        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(
+            self == records->caller ? records->nanoseconds : records->of_workers);
         do {
-            records->first[start / records->grain] = {
-                start, end, std::hash<std::thread::id>()(std::this_thread::get_id())};
+            records->first[start / records->grain] = {start, end, self};
         } while (std::chrono::steady_clock::now() < until);
     }
     """
@@ -210,11 +213,16 @@ cdef extern from *:
         PieceRecord* first
         int64_t grain
         int64_t nanoseconds
+        int64_t of_workers
+        size_t caller
+    size_t this_thread() noexcept
     void record_piece(void* context, Py_ssize_t start, Py_ssize_t end) noexcept nogil
 
 
-def record_pieces(Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0):
+def record_pieces(Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0, int64_t worker_microseconds=0):
     """Return ``(start, end, thread)`` of each piece of `parallel_for`, which takes so many microseconds.
+
+    A worker's piece takes `worker_microseconds`, if these are more.
 
     >>> [(start, end) for start, end, thread in record_pieces(10, 4)]
     [(0, 4), (4, 8), (8, 10)]
@@ -228,6 +236,8 @@ def record_pieces(Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0):
     records.first = pieces.data()
     records.grain = grain
     records.nanoseconds = 1000 * microseconds
+    records.of_workers = 1000 * max(microseconds, worker_microseconds)
+    records.caller = this_thread()
     with nogil:  # only `pieces` is touched, which lives until the end
         parallel_for(size, grain, record_piece, &records)
     found = []

@@ -144,12 +144,31 @@ def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) ->
 @pytest.mark.usefixtures("cores")
 def test_woken_workers_are_not_left_on_the_core_of_the_thread_that_asks() -> None:
     tensor.set_num_threads(2)
-    alone = 0
-    for _ in range(400):
-        time.sleep(0.002)  # the worker sleeps by then
-        alone += len({thread for _, _, thread in record_pieces(40, 1, microseconds=20)}) == 1
-    # Half of them on a busy machine. 395 where the system leaves a woken thread on the core that wakes it.
-    assert alone < 320
+    alone = []
+    for _ in range(8):
+        alone.append(0)
+        for _ in range(50):
+            time.sleep(0.002)  # the worker sleeps by then
+            alone[-1] += len({thread for _, _, thread in record_pieces(40, 1, microseconds=20)}) == 1
+    # On a busy machine the caller computes alone for a time. 49 of 50 where the system leaves a woken thread on
+    # the core that wakes it.
+    assert min(alone) < 40
+
+
+def test_the_caller_computes_alone_after_a_worker_was_stopped_inside_its_piece() -> None:
+    tensor.set_num_threads(2)
+    until = time.monotonic() + 60
+    alone: list[bool] = []
+    while len(alone) < 9 and time.monotonic() < until:
+        first = {thread for _, _, thread in record_pieces(20, 1, microseconds=20, worker_microseconds=4000)}
+        began = time.monotonic()
+        second = {thread for _, _, thread in record_pieces(20, 1, microseconds=20)}
+        if len(first) == 2 and time.monotonic() - began < 0.05:  # the pool does not call workers yet
+            alone.append(len(second) == 1)
+        time.sleep(0.11)
+    # All of them, but where the caller was stopped too, and did not have to wait.
+    assert sum(alone) > len(alone) / 2
+    assert workers_take_pieces(2)
 
 
 def test_one_thread_does_all_itself() -> None:
