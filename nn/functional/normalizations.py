@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,13 +51,22 @@ def _affine(
     name: str, sizes: tuple[int, ...], weight: Tensor | None, bias: Tensor | None
 ) -> tuple[Array | None, Array | None, list[Any]]:
     """Return the arrays under weight and bias, and both as inputs of a rule, constants where None."""
-    arrays: list[Array | None] = []
-    for what, x in (("weight", weight), ("bias", bias)):
-        array = None if x is None else array_of(name, what, x)
-        if array is not None and array.shape != sizes:
-            raise InvalidArgumentError(f"{name}: {what} must have shape {sizes}, not {array.shape}")
-        arrays.append(array)
-    return arrays[0], arrays[1], [1.0 if weight is None else weight, 0.0 if bias is None else bias]
+    w, b = _fitting(name, "weight", sizes, weight), _fitting(name, "bias", sizes, bias)
+    return w, b, [1.0 if weight is None else weight, 0.0 if bias is None else bias]
+
+
+def _fitting(name: str, what: str, sizes: tuple[int, ...], x: Tensor | None) -> Array | None:
+    if x is None:
+        return None
+    array = array_of(name, what, x)
+    if array.shape != sizes:
+        raise InvalidArgumentError(f"{name}: {what} must have shape {sizes}, not {array.shape}")
+    return array
+
+
+@cache
+def _last_axes(count: int) -> tuple[int, ...]:
+    return tuple(range(-count, 0))
 
 
 def _rows(
@@ -80,7 +90,7 @@ def _rows(
         x, w, b = as_one_dtype(x, w, b)
         return _narrowed(normalize_rows(x, len(sizes), w, b, eps, is_centred)[0], dtype)
 
-    parameters = {"means": means, "inverses": inverses, "axes": tuple(range(-len(sizes), 0)), "eps": eps}
+    parameters = {"means": means, "inverses": inverses, "axes": _last_axes(len(sizes)), "eps": eps}
     return _recorded(rule, (input, *affine), _narrowed(out, dtype), parameters, again)
 
 

@@ -219,7 +219,9 @@ cdef extern from *:
     void record_piece(void* context, Py_ssize_t start, Py_ssize_t end) noexcept nogil
 
 
-def record_pieces(Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0, int64_t worker_microseconds=0):
+def record_pieces(
+    Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0, int64_t worker_microseconds=0
+):
     """Return ``(start, end, thread)`` of each piece of `parallel_for`, which takes so many microseconds.
 
     A worker's piece takes `worker_microseconds`, if these are more.

@@ -150,8 +150,8 @@ def test_woken_workers_are_not_left_on_the_core_of_the_thread_that_asks() -> Non
         for _ in range(50):
             time.sleep(0.002)  # the worker sleeps by then
             alone[-1] += len({thread for _, _, thread in record_pieces(40, 1, microseconds=20)}) == 1
-    # On a busy machine the caller computes alone for a time. 49 of 50 where the system leaves a woken thread on
-    # the core that wakes it.
+    # On a busy machine the caller computes alone for a time. 49 of 50 where the system leaves a woken thread
+    # on the core that wakes it.
     assert min(alone) < 40
 
 
