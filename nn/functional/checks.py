@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nn.module.docstrings import completed
+from nn.module.docstrings import complete
 from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, is_recording, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
+Loss = TypeVar("Loss")
+
 REDUCTIONS = ("mean", "sum", "none")
 
-# Adds the sections that the docstrings of losses share.
-loss_sections = completed(
-    {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}, "ValueError\n    If the shapes differ."
-)
+
+def loss_sections(loss: Loss) -> Loss:
+    """Add to the docstring of `loss` what the losses have in common."""
+    texts = {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}
+    return complete(loss, texts, "ValueError\n    If the shapes differ.")
 
 
 def array_of(name: str, what: str, x: object) -> Array:

@@ -51,6 +51,8 @@ class Dimensional(Module):
 class LazyDimensional(LazyModuleMixin, Dimensional):
     """Base of a family of layers that become members of another family: the second base of each."""
 
+    cls_to_become: ClassVar[type[Module] | None]
+
     def __init_subclass__(cls, dims: int | None = None, **options: Any) -> None:
         super().__init_subclass__(dims=dims, **options)
         if dims is not None:

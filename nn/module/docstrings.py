@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 Described = TypeVar("Described")
 
@@ -62,20 +62,6 @@ def complete(described: Described, texts: Mapping[str, str], raises: str = "") -
     parts = [f"{header}\n{'-' * len(header)}\n{text.strip()}\n" for header, text in sections.items()]
     described.__doc__ = "\n".join([f"{start.strip()}\n", *parts])
     return described
-
-
-def completed(texts: Mapping[str, str], raises: str = "") -> Callable[[Described], Described]:
-    """Return a decorator that calls ``complete``.
-
-    Examples
-    --------
-    >>> @completed({"x": "A number."})
-    ... def double(x):
-    ...     '''Return twice `x`.'''
-    >>> "A number." in double.__doc__
-    True
-    """
-    return lambda described: complete(described, texts, raises)
 
 
 def texts_of(described: Any) -> dict[str, str]:
