@@ -18,7 +18,7 @@ def name_of(source: Path) -> str:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
-def test_types_stand_beside_the_source(source):
+def test_each_compiled_module_has_a_stub_in_its_folder(source):
     assert source.with_suffix(".pyi").exists()
 
 

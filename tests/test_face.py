@@ -71,7 +71,7 @@ OF_NN = ["nn", "nn.data", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", 
 
 
 @pytest.mark.parametrize("name", OF_TENSOR + OF_NN)
-def test_a_name_that_is_loaded_when_first_used_comes_from_where_checkers_are_told(name: str) -> None:
+def test_a_name_loaded_at_first_use_comes_from_the_module_that_checkers_see(name: str) -> None:
     package = importlib.import_module(name)
     said = said_to_checkers(name)
     assert set(said) <= set(dir(package))

@@ -71,7 +71,7 @@ def test_every_contender_has_its_turn_in_each_round_and_the_first_one_changes():
     assert result.summaries["a"] == Summary(0.5, 0.5, 0.5, 1.0, 2, 4)
 
 
-def test_repetitions_follow_from_how_long_a_round_shall_take():
+def test_repetitions_follow_from_the_wanted_time_of_a_round():
     case = Case("x/y", lambda _: lambda n: n / 1000, rounds=3, round_seconds=0.5)
     assert measure(case, {"a": lambda n: n / 1000}, Manner()).summaries["a"].repetitions == 500
 

@@ -254,7 +254,7 @@ def test_a_bias_may_be_of_another_dtype() -> None:
     assert (y.dtype, y[0, 1].tolist()) == (tensor.float16, [5, 5, 5])
 
 
-def test_one_channel_or_sample_may_be_a_view_that_has_it_from_nowhere() -> None:
+def test_a_channel_or_sample_dimension_of_size_1_may_have_any_stride() -> None:
     drawn = np.random.default_rng(0).standard_normal((3, 6, 7))
     weight = np.random.default_rng(1).standard_normal((1, 1, 3, 3))
     geometry = convolution.Geometry((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)

@@ -81,7 +81,7 @@ def test_functions_stay_and_keep_their_attributes(kind):
     assert "lr_lambdas" in saved
 
 
-def test_a_function_of_ones_own_scales_the_cycles():
+def test_a_user_function_scales_the_cycles():
     held = optimizer(momentum=0.9)
     schedule = lr_scheduler.CyclicLR(held, 0.0, 1.0, 1, 1, scale_fn=Halving(), scale_mode="iterations")
     schedule.step()

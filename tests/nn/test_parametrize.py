@@ -57,7 +57,7 @@ def test_outputs_gradients_and_states_are_pytorchs(norm: str, options: dict[str,
     assert_trains_alike(here, there)
 
 
-def test_the_parameter_becomes_the_original_and_comes_back() -> None:
+def test_the_parameter_becomes_the_original_and_is_restored() -> None:
     layer = nn.Linear(3, 3)
     weight = layer.weight
     parametrize.register_parametrization(layer, "weight", Symmetric())

@@ -212,7 +212,7 @@ def test_a_disposed_state_is_an_error_and_no_parameter_was_updated() -> None:
     assert parameters[0].tolist() == [0.75, 0.75]
 
 
-def test_an_optimizer_of_ones_own_needs_a_formula_alone() -> None:
+def test_a_user_optimizer_needs_only_a_formula() -> None:
     class SignSGD(Optimizer):
         def __init__(self, params: Any, lr: float) -> None:
             super().__init__(params, {"lr": lr})

@@ -242,7 +242,7 @@ def test_a_program_that_is_not_there_is_named(command: list[str], tmp_path: Path
     assert "Traceback" not in tracked.stderr
 
 
-def test_an_error_in_a_package_on_the_way_to_a_module_is_its_own(tmp_path: Path) -> None:
+def test_an_error_in_a_parent_package_of_a_module_is_shown_unchanged(tmp_path: Path) -> None:
     write(tmp_path / "package" / "__init__.py", "import not_there_at_all\n")
     write(tmp_path / "package" / "module.py", "")
     tracked = scopes_run("-m", "package.module", cwd=tmp_path)

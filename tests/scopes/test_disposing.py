@@ -313,7 +313,7 @@ def test_close_ends_the_body_and_disposes_its_scope() -> None:
     assert not mine.whole
 
 
-def test_a_body_that_ignores_its_close_is_an_error_as_ever() -> None:
+def test_a_generator_that_ignores_its_close_raises_as_without_a_scope() -> None:
     @disposing
     def stubborn():
         while True:
@@ -455,7 +455,7 @@ def test_a_failed_generator_holds_neither_arguments_nor_sent_values() -> None:
         gc.enable()
 
 
-def test_an_error_that_is_thrown_in_and_comes_out_forms_no_cycle() -> None:
+def test_an_error_thrown_into_a_generator_forms_no_cycle() -> None:
     class Error(Exception):
         pass
 

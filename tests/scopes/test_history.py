@@ -137,7 +137,7 @@ def test_however_much_is_alive_there_is_a_look_at_each_quarter_more() -> None:
     assert len(rare) < 30
 
 
-def test_garbage_of_an_earlier_run_that_is_collected_meanwhile_hides_no_leak() -> None:
+def test_garbage_of_an_earlier_run_that_is_collected_later_hides_no_leak() -> None:
     with scopes.track():
         garbage = [Thing(1000) for _ in range(1000)]
         history = History(since=scopes.snapshot())

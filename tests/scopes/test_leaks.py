@@ -56,7 +56,7 @@ def test_survivors_need_tracking_too() -> None:
         scope.survivors()
 
 
-def test_nothing_alive_is_said_in_words() -> None:
+def test_a_report_without_live_tensors_says_so() -> None:
     with track():
         report = leaks()
     assert str(report) == "nothing is alive that was created while tracking was on"

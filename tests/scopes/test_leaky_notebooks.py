@@ -36,7 +36,7 @@ def run(*cells: str) -> str:
 
 
 @each_program
-def test_the_leaking_line_is_first_with_its_holder_and_is_said_to_grow(leaky: Leaky) -> None:
+def test_the_leaking_line_is_first_with_its_holder_and_is_marked_as_growing(leaky: Leaky) -> None:
     shown = run("%load_ext disposescope", f"%%leaks\n{leaky.leaking}")
     _, _, report = shown.partition("In[2] has ended")
     first, *_ = re.findall(r"In\[2\]:(\d+)", report)
@@ -47,7 +47,7 @@ def test_the_leaking_line_is_first_with_its_holder_and_is_said_to_grow(leaky: Le
 
 
 @each_program
-def test_of_the_cured_one_no_line_is_said_to_grow(leaky: Leaky) -> None:
+def test_in_the_fixed_program_no_line_is_marked_as_growing(leaky: Leaky) -> None:
     shown = run("%load_ext disposescope", f"%%leaks\n{leaky.cured}")
     assert re.search(r"^No line keeps more and more\. Judged was .* at \d+ moments", shown, re.M), shown
 

@@ -64,7 +64,7 @@ def test_a_line_that_is_longer_than_the_terminal_is_cut() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
-def test_the_view_is_drawn_again_and_again_and_the_report_comes_at_the_end(tmp_path: Path) -> None:
+def test_the_view_is_redrawn_and_the_report_is_printed_at_the_end(tmp_path: Path) -> None:
     pytest.importorskip("rich")
     import pty
 

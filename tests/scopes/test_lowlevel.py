@@ -48,7 +48,7 @@ class Lease(Disposable):
         self.held = False
 
 
-def test_a_class_of_ones_own_needs_a_release_and_its_bases_init_alone() -> None:
+def test_a_user_class_needs_only_a_release_and_the_init_of_its_base() -> None:
     with new_dispose_scope() as scope:
         lease = Lease()
         assert lease in scope

@@ -197,7 +197,7 @@ def test_a_resource_has_one_owner() -> None:
     assert channel.closed == 1
 
 
-def test_a_detached_resource_is_let_go() -> None:
+def test_a_detached_resource_is_released() -> None:
     with new_dispose_scope() as scope:
         channel = scope.detach(scope.attach(Channel()))
     assert channel.closed == 0

@@ -989,7 +989,7 @@ def test_a_known_leak_is_expected_to_fail_and_reported_once(run, strict):
     assert "XFAIL at teardown of test_it.py::test_it - issue 7" in result.stdout.str()
 
 
-def test_a_known_leak_that_is_none_any_more_is_said_once(run):
+def test_a_known_leak_that_is_fixed_is_reported_once(run):
     result = run(KNOWN.format(strict=True, body="pass"))
     result.assert_outcomes(errors=1)
     assert "[XPASS(strict)] issue 7" in result.stdout.str()

@@ -336,7 +336,7 @@ def test_detach_of_a_module_detaches_its_tensors() -> None:
         assert len(scope) == 0
 
 
-def test_one_argument_comes_back_as_itself_and_several_as_their_tuple() -> None:
+def test_one_argument_is_returned_as_itself_and_several_as_a_tuple() -> None:
     with new_dispose_scope() as scope:
         x, both = tensor.ones((1,)), [tensor.ones((1,)), "text"]
         for call in (scope.attach, scope.move_to_outer, scope.detach):

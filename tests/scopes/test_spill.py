@@ -37,7 +37,7 @@ def read(spilled: Spilled) -> bytes:
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, PAGE, 3 * 2**20 + 5])
-def test_bytes_come_back_as_they_were(tmp_path: Path, nbytes: int) -> None:
+def test_bytes_are_restored_unchanged(tmp_path: Path, nbytes: int) -> None:
     with SpillFile(tmp_path) as file:
         before, after = file.write(b"before"), file.write(bytes_of(0, nbytes))
         assert (read(before), read(after)) == (b"before", bytes_of(0, nbytes))

@@ -77,7 +77,7 @@ def test_figures_of_a_type_include_its_subclasses() -> None:
     del a, b
 
 
-def test_figures_of_a_type_of_ones_own_count_attachments() -> None:
+def test_statistics_of_a_user_type_count_attachments() -> None:
     before = statistics.of(Channel).snapshot()
     with new_dispose_scope() as scope:
         scope.attach(Channel())

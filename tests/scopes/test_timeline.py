@@ -113,7 +113,7 @@ def test_tasks_without_number_share_a_track(trace) -> None:
     assert found.rounds("handle") == 300
 
 
-def test_scopes_that_end_out_of_order_lie_beside_each_other(trace) -> None:
+def test_scopes_that_end_out_of_order_are_drawn_on_separate_tracks(trace) -> None:
     with Timeline() as timeline:
         outer = new_dispose_scope("outer")
         inner = new_dispose_scope("inner")
@@ -141,7 +141,7 @@ def test_a_name_in_gz_is_compressed(tmp_path) -> None:
     assert Trace(tmp_path / "trace.json.gz").rounds("step") == 1
 
 
-def test_names_with_quotes_and_other_letters_come_through(trace) -> None:
+def test_names_with_quotes_and_other_letters_are_written_unchanged(trace) -> None:
     name = 'a "b" \\ \n ü 量'
     with Timeline() as timeline, new_dispose_scope(name):
         pass

@@ -127,7 +127,7 @@ def test_a_graph_that_was_recorded_outside_is_looked_at_and_asks_to_be_recorded_
         y.backward()
 
 
-def test_outside_nothing_is_noted_nor_looked_at():
+def test_outside_of_the_block_nothing_is_recorded_or_checked():
     x = leaf(1.0)
     with autograd.detect_anomaly():
         noted = root_of_nothing(x)
@@ -150,7 +150,7 @@ def test_without_the_check_nan_is_let_through_and_errors_still_name_the_line():
     assert line_of(root_of_nothing, "root * 0") in note or line_of(root_of_nothing, "y.sqrt()") in note
 
 
-def test_errors_on_the_way_back_name_the_line_that_recorded_their_op():
+def test_errors_in_backward_name_the_line_that_recorded_their_op():
     def use(x):
         freed = (x * x).exp()
         freed.backward()

@@ -211,7 +211,7 @@ def test_a_recorded_write_through_a_view_of_a_leaf_is_an_error_and_writes_nothin
     assert x.tolist() == [1.0, 2.0]
 
 
-def test_a_recorded_write_beside_a_view_of_another_dtype_is_an_error_and_writes_nothing():
+def test_a_recorded_write_next_to_a_view_of_another_dtype_raises_and_writes_nothing():
     w = leaf(5.0)
     x = tensor.zeros((2,), dtype="complex64")
     real = x.real

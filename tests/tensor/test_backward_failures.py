@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[list[Tensor]], Callable[[Tensor], object]]] = {
     [(stop, StopHereError), (interrupt, KeyboardInterrupt), (run_out_of_memory, MemoryError)],
     ids=["exception", "interrupt", "memory"],
 )
-def test_an_error_half_way_leaves_gradients_as_they_were_and_no_memory(call, acts, kind):
+def test_an_error_in_backward_leaves_gradients_unchanged_and_frees_all_memory(call, acts, kind):
     three = Three()
     run = CALLS[call](three.leaves)
     start = bytes_live()

@@ -371,7 +371,7 @@ def fail_for_want_of_memory(*_):
 
 
 @pytest.mark.parametrize("strides", [None, (1,)])
-def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypatch, strides):
+def test_when_creation_fails_the_buffer_is_released_at_once(monkeypatch, strides):
     monkeypatch.setattr(external_memory, "wrap_borrowed", fail_for_want_of_memory)
     source = numbers()
     released = Calls()
@@ -382,7 +382,7 @@ def test_when_creation_fails_half_way_the_buffer_is_given_back_at_once(monkeypat
     assert caught.value.__traceback__ is not None
 
 
-def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypatch):
+def test_when_creation_fails_the_address_is_released_at_once(monkeypatch):
     monkeypatch.setattr(external_memory, "wrap_borrowed", fail_for_want_of_memory)
     released = Calls()
     with pytest.raises(MemoryError) as caught:
@@ -391,7 +391,7 @@ def test_when_creation_fails_half_way_the_address_is_given_back_at_once(monkeypa
     assert caught.value.__traceback__ is not None
 
 
-def test_an_interrupt_in_on_release_comes_again_and_leaves_no_byte_borrowed(monkeypatch):
+def test_an_interrupt_in_on_release_is_raised_again_and_leaves_no_byte_borrowed(monkeypatch):
     reports = []
     monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_type))
 
@@ -473,7 +473,7 @@ def test_blobs_that_live_when_the_interpreter_ends_are_released_once_and_nothing
     assert sorted(output_of(program).split()) == ["aside", "kept", "mine", "within"]
 
 
-def test_any_thread_may_be_the_last_to_let_go():
+def test_any_thread_may_release_the_memory_last():
     threads = []
     x = tensor.from_blob(numbers(), (4,), "float32", on_release=lambda: threads.append(threading.get_ident()))
     other = threading.Thread(target=x.dispose)
@@ -538,7 +538,7 @@ def address_of(values: np.ndarray) -> int:
     return values.__array_interface__["data"][0]
 
 
-def test_from_address_shares_memory_and_holds_its_owner_until_the_last_has_let_go():
+def test_from_address_shares_memory_and_keeps_its_owner_until_the_last_release():
     values = np.arange(6.0)
     released = Calls()
     before = sys.getrefcount(values)

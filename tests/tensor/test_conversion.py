@@ -89,7 +89,7 @@ def test_complex_numbers_lose_their_imaginary_part_without_a_warning():
     assert tensor.tensor([1e300], dtype="float64").half().tolist() == [float("inf")]
 
 
-def test_a_gradient_comes_back_in_the_dtype_of_its_tensor():
+def test_a_gradient_has_the_dtype_of_its_tensor():
     x = tensor.ones((2,), requires_grad=True)
     x.double()[0].backward()
     assert (x.grad.dtype, x.grad.tolist()) == (tensor.float32, [1.0, 0.0])

@@ -179,7 +179,7 @@ def test_a_transposed_tensor_of_its_own_block_is_used(donations) -> None:
     assert y.tolist() == [[2, 8], [4, 10], [6, 12]]
 
 
-def test_both_operands_donated_one_is_used_and_the_other_let_go(donations) -> None:
+def test_of_two_donated_operands_one_is_used_and_the_other_released(donations) -> None:
     live = memory.statistics().bytes_live
     x, y = of((3,)), of((3,))
     z = x.donate() + y.donate()

@@ -108,7 +108,7 @@ def test_a_python_scalar_on_either_side_adapts_to_the_tensor(name, array, scalar
 @pytest.mark.parametrize(
     "name", ["add", "subtract", "multiply", "divide", "pow", "maximum", "atan2", "logaddexp"]
 )
-def test_gradients_have_their_tensors_dtype_beside_python_scalars(name, dtype):
+def test_gradients_have_the_dtype_of_their_tensor_with_python_scalars(name, dtype):
     for scalar in (2, 0.5):
         x = tensor.tensor(filled(dtype, (2, 3), 0), requires_grad=True)
         function = getattr(tensor, name)

@@ -261,7 +261,7 @@ def test_an_exported_array_keeps_the_mapping_open(path: Path, mappings: list[wea
     assert mapping() is None
 
 
-def test_saving_over_the_file_that_the_tensors_come_from(path: Path) -> None:
+def test_saving_over_the_file_that_the_tensors_were_loaded_from(path: Path) -> None:
     tensor.save_file({"x": np.arange(3)}, path)
     loaded = tensor.load_file(path)
     tensor.save_file({"x": loaded["x"] + 1, "old": loaded["x"]}, path)
@@ -275,9 +275,7 @@ def test_saving_over_the_file_that_the_tensors_come_from(path: Path) -> None:
 # Saving
 
 
-def test_an_error_half_way_leaves_the_old_file_and_nothing_else(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_during_a_save_leaves_only_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tensor.save_file({"x": np.zeros(3)}, path)
     before = path.read_bytes()
     write = files._write

@@ -76,7 +76,7 @@ def test_without_a_tensor_that_requires_grad_nothing_is_recorded() -> None:
     assert not Exp.apply(tensor.ones((2,))).requires_grad
 
 
-def test_under_no_grad_nothing_is_recorded_nor_kept() -> None:
+def test_under_no_grad_nothing_is_recorded_or_kept() -> None:
     needed = []
 
     class Saving(Exp):
@@ -120,7 +120,7 @@ def test_a_result_that_was_recorded_in_forward_has_the_functions_history_alone()
     assert x.grad.tolist() == [10.0]
 
 
-def test_an_argument_returned_as_it_is_comes_out_as_an_alias() -> None:
+def test_an_argument_that_is_returned_unchanged_becomes_an_alias() -> None:
     x = leaf(1.0, 2.0)
     y = Identity.apply(x)
     assert y is not x

@@ -213,7 +213,7 @@ def test_writes_after_saving_do_not_change_saved_tensors(function: Any, expected
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
 
 
-def test_an_argument_saved_and_returned_as_it_is_has_its_own_history() -> None:
+def test_an_argument_that_is_saved_and_returned_unchanged_has_its_own_history() -> None:
     class Odd(autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:

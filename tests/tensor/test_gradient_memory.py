@@ -77,7 +77,7 @@ def test_gradients_that_autograd_grad_returns_are_apart_on_write(create_graph):
 @pytest.mark.parametrize(
     "use", [lambda x: x + 0, lambda x: x, lambda x: x.T, lambda x: x[None], lambda x: x * 2]
 )
-def test_the_gradient_that_the_user_gives_is_never_written_nor_kept(use, create_graph):
+def test_the_gradient_that_the_user_passes_is_never_written_or_kept(use, create_graph):
     x = block()
     given = tensor.ones(use(x).shape)
     for _ in range(2):

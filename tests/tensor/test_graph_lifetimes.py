@@ -105,7 +105,7 @@ def test_a_thread_with_a_small_stack_drops_and_walks_such_a_chain(kind):
     assert chains == []
 
 
-def test_a_gradient_is_found_half_way_down_a_deep_chain():
+def test_grad_finds_a_gradient_in_the_middle_of_a_deep_chain():
     with leaving_nothing():
         x = leaf(1.0)
         middle = chain(LINKS["nothing saved"], x)

@@ -104,7 +104,7 @@ HOLDERS: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("n", [N, 100_000])
-def test_values_that_others_hold_are_not_held_alone_until_they_let_go(
+def test_values_that_others_hold_are_not_held_alone_until_these_release_them(
     n: int, hold: Callable[[Tensor], object]
 ):
     x = leaf(n)

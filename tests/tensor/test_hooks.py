@@ -62,7 +62,7 @@ def test_hooks_are_called_for_autograd_grad_too():
     assert x.grad is None
 
 
-def test_hooks_where_no_gradient_comes_are_not_called():
+def test_hooks_of_tensors_without_a_gradient_are_not_called():
     x, w = leaf(1.0), leaf(2.0)
     w.register_hook(lambda g: pytest.fail("there is none"))
     unused = (x * w).exp()
@@ -92,7 +92,7 @@ def test_a_removed_hook_is_no_longer_called():
     assert seen == ["removed", "in the block"]
 
 
-def test_hooks_that_come_and_go_during_the_call_count_from_the_next_one_on():
+def test_hooks_added_or_removed_during_a_call_count_from_the_next_call_on():
     x = leaf(1.0)
     seen = []
 

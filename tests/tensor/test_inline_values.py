@@ -50,7 +50,7 @@ def test_arithmetic_is_numpys_to_the_bit(op: Callable[[Any, Any], Any], dtype: s
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "bool", "complex64"])
 @pytest.mark.parametrize("op", ARITHMETIC)
-def test_numbers_on_either_side_adapt_as_numpy_has_it(op: Callable[[Any, Any], Any], dtype: str) -> None:
+def test_numbers_on_either_side_promote_as_in_numpy(op: Callable[[Any, Any], Any], dtype: str) -> None:
     a = np.array([3, 1]).astype(dtype)[:1]
     for number in [2, -7, 0.1, 1e300, 2**24 + 1, -(2**24), 2**70, True, -0.0, 1j]:
         with np.errstate(all="ignore"):
@@ -271,7 +271,7 @@ def test_inline_bytes_go_with_the_tensor(ends: str) -> None:
     assert (memory.statistics() - start).bytes_live == 0
 
 
-def test_a_small_tensor_takes_less_than_200_bytes_beside_its_values() -> None:
+def test_a_small_tensor_takes_less_than_200_bytes_in_addition_to_its_values() -> None:
     start = memory.statistics().bytes_overhead
     held = [tensor.ones((4,)) for _ in range(100)]
     held += [held[0] + held[1] for _ in range(100)]
@@ -322,7 +322,7 @@ def test_an_inline_value_moves_with_its_handle() -> None:
         np.arange(17, dtype=np.int8),
     ],
 )
-def test_each_kind_of_small_array_comes_out_as_it_went_in(array: np.ndarray[Any, Any]) -> None:
+def test_each_kind_of_small_array_is_returned_unchanged(array: np.ndarray[Any, Any]) -> None:
     x = tensor.tensor(array)
     assert (x.shape, x.dtype) == (array.shape, array.dtype.newbyteorder("="))
     assert np.array_equal(x.numpy(), array)

@@ -150,7 +150,7 @@ def test_finalizers_that_a_limit_calls_inside_a_kernel_leave_nothing_set_there_o
 
 
 @pytest.mark.parametrize("nbytes", [40, 1000, 4096, 30_000])
-def test_small_tensors_that_come_to_more_together_are_refused_at_the_last_one_that_fits(nbytes: int) -> None:
+def test_small_tensors_are_refused_when_their_sum_exceeds_the_limit(nbytes: int) -> None:
     rounds = []
     for _ in range(2):
         kept: list[Tensor] = []

@@ -77,7 +77,7 @@ def test_an_operator_with_a_foreign_operand_is_pythons_type_error(op):
             op(other, x)
 
 
-def test_a_class_of_ones_own_may_answer_the_operator():
+def test_a_user_class_may_implement_the_operator():
     class Answers:
         def __radd__(self, other):
             return "mine"

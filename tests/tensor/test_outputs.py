@@ -83,7 +83,7 @@ def test_another_shape_is_an_error_and_nothing_is_written(call, in_numpy) -> Non
     [case[1:] for case in CALLS if case[0] != "less"],
     ids=[case[0] for case in CALLS if case[0] != "less"],
 )
-def test_gradients_are_not_recorded_and_that_is_said(call, in_numpy) -> None:
+def test_out_raises_where_gradients_are_recorded(call, in_numpy) -> None:
     expected = np.asarray(in_numpy(A, B))
     x, y = operands(requires_grad=True)
     y.requires_grad_()

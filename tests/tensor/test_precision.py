@@ -36,7 +36,7 @@ def derivatives(out: tensor.Tensor):
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
-def test_float32_stays_float32_on_the_way_there_and_back(sample):
+def test_float32_stays_float32_forward_and_backward(sample):
     rng = np.random.default_rng(0)
     arrays = [values(shape, sample.domain, np.float64, rng).astype(np.float32) for shape in sample.shapes]
     out = sample.function(*[tensor.tensor(array, requires_grad=True) for array in arrays])

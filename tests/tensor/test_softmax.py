@@ -161,7 +161,7 @@ def test_large_numbers_are_no_reason_to_warn(function, count):
 
 
 @pytest.mark.parametrize(("function", "others"), [(tensor.softmax, 0), (tensor.logsumexp, 1)])
-def test_beside_the_result_there_is_at_most_one_array_of_its_operands_size(function, others):
+def test_a_call_allocates_at_most_one_array_in_addition_to_the_result(function, others):
     x = tensor.ones((64, 32_000))
     with memory.measure() as measured:
         out = function(x, axis=1)

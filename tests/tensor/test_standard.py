@@ -85,7 +85,7 @@ def test_asarray_takes_any_dtype_at_its_word():
 
 @pytest.mark.parametrize("floating", [*FLOATING, "complex64", "complex128"])
 @pytest.mark.parametrize("integer", ["bool", *INTEGERS])
-def test_integers_beside_floats_take_the_dtype_of_these(floating, integer):
+def test_integers_with_floats_promote_to_the_dtype_of_the_floats(floating, integer):
     x, y = tensor.ones((2,), dtype=floating), tensor.ones((2,), dtype=integer)
     for result in (
         x + y,

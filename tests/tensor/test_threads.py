@@ -313,7 +313,7 @@ def test_the_interpreter_ends_while_workers_sleep_or_are_awake(awake: int, last:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
-def test_an_interrupt_comes_after_the_work_and_breaks_nothing() -> None:
+def test_an_interrupt_is_raised_after_the_work_and_breaks_nothing() -> None:
     class InterruptError(Exception):
         pass
 

@@ -110,7 +110,7 @@ def test_plain_data_is_loaded_unchanged() -> None:
     assert load(archive(pickled(given))) == given
 
 
-def test_an_ordered_dict_comes_with_its_order_and_without_the_versions_of_modules() -> None:
+def test_an_ordered_dict_is_loaded_in_its_order_and_without_the_versions_of_modules() -> None:
     items = b"(X\x01\x00\x00\x00bK\x01X\x01\x00\x00\x00aK\x02u"
     state = b"}X\x09\x00\x00\x00_metadataK\x01sb"
     found = load(archive(pickled(Raw(b"ccollections\nOrderedDict\n)R" + items + state))))

@@ -187,7 +187,7 @@ def test_a_source_closes_right_after_its_scope_though_an_exception_of_the_scope_
     source.close()
 
 
-def test_threads_that_let_go_at_once_release_once() -> None:
+def test_threads_that_release_at_the_same_time_release_once() -> None:
     for _ in range(50):
         released: list[int] = []
         x = tensor.from_blob(bytearray(64), (16,), "float32", on_release=lambda r=released: r.append(1))

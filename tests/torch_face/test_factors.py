@@ -95,7 +95,7 @@ def test_a_view_by_strides_shares_memory_and_stays_inside() -> None:
         torch.ones(2, 3).t().as_strided((2,), (1,))
 
 
-def test_a_signal_comes_back_from_its_spectra() -> None:
+def test_istft_restores_a_signal_from_its_stft() -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 100).double()
     window = torch.signal.windows.hann(16, dtype=torch.float64)

@@ -69,7 +69,7 @@ ALLOWED = [Net, nn.Embedding, nn.LSTM, nn.Linear, torch.nn.functional.relu]
 # --- Whole objects ------------------------------------------------------------------------------------------
 
 
-def test_a_whole_module_comes_back_with_its_weights_ties_and_attributes() -> None:
+def test_a_whole_module_is_loaded_with_its_weights_ties_and_attributes() -> None:
     model = Net()
     x = torch.tensor([[1], [3]])
     found = torch.load(saved(model), weights_only=False)
@@ -131,7 +131,7 @@ def test_a_class_may_be_allowed_under_the_name_that_a_file_has_for_it() -> None:
         assert type(torch.load(file)) is nn.Module
 
 
-def test_nothing_of_a_file_is_run_before_somebody_says_so(tmp_path: Path) -> None:
+def test_no_code_of_a_file_runs_unless_the_user_allows_it(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     file = saved({"x": torch.ones(2), "more": Touching(str(mark))})
     with pytest.raises(CheckpointError, match="Touching"):
@@ -253,7 +253,7 @@ def test_clones_that_share_memory_until_a_write_are_their_own_in_a_file() -> Non
     assert found[1].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_arrays_of_numpy_and_numbers_come_back() -> None:
+def test_arrays_of_numpy_and_numbers_are_loaded_unchanged() -> None:
     given = {
         "array": np.arange(6, dtype=np.int16).reshape(2, 3).T,
         "empty": np.ones((0, 2)),
