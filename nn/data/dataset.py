@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -68,6 +68,18 @@ class IterableDataset(Dataset[T_co]):
 
     def __len__(self) -> int:
         raise TypeError(f"{type(self).__name__} has no length: define __len__(self), if it has one")
+
+
+class BatchDataset(IterableDataset[T_co]):
+    """Base of data sets that read whole batches, for `DataLoader`: derive, and define both methods."""
+
+    def batches(self, batch_size: int, *, drop_last: bool) -> Iterable[Any]:
+        """Return what `collate` makes the batches of one epoch of. It is read outside of all scopes."""
+        raise NotImplementedError
+
+    def collate(self, batch: Any) -> T_co:
+        """Return a batch of tensors, which belong to the scope of the loop."""
+        raise NotImplementedError
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):

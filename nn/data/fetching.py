@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nn.data.collate import default_collate, default_convert
-from nn.data.dataset import IterableDataset, TensorDataset
+from nn.data.dataset import BatchDataset, IterableDataset, TensorDataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +34,8 @@ class Recipe:
 
     def source(self) -> Source:
         """Return the source of the batches of one epoch."""
+        if isinstance(self.dataset, BatchDataset):
+            return Whole(self)
         if isinstance(self.dataset, IterableDataset):
             return Stream(self)
         if self._reads_rows():
@@ -112,3 +114,21 @@ class Stream(Source):
         samples = list(islice(self._samples, self.recipe.batch_size))
         is_short = len(samples) < self.recipe.batch_size
         return EXHAUSTED if not samples or (is_short and self.recipe.drop_last) else samples
+
+
+class Whole(Source):
+    """A data set that reads whole batches itself."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.batch_size is None:
+            raise ValueError(f"{type(recipe.dataset).__name__} reads batches: give the loader a batch_size")
+        self._batches = iter(recipe.dataset.batches(recipe.batch_size, drop_last=recipe.drop_last))
+
+    def read(self, numbers: Any) -> Any:
+        del numbers
+        return next(self._batches, EXHAUSTED)
+
+    def collate(self, samples: Any) -> Any:
+        batch = self.recipe.dataset.collate(samples)
+        return batch if self.recipe.collate_fn is None else self.recipe.collate_fn(batch)

@@ -5,7 +5,7 @@ every program is its own only worker, so that the same training loop runs with R
 """
 
 from nn.parallel.checkpoints import checkpoint, load_checkpoint, report
-from nn.parallel.datasets import iter_batches
+from nn.parallel.datasets import RayDataset, iter_batches
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError
 from nn.parallel.figures import WorkerFigures
 from nn.parallel.group import barrier, rank, world_size
@@ -24,6 +24,7 @@ __all__ = [
     "ClusterMemory",
     "ClusterStatistics",
     "ExchangeTimeoutError",
+    "RayDataset",
     "ShardSampler",
     "StorePin",
     "Trainer",

@@ -6,15 +6,89 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nn.data import get_worker_info
+from nn.data.dataset import BatchDataset
+from nn.parallel.errors import require
 from nn.parallel.store import over_store
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import call_site, current
+from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scopes import Site
     from tensor import Tensor
+
+
+class RayDataset(BatchDataset[Any]):
+    """A data set of Ray Data, or a worker's shard of one, as the source of a ``DataLoader``.
+
+    The tensors of a batch belong to the scope that is current where the loop asks for it, as with any data
+    set: ask inside of the step's scope, or let the loader end them (``dispose_batches=True``). If Ray gives
+    an array over the object store, the tensor shares it; the store can free it when the scope ends.
+
+    Ray reads ahead in processes of its own: leave out ``num_workers``. All workers must make the same number
+    of steps: ``ray.train.get_dataset_shard`` gives all of them the same number of rows.
+
+    Parameters
+    ----------
+    dataset
+        ``ray.train.get_dataset_shard("train")``, or a ``ray.data.Dataset``.
+    columns
+        The columns to read: a batch is the tuple of them. With None a batch is a dict of all columns.
+    **options
+        Other arguments of Ray's ``iter_batches``, such as ``prefetch_batches`` and
+        ``local_shuffle_buffer_size``.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If Ray Data can't be imported. It needs pyarrow and pandas.
+    TypeError
+        If `dataset` is none of Ray Data.
+    """
+
+    def __init__(self, dataset: Any, columns: Sequence[str] | None = None, **options: Any) -> None:
+        require("ray.data")
+        if not hasattr(dataset, "iter_batches"):
+            raise TypeError(
+                f"RayDataset takes a data set of Ray Data, not a {type(dataset).__name__}: write "
+                "ray.data.from_numpy(array), or give the DataLoader your data set itself"
+            )
+        self._dataset = dataset
+        self._columns = None if columns is None else tuple(columns)
+        self._options = options
+
+    def __len__(self) -> int:
+        if not hasattr(self._dataset, "count"):
+            raise TypeError("a shard of Ray Data has no length: Ray decides during the epoch who reads what")
+        return int(self._dataset.count())
+
+    def batches(self, batch_size: int, *, drop_last: bool) -> Iterable[dict[str, Any]]:
+        """Return the batches of one epoch, as dicts of arrays."""
+        if get_worker_info() is not None:
+            raise RuntimeError(
+                "RayDataset reads ahead in processes of Ray: leave num_workers out of the DataLoader, and "
+                "write RayDataset(dataset, prefetch_batches=4)"
+            )
+        batches: Iterable[dict[str, Any]] = self._dataset.iter_batches(
+            batch_size=batch_size, batch_format="numpy", drop_last=drop_last, **self._options
+        )
+        return batches
+
+    def collate(self, batch: dict[str, Any]) -> Any:
+        """Return the columns as tensors over the object store."""
+        site = call_site()
+        if self._columns is None:
+            return {name: tensor_of(name, column, site) for name, column in batch.items()}
+        missing = [name for name in self._columns if name not in batch]
+        if missing:
+            raise InvalidArgumentError(
+                f"the data set has no column {', '.join(map(repr, missing))}: it has "
+                f"{', '.join(map(repr, batch))}"
+            )
+        return tuple([tensor_of(name, batch[name], site) for name in self._columns])
 
 
 def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterator[dict[str, Tensor]]:

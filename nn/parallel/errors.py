@@ -32,13 +32,18 @@ def require(module: str) -> ModuleType:
     Raises
     ------
     ModuleNotFoundError
-        If Ray is not installed.
+        If Ray is not installed, or a package that the module needs: Ray Data needs pyarrow and pandas.
     """
     try:
         return import_module(module)
     except ImportError as error:
+        reason = (
+            "reads data by Ray Data, which needs pyarrow and pandas"
+            if module == "ray.data"
+            else "runs jobs on Ray"
+        )
         raise ModuleNotFoundError(
-            f"nn.parallel runs jobs on Ray, and {error.name or module!r} can't be imported: "
+            f"nn.parallel {reason}, and {error.name or module!r} can't be imported: "
             "pip install 'disposescope[ray]'",
             name=error.name,
         ) from error

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 
 #: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0
-# Figures go to the driver's board no more often, in seconds.
+# Figures go to the driver's board no more often, in seconds, with up to _MANY workers; with more of them less
+# often, so that the board gets _MANY / _BETWEEN_POSTS reports a second at most. It can take some thousands.
 _BETWEEN_POSTS = 0.5
+_MANY = 200
+# Machines exchange their figures at each of the first steps, and later at one step of so many: the sum over
+# machines waits in one queue with those of gradients.
+_BETWEEN_TABLES = 16
 # The system is asked how large the process is no more often between two steps: it takes 20 us to answer.
 _BETWEEN_SIZES = 0.01
 
@@ -235,11 +240,14 @@ class Group:
         self.waited += waited
         now = time.monotonic()
         self.write_row(now - self._sized_at >= _BETWEEN_SIZES)
-        if self.link is not None:
+        # By the count of steps, since all machines have to do the same.
+        is_due = self.step <= _BETWEEN_TABLES or self.step % _BETWEEN_TABLES == 0
+        if self.link is not None and is_due:
             if self._sending is not None:
                 self.wait_for_link(self._sending, "to exchange figures")
             self._sending = self.link.submit(self._send_rows)
-        if self.board is not None and now - self._posted_at >= _BETWEEN_POSTS:
+        between = _BETWEEN_POSTS * max(1.0, self.place.world_size / _MANY)
+        if self.board is not None and now - self._posted_at >= between:
             self._posted_at = now
             self.board.post(self)
 

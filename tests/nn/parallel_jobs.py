@@ -323,6 +323,33 @@ def read_shard(config: dict[str, Any]) -> None:
     )
 
 
+def load_shard(config: dict[str, Any]) -> None:
+    """Read a shard twice by a loader, each batch in its step's scope, and add up the gradients."""
+    import ray.train
+
+    shard = ray.train.get_dataset_shard("train")
+    loader = nn.data.DataLoader(parallel.RayDataset(shard, ("x", "y")), batch_size=96)
+    tensor.manual_seed(0)
+    model = parallel.prepare(training.perceptron())
+    held, pins, rows = [], [], 0
+    for _ in range(2):
+        batches = iter(loader)
+        while True:
+            with new_dispose_scope("step"):
+                if (batch := next(batches, None)) is None:
+                    break
+                x, y = batch
+                pins.append(len(parallel.store_pins()))
+                rows += len(x)
+                nn.functional.cross_entropy(model(x), y).backward()
+                held.append(x)
+    assert all(x.is_invalid for x in held)
+    gradients = [p.grad.numpy().copy() for p in model.parameters()]
+    parallel.report({"rows": rows, "pins": max(pins), "pins_after": len(parallel.store_pins())}, "done")
+    if parallel.rank() == 0:
+        np.savez(config["gradients"], *gradients)
+
+
 def tell_places() -> None:
     """Report the average of a number of each worker, and what all see of each other."""
     model = parallel.prepare(nn.Linear(1, 1, bias=False))

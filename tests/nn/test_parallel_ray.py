@@ -110,6 +110,61 @@ def test_workers_get_a_data_set_as_tensors_over_the_store(cluster: None, tmp_pat
     assert parallel.memory().bytes_in_store == 0
 
 
+def test_a_loader_reads_a_data_set_of_ray_in_the_scopes_of_steps(cluster: None, tmp_path: Path) -> None:
+    import ray.data
+
+    inputs, targets = training.data()  # 192 rows: Ray gives each worker 96 of them, in any order
+    dataset = ray.data.from_items([{"x": x, "y": int(y)} for x, y in zip(inputs, targets, strict=True)])
+    config = {"gradients": str(tmp_path / "gradients.npz")}
+    result = run(jobs.load_shard, config, tmp_path, datasets={"train": dataset})
+    assert result.metrics["rows"] == 192
+    assert result.metrics["pins_after"] == 0
+    tensor.manual_seed(0)
+    alone = training.perceptron()
+    for _ in range(2):
+        loss = nn.functional.cross_entropy(alone(tensor.tensor(inputs)), tensor.tensor(targets))
+        loss.backward()
+    found = np.load(config["gradients"])
+    for parameter, gradient in zip(alone.parameters(), found.values(), strict=True):
+        np.testing.assert_allclose(gradient, parameter.grad.numpy(), rtol=0, atol=1e-12)
+    assert parallel.memory().bytes_in_store == 0
+    assert parallel.statistics().live_count == 0
+
+
+def test_a_loader_ends_each_batch_of_ray_or_gives_it_to_the_scope(cluster: None) -> None:
+    import ray.data
+
+    dataset = ray.data.from_numpy(np.arange(10.0)).rename_columns({"data": "x"})
+    loader = nn.data.DataLoader(parallel.RayDataset(dataset), 4, dispose_batches=True, drop_last=True)
+    seen = [batch["x"] for batch in loader]
+    assert [x.is_invalid for x in seen] == [True, True]
+    assert parallel.store_pins() == []
+    source = parallel.RayDataset(dataset, ["x"])
+    assert len(source) == 10
+    with new_dispose_scope() as scope:
+        seen = [x for (x,) in nn.data.DataLoader(source, 4)]
+        assert [x.tolist() for x in seen] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        assert all(x in scope for x in seen)
+    with pytest.raises(ValueError, match="has no column 'y': it has 'x'"):
+        next(iter(nn.data.DataLoader(parallel.RayDataset(dataset, ["y"]), 4)))
+    with pytest.raises(ValueError, match="give the loader a batch_size"):
+        next(iter(nn.data.DataLoader(source, None)))
+    with pytest.raises(RuntimeError, match="leave num_workers out"):
+        next(iter(nn.data.DataLoader(source, 4, num_workers=1)))
+    with pytest.raises(TypeError, match="takes a data set of Ray Data, not a list"):
+        parallel.RayDataset([1.0])
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "pandas"])
+def test_the_error_names_the_package_that_ray_data_lacks(package: str) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\nfrom nn import parallel\nparallel.RayDataset(None)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "reads data by Ray Data, which needs pyarrow and pandas" in done.stderr
+    assert f"{package!r} can't be imported: pip install 'disposescope[ray]'" in done.stderr
+
+
 def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:
     import ray.data
 
