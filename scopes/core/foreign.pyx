@@ -56,6 +56,18 @@ cdef int note_keepers(MemberList scope) except -1:
     return 0
 
 
+def count_keepers():
+    """Return a number that tells keepers made until now from later ones: see `find_kept_by_older`."""
+    return -1 if _keeping is None else _keeping.count_keepers()
+
+
+def find_kept_by_older(objects, older):
+    """Return the ids of those `objects` that something keeps which was there when `older` was counted."""
+    if _keeping is None:
+        return set()
+    return _keeping.find_kept_by_older({id(x): x for x in objects if isinstance(x, _keeping.kinds)}, older)
+
+
 cdef bint has_keepers() noexcept:
     return _keeping is not None
 

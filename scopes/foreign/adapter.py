@@ -46,6 +46,13 @@ class Adapter:
         """Return a number that tells keepers made until now from later ones; see `find_kept`."""
         return -1
 
+    def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:  # noqa: ARG002
+        """Return the ids of those that something keeps which is older than `count_keepers` returned `older`.
+
+        Unlike in `find_kept`, a newer keeper counts for nothing, whatever it is.
+        """
+        return set()
+
     def end(self, x: Any, is_safe: bool) -> object:
         """Give back the memory of `x`, and let each later use of it raise ``disposed_error(x)``.
 

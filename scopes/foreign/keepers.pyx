@@ -229,7 +229,7 @@ cdef class Keepers:
                     self.globals_[name] = names
         return 0
 
-    def find(self, dict sought, Py_ssize_t older, bint is_strict):
+    def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False):
         """Return who keeps which of the objects `sought`.
 
         Parameters
@@ -240,6 +240,8 @@ cdef class Keepers:
             What `look` returned when the scope began.
         is_strict
             Only what is a part of a module or an optimizer is kept.
+        is_older
+            Modules and optimizers keep only if they are older too.
 
         Returns
         -------
@@ -252,6 +254,10 @@ cdef class Keepers:
         self.look()
         walk.known, walk.sought, walk.found, walk.stack = self, sought, {}, []
         keepers = list(self.keepers.values())
+        if older < 0:
+            older = self.first
+        if is_older:
+            keepers = [keeper for keeper in keepers if keeper.number <= older]
         for keeper in keepers:
             if keeper.verdict & _ALWAYS and keeper.reference is not None:
                 x = keeper.reference()
@@ -266,7 +272,7 @@ cdef class Keepers:
                 return walk.found
             if keeper.verdict & _SOUGHT:
                 continue
-            if keeper.verdict & _ALWAYS or keeper.number <= (self.first if older < 0 else older):
+            if keeper.verdict & _ALWAYS or keeper.number <= older:
                 x = None if keeper.reference is None else keeper.reference()
                 if x is not None:
                     walk.look_at(x, keeper.verdict)

@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from scopes.core.foreign import find_kept_by_older
 from scopes.core.resources import owner_of
 from scopes.tracking import tracking
 from scopes.tracking.leaks import kept_by_each
@@ -28,6 +29,15 @@ def left(alive: Callable[[], Items]) -> Items:
     if alive() and gc.isenabled():
         gc.collect()
     return alive()
+
+
+def not_kept(items: Items, older: int) -> Items:
+    """Return `items` without those that a library, a module, an optimizer or a cache keeps.
+
+    `older`: what `count_keepers` returned before the items were created. Only what is as old keeps them.
+    """
+    kept = find_kept_by_older([x for _, x in items], older) if items else set()
+    return [item for item in items if id(item[1]) not in kept]
 
 
 def alive_since(serial: int) -> Items:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from scopes.core.disposable import current_dispose_scope
+from scopes.core.foreign import count_keepers
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.libraries import disable, enable, owning
 from scopes.testing.assertions import CURE, StatisticsWindow
-from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, others_than
+from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
 from scopes.testing.limits import Limits
 from scopes.tracking import tracking
 from scopes.tracking.history import History
@@ -164,6 +165,7 @@ class _Fixture:
     def __init__(self, definition: _Definition) -> None:
         self.definition = definition
         self.is_wide = definition.scope != "function"
+        self.keepers = count_keepers()
         # What it created and was alive when the test had ended that it was set up for.
         self.kept: list[Record] = []
 
@@ -196,6 +198,8 @@ class _Watch:
         self.wishes = wishes
         self.tracker = tracking.begin()
         self.start = self.tracker.serial
+        # What keeps tensors of PyTorch for longer than the test, if it is no newer than this number.
+        self.keepers = count_keepers()
         # After how many creations it was whose turn to create: a fixture's, or None for the test's.
         self.turns: list[tuple[int, _Fixture | None]] = [(self.start, None)]
         self.is_calling = False
@@ -449,7 +453,7 @@ class _Guard:
             watch.close()
 
     def _judge_fixture(self, fixture: _Fixture) -> None:
-        items = left(lambda: alive_of(fixture.kept))
+        items = not_kept(left(lambda: alive_of(fixture.kept)), fixture.keepers)
         if not items:
             return
         found = Leftovers(items, others_than(items))
@@ -497,7 +501,7 @@ def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
     if not watch.alive(wide=False):
         return None
     _let_go(item)
-    items = left(lambda: watch.alive(wide=False))
+    items = not_kept(left(lambda: watch.alive(wide=False)), watch.keepers)
     if watch.wishes.threshold and Leftovers(items, others_than(items)).nbytes <= watch.wishes.threshold:
         return None
     by_creator: dict[_Fixture | None, list[tuple[Record, Any]]] = {}

@@ -32,6 +32,13 @@ class TorchAdapter(Adapter):
         """Return how many keepers there have been so far."""
         return KEEPERS.look()
 
+    def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:
+        """Ask the keepers; what they keep holds its base and its graph."""
+        if not objects:
+            return set()
+        kept = KEEPERS.find(objects, older, is_strict=False, is_older=True)
+        return {*kept, *map(id, memory.kept_alive_by([objects[key] for key in kept]))}
+
     def end(self, x: Any, is_safe: bool) -> object:
         """Exchange implementation and class."""
         nbytes = memory.nbytes_on_cpu(x)

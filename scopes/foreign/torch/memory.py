@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scopes.foreign.torch.library import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _NoFunctions = torch._C.DisableTorchFunction
 
@@ -127,6 +127,28 @@ def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
             seen.add(id(mark))
             found += _saved_by(node)
             stack += [inner for inner, _ in node.next_functions]
+    return found
+
+
+def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
+    """Return what C++ keeps for `tensors`: the base of a view, what a graph has saved, and its leaves."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    held: list[Any] = []  # an operation's Python object lives until its id is used no longer
+    with _NoFunctions():
+        for x in tensors:
+            if x._base is not None:
+                found.append(x._base)
+            stack = [x.grad_fn]
+            while stack:
+                node = stack.pop()
+                if node is None or id(node) in seen:
+                    continue
+                seen.add(id(node))
+                held.append(node)
+                leaf = getattr(node, "variable", None)
+                found += [*_saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
+                stack += [inner for inner, _ in node.next_functions]
     return found
 
 
