@@ -238,7 +238,10 @@ cdef list _held(x):
     elif isinstance(x, Collection):
         if isinstance(x, (str, range)):
             return None
-        held = list(x)
+        try:
+            held = list(x)
+        except NotImplementedError:  # a class that only looks like a collection
+            held = []
     elif isinstance(x, Iterator) and not is_closable(x):
         _refuse(x)
     else:

@@ -305,7 +305,9 @@ cdef class DisposeScope(OwningList):
         cdef list members = [], counters = []
         if not self.members.is_open:
             self.raise_ended("attached to")
-        for x in find_in(xs, may_be_attached, False, "attach"):
+        # Holds what they are until the end: a mapping may make its values on the fly.
+        found = find_in(xs, may_be_attached, False, "attach")
+        for x in found:
             member = new_member_for(x)
             members.append(member)
             if isinstance(member, Held):

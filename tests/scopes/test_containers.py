@@ -164,6 +164,27 @@ def test_a_mapping_of_a_users_own_is_looked_into() -> None:
     assert found(Own()) == [x]
 
 
+class Unlisted:
+    """Has the methods of a collection, as graphs of PyTorch Geometric do, and does not support one."""
+
+    def __init__(self, x):
+        self.stores = {"x": x}
+
+    def __len__(self):
+        return 1
+
+    def __contains__(self, key):
+        return key == "x"
+
+    def __iter__(self):
+        raise NotImplementedError
+
+
+def test_a_collection_that_cannot_be_iterated_is_looked_into_by_its_attributes() -> None:
+    x = Thing()
+    assert found(Unlisted(x)) == [x]
+
+
 def test_fields_of_a_dataclass_that_are_not_there_are_passed_over() -> None:
     @dataclass(init=False)
     class Late:

@@ -12,9 +12,14 @@ import pytest
 
 import scopes
 from scopes import new_dispose_scope
+from scopes.core.containers import find
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
+
+
+def is_tensor(x: object) -> bool:
+    return isinstance(x, torch.Tensor)
 
 
 def installed(name: str) -> Any:
@@ -40,6 +45,37 @@ def a_class_of_attrs(x: Any) -> Any:
 
 def a_tensordict(x: Any) -> Any:
     return installed("tensordict").TensorDict({"x": x, "deep": {"y": x * 2}}, batch_size=[])
+
+
+def a_lazy_tensordict(x: Any) -> Any:
+    parts = a_tensordict(x), a_tensordict(x * 3)
+    return installed("tensordict").LazyStackedTensorDict(*parts, stack_dim=0)
+
+
+def a_tensorclass(x: Any) -> Any:
+    return installed("tensordict").tensorclass(Pair)(x, x * 2, batch_size=[])
+
+
+def a_graph_of_pyg(x: Any) -> Any:
+    edges = torch.ones(2, 1, dtype=torch.int64)
+    return installed("torch_geometric.data").Data(x=x[:, None], edge_index=edges, more={"y": [x * 2]})
+
+
+def a_batch_of_pyg(x: Any) -> Any:
+    graphs = [a_graph_of_pyg(x), a_graph_of_pyg(x * 2)]
+    return installed("torch_geometric.data").Batch.from_data_list(graphs)
+
+
+def a_heterogeneous_graph_of_pyg(x: Any) -> Any:
+    graph = installed("torch_geometric.data").HeteroData()
+    graph["papers"].x = x[:, None]
+    graph["papers", "cite", "papers"].edge_index = torch.ones(2, 1, dtype=torch.int64)
+    return graph
+
+
+class Pair:
+    x: torch.Tensor
+    y: torch.Tensor
 
 
 @dataclass
@@ -70,6 +106,11 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "transformers' output": an_output_of_transformers,
     "attrs": a_class_of_attrs,
     "tensordict": a_tensordict,
+    "a lazy tensordict": a_lazy_tensordict,
+    "a tensorclass": a_tensorclass,
+    "a graph of PyG": a_graph_of_pyg,
+    "a batch of PyG": a_batch_of_pyg,
+    "a heterogeneous graph of PyG": a_heterogeneous_graph_of_pyg,
     "a dataclass": lambda x: Graph({"x": x, "y": [x * 2]}),
     "an object": Plain,
     "a subclass of OrderedDict": lambda x: Outputs(x=x, y=x * 2),
@@ -88,7 +129,31 @@ def test_what_an_object_holds_moves_with_it(name: str, exact: bool) -> None:
             assert moved is made
         kept = [x for x in outer.disposables_view if isinstance(x, torch.Tensor)]
         assert len(kept) >= (1 if name == "a packed sequence" else 2)
-        assert all(x.sum().item() > 0 for x in kept)
+        assert all(x.sum().item() >= 0 for x in kept)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_an_object_holds_is_detached_with_it(name: str, exact: bool) -> None:
+    with scopes.torch.owning(exact=exact), new_dispose_scope() as scope:
+        made = scope.detach(MAKERS[name](torch.ones(2)))
+    held = find([made], is_tensor, False)
+    assert len(held) >= (1 if name == "a packed sequence" else 2)
+    assert all(x.sum().item() >= 0 for x in held)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_an_object_holds_is_attached_with_it(name: str) -> None:
+    made = MAKERS[name](torch.ones(2))
+    held = find([made], is_tensor, False)
+    # Some objects make others for each look.
+    held = [x for x in find([made], is_tensor, False) if any(x is y for y in held)]
+    assert held
+    with new_dispose_scope() as scope:
+        assert scope.attach(made) is made
+    for x in held:
+        with pytest.raises(scopes.TensorDisposedError):
+            x.sum()
 
 
 def test_an_object_without_tensors_gives_a_warning() -> None:
