@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +62,8 @@ IN_FOLDERS = {
 }
 
 
-def modules_of(package: str) -> dict[str, Path]:
+@cache
+def modules_of(package: str) -> Mapping[str, Path]:
     """Each module of `package`, compiled ones too, by its dotted name; without packages inside it."""
     found = {}
     folder = ROOT.joinpath(*package.split("."))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -56,10 +57,14 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
 
 
-def imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
-    """Yield the module, the names, whether inside a function, and whether for types alone."""
+Import = tuple[str, list[str], bool, bool]
 
-    def walk(node: ast.AST, deep: bool, types: bool) -> Iterator[tuple[str, list[str], bool, bool]]:
+
+@cache
+def imports(path: Path) -> list[Import]:
+    """Return of each import the module, the names, whether in a function, and whether for types alone."""
+
+    def walk(node: ast.AST, deep: bool, types: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, [], deep, types
@@ -77,12 +82,11 @@ def imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
                 yield from walk(child, deep, types)
 
     if path.suffix == ".py":
-        yield from walk(ast.parse(path.read_text()), False, False)
-    else:
-        yield from compiled_imports(path)
+        return list(walk(ast.parse(path.read_text()), False, False))
+    return list(compiled_imports(path))
 
 
-def compiled_imports(path: Path) -> Iterator[tuple[str, list[str], bool, bool]]:
+def compiled_imports(path: Path) -> Iterator[Import]:
     """Do the same for a compiled module: each import and cimport of its source and of its declarations."""
     pattern = r"^( *)(?:from (\S+) )?c?import (\([^)]*\)|.*)"
     for source in {path, path.with_suffix(".pxd")}:
@@ -131,7 +135,7 @@ def part_of(module: str) -> str:
     return f"{module}.".removeprefix(f"{package_of(module)}.").partition(".")[0]
 
 
-def targets(module: str, names: list[str], modules: dict[str, Path]) -> set[str]:
+def targets(module: str, names: list[str], modules: Mapping[str, Path]) -> set[str]:
     """Return the modules that ``from module import names`` takes something from, our own ones."""
     if module not in modules:
         return set()
