@@ -11,14 +11,16 @@ The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpret
 import atexit
 import gc
 from contextvars import Context
+from threading import get_ident, main_thread
 
 import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from cpython.exc cimport PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 from libc.string cimport memset, strcpy
@@ -26,6 +28,10 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 cnp.import_array()
+
+
+cdef extern from "Python.h":
+    int Py_AddPendingCall(int (*function)(void*) except -1, void* argument) noexcept
 
 
 cdef extern from "numpy/arrayobject.h":
@@ -138,7 +144,7 @@ cdef object _hook = PyCapsule_New(&_handler, "mem_handler", NULL)
 cdef object _collect = gc.collect
 
 
-# The next collection is left out.
+# The next collection is left out: a finalizer would lose what is to be raised.
 cdef bint _is_interrupted = False
 
 
@@ -165,6 +171,28 @@ pool().collect_garbage = _collect_garbage
 
 # What budgets do when memory is short: a function of the bytes that are missing.
 cdef object _relief = None
+# What the next refused allocation of a thread raises, instead of OutOfMemoryError: a function of an exception.
+cdef object _note = None
+
+
+cdef int _raise_again(void* error) except -1:
+    raised = <object>error
+    Py_DECREF(raised)
+    raise raised
+
+
+cdef int _raise_soon(object error) except -1:
+    """Raise `error`, of a signal's handler for example, where the caller of the allocator runs Python code."""
+    global _is_interrupted
+    # Only the main thread runs handlers, and pending calls.
+    if get_ident() == main_thread().ident:
+        _is_interrupted = True
+        Py_INCREF(error)
+        if Py_AddPendingCall(_raise_again, <void*>error) == 0:
+            return 0
+        Py_DECREF(error)
+    _note(error)
+    return 0
 
 
 cdef cbool _relieve(int64_t missing) noexcept with gil:
@@ -172,7 +200,6 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     cdef PyObject* value = NULL
     cdef PyObject* traceback = NULL
     cdef cbool is_worth_a_try = False
-    global _is_interrupted
     relief = _relief
     if relief is None:
         return False
@@ -180,23 +207,23 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     # In a context of its own, as the collector.
     try:
         is_worth_a_try = Context().run(relief, missing)
-    except KeyboardInterrupt:
-        # Raised again where the caller runs Python code: not in a finalizer, which would lose it.
-        _is_interrupted = True
-        PyErr_SetInterrupt()
-    except BaseException:
-        pass  # memory for Python's own objects: then it is refused
+    except MemoryError:
+        pass  # for Python's own objects: then it is refused
+    except BaseException as error:
+        _raise_soon(error)
     PyErr_Restore(kind, value, traceback)
     return is_worth_a_try
 
 
-def relieve_by(function) -> None:
+def relieve_by(function, note) -> None:
     """Call ``function(missing_bytes)`` when a limit refuses memory; None: call nothing.
 
-    It frees what it can and returns whether another try is worth while. It must raise nothing.
+    It frees what it can and returns whether another try is worth while. What it raises, by the handler of a
+    signal for example, is raised on the main thread as soon as that runs Python code. Of another thread
+    ``note(error)`` is told, and the op that asks for memory raises it.
     """
-    global _relief
-    _relief = function
+    global _relief, _note
+    _relief, _note = function, note
     if function is None:
         pool().relieve.store(NULL)
     else:

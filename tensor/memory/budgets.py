@@ -244,7 +244,7 @@ def _add(one: budget) -> None:
     global _opened
     with _changing:
         _opened = [*_opened, one]
-        relieve_by(_relieve)
+        relieve_by(_relieve, note_failure)
 
 
 def _remove(one: budget) -> None:
@@ -252,4 +252,4 @@ def _remove(one: budget) -> None:
     with _changing:
         _opened = [each for each in _opened if each is not one]
         if not _opened:
-            relieve_by(None)
+            relieve_by(None, None)

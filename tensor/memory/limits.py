@@ -64,13 +64,13 @@ class OutOfMemoryError(MemoryError):
 class _Failure(local):
     """Why a budget could not free memory for this thread, until the error for that is raised."""
 
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 _failure = _Failure()
 
 
-def note_failure(error: Exception) -> None:
+def note_failure(error: BaseException) -> None:
     """Let ``out_of_memory`` on this thread return `error`."""
     _failure.error = error
 
@@ -80,7 +80,7 @@ def forget_failure() -> None:
     _failure.error = None
 
 
-def out_of_memory(asked: int = 0) -> Exception:
+def out_of_memory(asked: int = 0) -> BaseException:
     """Return the error for what this thread was refused last; if the allocator knows of nothing, for `asked`.
 
     In a budget that failed to free memory, such as on a full disk, the error that says so.

@@ -17,6 +17,7 @@ import tensor
 from scopes import new_dispose_scope
 from scopes.lowlevel import SpillError
 from tensor import Tensor, autograd, memory
+from tensor.autograd.evictions import Evictions
 
 N = 256
 KIB256 = N * N * 4
@@ -159,6 +160,61 @@ def test_an_interrupt_while_memory_is_freed_is_raised_by_the_op_and_nothing_is_l
             gradients()
         gc.collect()
         assert gradients() == wanted
+
+
+class AlarmError(Exception):
+    pass
+
+
+def test_what_a_signal_handler_raises_while_memory_is_freed_is_raised_and_nothing_is_lost(
+    monkeypatch, tmp_path
+):
+    evict = Evictions.evict
+    waiting = [signal.SIGINT]
+
+    def ring(number: int, frame: object) -> None:
+        raise AlarmError
+
+    def evict_and_ring(self: Evictions, nbytes: int) -> int:
+        gone = evict(self, nbytes)
+        if waiting:
+            signal.raise_signal(waiting.pop())
+        return gone
+
+    wanted = gradients()
+    gc.collect()
+    live = memory.statistics().bytes_live
+    monkeypatch.setattr(Evictions, "evict", evict_and_ring)
+    before = signal.signal(signal.SIGINT, ring)
+    try:
+        with budget_of(16 * KIB256, spill=tmp_path):
+            with pytest.raises(AlarmError):
+                gradients()
+            gc.collect()
+            assert memory.statistics().bytes_live == live
+            assert gradients() == wanted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_another_thread_is_made_to_raise_while_memory_is_freed_is_raised_there(monkeypatch):
+    caught: list[BaseException] = []
+
+    def fail(self: Evictions, nbytes: int) -> int:
+        raise AlarmError
+
+    def run() -> None:
+        with budget_of(4 * KIB256):
+            try:
+                gradients()
+            except AlarmError as error:
+                caught.append(error)
+
+    monkeypatch.setattr(Evictions, "evict", fail)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(caught) == 1
 
 
 # --- The file -----------------------------------------------------------------------------------------------
