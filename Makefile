@@ -171,6 +171,7 @@ bench: $(VENV)/.has-bench $(VENV)/.built
 # Four to eight minutes; the contender is PyTorch. `BENCH_FLAGS=--quick` writes nothing.
 bench-cluster: $(VENV)/.has-bench $(VENV)/.has-ray $(VENV)/.built
 	$(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cluster_costs $(BENCH_FLAGS)
 
 # The other Pythons get the same NumPy, where there is one for them: what is compared is Python.
 performance: $(VENV)/.has-bench $(VENV)/.built

@@ -328,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\n{text}")
     if not chosen.quick:
         page = DOCS / "cluster.md"
-        page.write_text(filled(page.read_text(encoding="utf-8"), texts), encoding="utf-8")
+        page.write_text(filled(page.read_text(encoding="utf-8"), texts, partly=True), encoding="utf-8")
         _plot_steps(best)
         _plot_scaling(best, shared, networks)
 

@@ -78,13 +78,15 @@ def _address_of_first(group: Group) -> str:
 
 def lost_worker(error: RuntimeError, group: Group) -> WorkerLostError | None:
     """Return the error for a worker that has ended, if `error` is gloo's error for a broken connection."""
-    if "gloo" not in str(error).lower() and "Connection" not in str(error):
+    if "gloo" not in str(error).lower():
         return None
     end = time.monotonic() + _PATIENCE
     ranks: list[int] = []
     while not ranks and time.monotonic() < end and group.place.local_world_size > 1:
         ranks = [rank for rank, (_, lost) in group.rows().items() if lost]
         time.sleep(0.05)
+    if not ranks and group.place.node_count == 1:
+        return None
     who = f"worker {', '.join(map(str, ranks))}" if ranks else "a worker on another machine"
     return WorkerLostError(
         f"{who} has ended or was killed while the others exchanged gradients of PyTorch: gloo says "
