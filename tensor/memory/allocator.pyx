@@ -219,8 +219,8 @@ def relieve_by(function, note) -> None:
     """Call ``function(missing_bytes)`` when a limit refuses memory; None: call nothing.
 
     It frees what it can and returns whether another try is worth while. What it raises, by the handler of a
-    signal for example, is raised on the main thread as soon as that runs Python code. Of another thread
-    ``note(error)`` is told, and the op that asks for memory raises it.
+    signal for example, is raised on the main thread as soon as that runs Python code. On another thread it
+    calls ``note(error)``, and the op that asks for memory raises the error.
     """
     global _relief, _note
     _relief, _note = function, note
