@@ -70,7 +70,8 @@ void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
     const ptrdiff_t phases = depth.phases * height.phases * wide.phases;
     const ptrdiff_t size = depth.size * height.size * wide.size;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
-        const ptrdiff_t sample = unit % own.samples, channel = unit / own.samples;
+        // As in `add_up`, a thread has samples of its own: the other core's cache need not send them.
+        const ptrdiff_t sample = unit / own.channels, channel = unit % own.channels;
         const T* const x = static_cast<const T*>(work.x) + (sample * own.channels + channel) * size;
         T* const block = static_cast<T*>(own.copy) + channel * phases * own.block + sample * own.volume;
         for (ptrdiff_t phase = 0; phase < phases; ++phase) {
