@@ -22,7 +22,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
 .PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs opinfo test-suites build check docs dist \
-	bench bench-cluster performance soak matrix nightly clean FORCE
+	test-arm64 bench bench-cluster performance soak matrix nightly clean FORCE
 
 help:
 	@echo "make demo    train a classifier of handwritten digits inside dispose scopes"
@@ -35,6 +35,7 @@ help:
 	@echo "make test-suites TORCHMETRICS=folder ...  other projects' own tests inside scopes, from checkouts of them"
 	@echo "make opinfo  PyTorch's own test data on tensor.torch beside PyTorch; writes docs/opinfo.md, in some minutes"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
+	@echo "make test-arm64  the tests of kernels on ARM64, emulated; TESTS='tests/tensor tests/scopes tests/nn'"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
 	@echo "make check   ruff (lint and format), mypy --strict, pyright, cython-lint, stubs against compiled modules, plain English"
 	@echo "make docs    the documentation as a site, in docs/_build/html; its links are checked"
@@ -130,6 +131,12 @@ test-ray: $(VENV)/.has-test $(VENV)/.built
 	else \
 		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
 	fi
+
+# Emulated, a test takes 10 to 50 times as long. SUITE=trixie takes the Python of another release of Debian.
+SUITE ?=
+TESTS ?=
+test-arm64: $(VENV)/.made
+	SUITE="$(SUITE)" TESTS="$(TESTS)" VENV="$(VENV)" .ci/test-arm64
 
 build: $(VENV)/.built
 
