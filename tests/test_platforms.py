@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from nn.parallel.regions import Layout, Region
 from tests.modules import PACKAGES, host_of, modules_of
+
+ROOT = Path(__file__).parents[1]
 
 #: What Python lacks on Windows.
 POSIX_ALONE = ("fcntl", "grp", "pwd", "readline", "resource", "syslog", "termios", "tty", "pty")
@@ -73,3 +76,11 @@ def test_a_subinterpreter_is_refused_and_the_main_one_works():
         assert refusal.startswith("disposescope can't be imported in a subinterpreter, because")
         assert "import it in the main interpreter, and use threads or processes" in refusal
     assert shape == "(3, 2)", ended.stderr
+
+
+def test_no_compiled_module_takes_the_int64_of_numpy_for_that_of_c():
+    # On macOS NumPy's is a `long` and C's a `long long`: pointers to them do not convert.
+    folders = [ROOT / package for package in ("scopes", "tensor", "nn")]
+    sources = [path for folder in folders for ending in ("*.pyx", "*.pxd") for path in folder.rglob(ending)]
+    assert len(sources) > 50
+    assert [path.name for path in sources if "np.int64_t" in path.read_text()] == []

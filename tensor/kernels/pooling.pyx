@@ -6,6 +6,7 @@ them inside a kernel context (`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
+from libc.stdint cimport int64_t
 
 from tensor.kernels.axes cimport Kernel, kind_of, new_array, run_units
 from tensor.kernels.simd cimport simd_level
@@ -21,17 +22,17 @@ cdef extern from "tensor/kernels/pooling.h" namespace "disposescope::kernels" no
         Py_ssize_t high
         Py_ssize_t stride
         Py_ssize_t kernel
-        const cnp.int64_t* starts
-        const cnp.int64_t* counts
+        const int64_t* starts
+        const int64_t* counts
     cdef struct LargestWork:
         WindowAxis axes[3]
         const void* x
         void* out
-        cnp.int64_t* places
+        int64_t* places
     cdef struct PlacesWork:
         Py_ssize_t count
         Py_ssize_t size
-        const cnp.int64_t* places
+        const int64_t* places
         const void* x
         void* out
     cdef struct Pooling:
@@ -97,8 +98,8 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
         work.axes[i].size = cnp.PyArray_DIM(x, i + 1)
         work.axes[i].outs = cnp.PyArray_SIZE(starts)
         work.axes[i].step = step
-        work.axes[i].starts = <const cnp.int64_t*>cnp.PyArray_DATA(starts)
-        work.axes[i].counts = <const cnp.int64_t*>cnp.PyArray_DATA(counts)
+        work.axes[i].starts = <const int64_t*>cnp.PyArray_DATA(starts)
+        work.axes[i].counts = <const int64_t*>cnp.PyArray_DATA(counts)
         shape[i + 1] = work.axes[i].outs
         each *= max(<Py_ssize_t>counts.sum(), 1)
     _find_even_ones(&work.axes[2])
@@ -108,7 +109,7 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
     work.places = NULL
     if with_places:
         places = new_array(4, shape, cnp.NPY_INT64)
-        work.places = <cnp.int64_t*>cnp.PyArray_DATA(places)
+        work.places = <int64_t*>cnp.PyArray_DATA(places)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
     if cnp.PyArray_SIZE(out):
@@ -129,7 +130,7 @@ def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
     if cnp.PyArray_SIZE(out):
         work.count = cnp.PyArray_SIZE(places) // planes
         work.size = cnp.PyArray_SIZE(x) // planes
-        work.places = <const cnp.int64_t*>cnp.PyArray_DATA(places)
+        work.places = <const int64_t*>cnp.PyArray_DATA(places)
         work.x = cnp.PyArray_DATA(x)
         work.out = cnp.PyArray_DATA(out)
         run_units(
@@ -155,7 +156,7 @@ def add_at_places(cnp.ndarray x not None, cnp.ndarray places not None, sizes):
     if cnp.PyArray_SIZE(out):
         work.count = cnp.PyArray_SIZE(x) // shape[0]
         work.size = cnp.PyArray_SIZE(out) // shape[0]
-        work.places = <const cnp.int64_t*>cnp.PyArray_DATA(places)
+        work.places = <const int64_t*>cnp.PyArray_DATA(places)
         work.x = cnp.PyArray_DATA(x)
         work.out = cnp.PyArray_DATA(out)
         run_units(_kernels.add[kind], &work, shape[0], max(PIECE // work.size, 1), cnp.PyArray_NBYTES(out))

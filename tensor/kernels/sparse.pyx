@@ -5,6 +5,7 @@ results do not depend on the number of threads. Call it inside a kernel context 
 """
 
 cimport numpy as cnp
+from libc.stdint cimport int64_t
 
 from tensor.kernels.axes cimport Axis, Kernel, kind_of, new_array, one_axis, run_units
 from tensor.kernels.simd cimport simd_level
@@ -16,8 +17,8 @@ cdef extern from "tensor/kernels/sparse.h" namespace "disposescope::kernels" nog
         Py_ssize_t count
         Py_ssize_t length
         Py_ssize_t behind
-        const cnp.int64_t* starts
-        const cnp.int64_t* columns
+        const int64_t* starts
+        const int64_t* columns
         const void* weights
         const void* x
         void* out
@@ -60,8 +61,8 @@ def sparse_product(
     work.count = count
     work.length = seen.length
     work.behind = seen.behind
-    work.starts = <const cnp.int64_t*>cnp.PyArray_DATA(starts)
-    work.columns = <const cnp.int64_t*>cnp.PyArray_DATA(columns)
+    work.starts = <const int64_t*>cnp.PyArray_DATA(starts)
+    work.columns = <const int64_t*>cnp.PyArray_DATA(columns)
     work.weights = cnp.PyArray_DATA(weights)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
