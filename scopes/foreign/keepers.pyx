@@ -8,20 +8,19 @@ whenever a collection begins, which is when objects leave that generation.
 """
 
 cimport cython
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF
 from cpython.weakref cimport PyWeakref_NewRef
-from cython.operator cimport dereference
-from libcpp.unordered_map cimport unordered_map
-from libcpp.unordered_set cimport unordered_set
+from libcpp.vector cimport vector
 
 from scopes.core.births cimport Births, fill, new_births
-from scopes.core.containers cimport dict_of, items_of, slot_of, slots_of
+from scopes.core.containers cimport dict_of, slot_of, slots_of
 from scopes.core.foreign cimport notice
 
 import gc
 import sys
-from itertools import islice
-from types import GeneratorType
+from types import GeneratorType, ModuleType
+from weakref import ref
 
 # What `judge` says of a class: how the walk treats its instances. All others are looked at no further.
 SOUGHT = 1  # may be among the objects sought
@@ -37,19 +36,50 @@ ASK = 512  # is a keeper if `is_keeper` says so of the instance
 
 cdef enum:
     _SOUGHT = 1
-    _ITEMS = 2
-    _VALUES = 4
     _ATTRIBUTES = 8
-    _REFERENTS = 16
     _KEEPER = 32
     _ALWAYS = 64
     _FOREIGN_CODE = 128
-    _EMPTY = 256
     _ASK = 512
-    _WALKED = 2 | 4 | 8 | 16
 
-# Larger containers are passed over if a sample of their items holds nothing: vocabularies, labels.
-cdef Py_ssize_t _LARGE = 500
+
+cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
+    cdef cppclass Verdicts:
+        int of(PyTypeObject* kind)
+        void put(PyTypeObject* kind, int verdict)
+        void forget(PyTypeObject* kind)
+
+    cdef cppclass Root:
+        PyObject* reference
+        int verdict
+        Py_ssize_t number
+
+    cdef cppclass Place:
+        PyObject* module
+        PyObject* name
+
+    cdef cppclass Hit:
+        PyObject* object
+        PyObject* keeper
+        PyObject* first
+        PyObject* second
+        int verdict
+        Place place
+
+    cdef cppclass Walk:
+        vector[PyObject*] unknown, released
+        vector[Hit] hits
+        Walk(Verdicts* verdicts)
+        void begin(Py_ssize_t newest, Py_ssize_t older)
+        void seek(PyObject* object)
+        bint is_done()
+        void look_at_part(PyObject* object)
+        void look_inside(const Root& root, bint is_part)
+        void look_at_place(const Place& place)
+        void end()
+        void drop()
+        void forget_tables(Py_ssize_t keeper)
+        bint has_tables()
 
 
 @cython.final
@@ -60,13 +90,19 @@ cdef class _Keeper:
     cdef size_t address
     cdef Py_ssize_t number
     cdef int verdict
+    # Where it is among the roots.
+    cdef size_t place
     cdef Keepers known
 
     def __call__(self, reference):
         """Note that the keeper has gone: what its weak reference calls."""
+        self.known.roots[self.place].reference = NULL
+        self.known.gone_count += 1
         self.reference = None  # a cycle: that refers to this
         if self.known.keepers.get(self.address) is self:
             del self.known.keepers[self.address]
+            self.known.always.pop(self.address, None)
+        self.known.walk.forget_tables(self.number)
 
 
 @cython.final
@@ -83,7 +119,7 @@ cdef class _Class:
     def __call__(self, reference):
         """Note that the class has gone."""
         self.reference = None
-        self.known.verdicts.erase(self.address)
+        self.known.verdicts.forget(<PyTypeObject*>self.address)
         self.known.classes.pop(self.address, None)
 
 
@@ -106,15 +142,25 @@ cdef class Keepers:
     """
 
     cdef object judge, is_keeper, is_transient, places, parts
-    cdef unordered_map[size_t, int] verdicts
-    # By address; those of keepers in order of discovery.
+    cdef Verdicts verdicts
+    # By address; those of keepers in order of discovery, which the roots repeat for walks.
     cdef dict classes, keepers
-    # By the name of a module: its globals, and names in it. Those of all modules that have been looked at.
-    cdef dict globals_
-    cdef set modules
+    # Those among them that are modules and the like.
+    cdef dict always
+    cdef vector[Root] roots
+    cdef size_t gone_count
+    # Globals of modules that may keep something, and what owns the references in them.
+    cdef vector[Place] globals_
+    cdef list owned
+    # By name: a weak reference to the module that was looked at. The last name, and how many there were.
+    cdef dict modules
+    cdef object last_module
     cdef Py_ssize_t count, module_count
     # How many were found by the first look; -1 before it.
     cdef Py_ssize_t first
+    # The walk that is used unless it is in use.
+    cdef _Walk walk
+    cdef bint is_walking
 
     def __init__(self, judge, is_keeper, is_transient, places, parts):
         self.judge = judge
@@ -122,24 +168,22 @@ cdef class Keepers:
         self.is_transient = is_transient
         self.places = places
         self.parts = parts
-        self.classes, self.keepers, self.globals_, self.modules = {}, {}, {}, set()
+        self.classes, self.keepers, self.always, self.modules, self.owned = {}, {}, {}, {}, []
         self.first = -1
+        self.walk = _Walk.__new__(_Walk, self)
 
     cdef bint may_matter(self, x, bint has_births) noexcept:
         """Tell whether `x` may be a keeper, or sought while births were noted; runs no Python code."""
         kind = type(x)
         if kind is tuple:
             return False
-        found = self.verdicts.find(<size_t><PyObject*>kind)
-        if found == self.verdicts.end():
-            return True
-        return dereference(found).second & (_KEEPER | _ALWAYS | (_SOUGHT if has_births else 0)) != 0
+        cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
+        # No class is judged as -1, whose bits are all set.
+        return verdict & (_KEEPER | _ALWAYS | (_SOUGHT if has_births else 0)) != 0
 
     cdef int verdict(self, kind) except -1:
-        found = self.verdicts.find(<size_t><PyObject*>kind)
-        if found != self.verdicts.end():
-            return dereference(found).second
-        return self.judge_class(kind)
+        cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
+        return self.judge_class(kind) if verdict < 0 else verdict
 
     cdef int judge_class(self, kind) except -1:
         cdef int verdict = self.judge(kind)
@@ -152,7 +196,7 @@ cdef class Keepers:
             known.slots = slots_of(kind)
         known.parts = self.parts(kind)
         self.classes[known.address] = known
-        self.verdicts[known.address] = verdict
+        self.verdicts.put(<PyTypeObject*>kind, verdict)
         return verdict
 
     def begin(self):
@@ -210,24 +254,61 @@ cdef class Keepers:
                 keeper.reference = PyWeakref_NewRef(x, keeper)
             except TypeError:
                 continue
+            # A collection that began meanwhile has found it.
+            if keeper.address in self.keepers:
+                continue
             self.count += 1
             keeper.number = self.count
             self.keepers[keeper.address] = keeper
+            if verdict & _ALWAYS and not verdict & _SOUGHT:
+                self.always[keeper.address] = keeper
+            self.add_root(keeper)
+        if self.gone_count > 64 and self.gone_count * 2 > self.roots.size():
+            self.roots.clear()
+            self.gone_count = 0
+            for keeper in self.keepers.values():
+                self.add_root(keeper)
+        return 0
+
+    cdef int add_root(self, _Keeper keeper) except -1:
+        cdef Root root
+        root.reference, root.verdict, root.number = <PyObject*>keeper.reference, keeper.verdict, keeper.number
+        keeper.place = self.roots.size()
+        self.roots.push_back(root)
         return 0
 
     cdef int look_for_places(self) except -1:
         """Note the globals of modules that are new."""
+        cdef Place place
         modules = sys.modules
-        if len(modules) == self.module_count:
+        last = next(reversed(modules), None)
+        if len(modules) == self.module_count and last is self.last_module:
             return 0
-        self.module_count = len(modules)
+        self.module_count, self.last_module = len(modules), last
         for name, module in list(modules.items()):
-            if name not in self.modules:
-                self.modules.add(name)
-                names = self.places(name, module)
-                if names:
-                    self.globals_[name] = names
+            known = self.modules.get(name)
+            if not isinstance(module, ModuleType) or (known is not None and known() is module):
+                continue
+            self.modules[name] = reference = ref(module)
+            for each in self.places(name, module):
+                self.owned += reference, each
+                place.module, place.name = <PyObject*>reference, <PyObject*>each
+                self.globals_.push_back(place)
         return 0
+
+    cdef list held_parts(self, Py_ssize_t newest):
+        """Return what modules and optimizers are made of, up to the keeper with the number `newest`."""
+        cdef _Keeper keeper
+        cdef list found = []
+        for keeper in list(self.always.values()):
+            if keeper.reference is not None and keeper.number <= newest:
+                x = keeper.reference()
+                held = None if x is None else dict_of(x)
+                if held is not None:
+                    for name in (<_Class>self.classes[id(type(x))]).parts:
+                        if name in <dict>held:
+                            found.append((<dict>held)[name])
+        return found
 
     def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False):
         """Return who keeps which of the objects `sought`.
@@ -248,155 +329,146 @@ cdef class Keepers:
         By the id of a kept object: the keeper's name for reports, "" for a part of the keeper; and whether it
         keeps the object for good, or only beyond this scope.
         """
-        cdef _Keeper keeper
-        cdef _Walk walk = _Walk.__new__(_Walk)
-        cdef list keepers
+        cdef _Walk walk = self.walk if not self.is_walking else _Walk.__new__(_Walk, self)
+        cdef bint is_first = not self.is_walking
         self.look()
-        walk.known, walk.sought, walk.found, walk.stack = self, sought, {}, []
-        keepers = list(self.keepers.values())
-        if older < 0:
-            older = self.first
-        if is_older:
-            keepers = [keeper for keeper in keepers if keeper.number <= older]
-        for keeper in keepers:
-            if keeper.verdict & _ALWAYS and keeper.reference is not None:
-                x = keeper.reference()
-                if x is not None and keeper.verdict & _SOUGHT:
-                    walk.look_inside(x)
-                elif x is not None:
-                    walk.look_at_parts(x)
-        if is_strict:
-            return walk.found
-        for keeper in keepers:
-            if len(walk.found) == len(sought):
-                return walk.found
-            if keeper.verdict & _SOUGHT:
-                continue
-            if keeper.verdict & _ALWAYS or keeper.number <= older:
-                x = None if keeper.reference is None else keeper.reference()
-                if x is not None:
-                    walk.look_at(x, keeper.verdict)
         self.look_for_places()
-        walk.is_library = walk.is_good = True
-        for name, names in self.globals_.items():
-            module = sys.modules.get(name)
-            if module is None:
-                continue
-            walk.owner = name
-            held = vars(module)
-            for each in names:
-                walk.enter(each, (<dict>held).get(each))
-        return walk.found
+        self.is_walking = True
+        try:
+            if older < 0:
+                older = self.first
+            return walk.find(sought, older, is_strict, older if is_older else self.count)
+        finally:
+            if is_first:
+                self.is_walking = False
 
 
 @cython.final
 cdef class _Walk:
     """One walk from keepers to the objects sought."""
 
+    cdef Walk* walk
     cdef Keepers known
-    cdef dict sought, found
-    cdef unordered_set[size_t] seen
-    cdef list stack
-    # Where it is: the keeper and its attribute, whether it is a library's, and keeps things for good.
-    cdef object owner, name
-    cdef bint is_library, is_good
 
-    cdef int look_at_parts(self, x) except -1:
-        self.owner, self.is_library, self.is_good = None, True, True
-        for name in (<_Class>self.known.classes[id(type(x))]).parts:
-            held = dict_of(x)
-            if held is not None:
-                self.enter(name, held.get(name))
+    def __cinit__(self, Keepers known):
+        self.known = known
+        self.walk = new Walk(&known.verdicts)
+
+    def __dealloc__(self):
+        del self.walk
+
+    cdef int forget_tables(self, Py_ssize_t number) except -1:
+        """Forget the tables of a keeper that has gone, or all (0)."""
+        if self.walk.has_tables():
+            self.walk.forget_tables(number)
+            self.release()
         return 0
 
-    cdef int look_inside(self, x) except -1:
-        """Look at what `x`, which is itself sought, is made of."""
-        self.owner, self.is_library, self.is_good = None, True, True
-        return self.look_at_attributes(x)
-
-    cdef int look_at(self, x, int verdict) except -1:
-        """Look at what the keeper `x` holds, by its attributes."""
-        self.owner, self.is_library, self.is_good = x, verdict & _FOREIGN_CODE, verdict & _ALWAYS
-        if verdict & _REFERENTS:
-            self.enter_all(gc.get_referents(x))
-            return 0
-        if verdict & (_ITEMS | _VALUES):
-            self.enter_all(items_of(x))
-        return self.look_at_attributes(x)
-
-    cdef int look_at_attributes(self, x) except -1:
-        held = dict_of(x)
-        if held is not None:
-            for name, value in list((<dict>held).items()):
-                self.enter(name, value)
-        for descriptor in (<_Class>self.known.classes[id(type(x))]).slots:
-            self.enter(descriptor.__name__, slot_of(descriptor, x))
+    cdef int release(self) except -1:
+        """Release all references of the walk but those to tables."""
+        cdef PyObject* last
+        self.walk.drop()
+        while not self.walk.released.empty():
+            last = self.walk.released.back()
+            self.walk.released.pop_back()
+            Py_DECREF(<object>last)  # which may run other code, that releases too
         return 0
 
-    cdef int enter(self, name, value) except -1:
-        """Note what of the objects sought is the `value` of an attribute, or held by it."""
-        cdef int verdict = self.known.verdict(type(value))
-        if not verdict & (_WALKED | _SOUGHT):
-            return 0
-        self.name = name
-        self.stack.append(value)
-        return self.go_on()
+    cdef dict find(self, dict sought, Py_ssize_t older, bint is_strict, Py_ssize_t newest):
+        try:
+            while not self.look(sought, self.known.held_parts(newest), older, is_strict, newest):
+                # The walk passed over objects of classes that were new: it begins again when they are judged.
+                for kind in _objects_of(self.walk.unknown):
+                    self.known.verdict(kind)
+                self.release()
+            return self.found()
+        finally:
+            self.release()
 
-    cdef int enter_all(self, list values) except -1:
-        self.name = None
-        self.push(values)
-        return self.go_on()
+    cdef bint look(
+        self, dict sought, list parts, Py_ssize_t older, bint is_strict, Py_ssize_t newest
+    ) except -1:
+        """Look at all keepers; tell whether their classes, and those of what they hold, are known."""
+        cdef Walk* walk = self.walk
+        walk.begin(self.known.count, older)
+        for x in sought.values():
+            walk.seek(<PyObject*>x)
+        for root in self.known.roots:
+            if root.verdict & _ALWAYS and root.verdict & _SOUGHT and root.number <= newest:
+                walk.look_inside(root, True)
+        for x in parts:
+            walk.look_at_part(<PyObject*>x)
+        if not is_strict:
+            # Libraries come first: what they hold is kept with a graph too.
+            self.look_at_keepers(older, True, newest)
+            for place in self.known.globals_:
+                walk.look_at_place(place)
+            self.look_at_keepers(older, False, newest)
+        walk.end()
+        return walk.unknown.empty()
 
-    cdef int go_on(self) except -1:
-        cdef int verdict
-        while self.stack:
-            x = self.stack.pop()
-            verdict = self.known.verdict(type(x))
-            if verdict & _SOUGHT:
-                if self.sought.get(id(x)) is x and id(x) not in self.found:
-                    if self.is_library or not self.known.is_transient(x):
-                        self.found[id(x)] = self.label(), self.is_good
-            # Modules and optimizers have their own turn.
-            elif not verdict & _ALWAYS and self.seen.insert(<size_t><PyObject*>x).second:
-                self.open(x, verdict)
+    cdef int look_at_keepers(self, Py_ssize_t older, bint of_libraries, Py_ssize_t newest) except -1:
+        for root in self.known.roots:
+            if self.walk.is_done():
+                break
+            if root.verdict & _SOUGHT or (root.verdict & _FOREIGN_CODE != 0) != of_libraries:
+                continue
+            if root.number <= older or (root.verdict & _ALWAYS and root.number <= newest):
+                self.walk.look_inside(root, False)
         return 0
 
-    cdef int open(self, x, int verdict) except -1:
-        """Put what `x` holds on the stack."""
-        if verdict & _REFERENTS:
-            self.push(gc.get_referents(x))
-        if verdict & (_ITEMS | _VALUES) and len(x):
-            items = items_of(x)
-            if len(items) <= _LARGE or not self.is_plain(items):
-                self.push(items)
-        if verdict & _ATTRIBUTES:
-            held = dict_of(x)
-            if held is not None:
-                self.push(list((<dict>held).values()))
-            for descriptor in (<_Class>self.known.classes[id(type(x))]).slots:
-                self.push([slot_of(descriptor, x)])
-        return 0
+    cdef dict found(self):
+        """Return what the walk has found, as `Keepers.find` does."""
+        cdef dict found = {}
+        # By what an object was found through.
+        cdef dict labels = {}
+        cdef Hit hit
+        for i in range(self.walk.hits.size()):
+            hit = self.walk.hits[i]
+            x = <object>hit.object
+            key = (
+                <size_t>hit.keeper, <size_t>hit.first, <size_t>hit.second, <size_t>hit.place.module,
+                <size_t>hit.place.name,
+            )
+            if hit.keeper is not NULL and not hit.verdict & _FOREIGN_CODE and self.known.is_transient(x):
+                continue
+            if key not in labels:
+                labels[key] = self.label(hit)
+            found[id(x)] = labels[key], hit.verdict & _ALWAYS != 0
+        return found
 
-    cdef int push(self, list items) except -1:
-        for item in items:
-            if self.known.verdict(type(item)) & (_WALKED | _SOUGHT):
-                self.stack.append(item)
-        return 0
-
-    cdef bint is_plain(self, list items) except -1:
-        for item in islice(items, 0, None, max(1, len(items) // 32)):
-            if self.known.verdict(type(item)) & (_WALKED | _SOUGHT | _EMPTY):
-                return False
-        return not self.known.verdict(type(items[len(items) - 1])) & (_WALKED | _SOUGHT | _EMPTY)
-
-    cdef object label(self):
-        if self.owner is None:
+    cdef object label(self, Hit& hit):
+        """Return which attribute, cache or global keeps an object."""
+        if hit.place.module is not NULL:
+            module = (<object>hit.place.module)()
+            return f"{module.__name__}.{<object>hit.place.name}"
+        if hit.keeper is NULL:
             return ""
-        if isinstance(self.owner, str):
-            return f"{self.owner}.{self.name}"
-        if self.name is None:
-            called = getattr(self.owner, "__qualname__", None)
-            if isinstance(self.owner, GeneratorType):
-                return f"the generator {called}()"
-            return type(self.owner).__name__ if called is None else f"the cache of {called}()"
-        return f"{type(self.owner).__name__}.{self.name}"
+        owner = <object>hit.keeper
+        name = None if hit.first is NULL else self.name_of(owner, hit)
+        if name is not None:
+            return f"{type(owner).__name__}.{name}"
+        called = getattr(owner, "__qualname__", None)
+        if isinstance(owner, GeneratorType):
+            return f"the generator {called}()"
+        return type(owner).__name__ if called is None else f"the cache of {called}()"
+
+    cdef object name_of(self, owner, Hit& hit):
+        held = dict_of(owner)
+        if held is not None:
+            wanted = hit.second if hit.first is <PyObject*>held else hit.first
+            for name, value in list((<dict>held).items()):
+                if <PyObject*>value is wanted:
+                    return name
+        for descriptor in (<_Class>self.known.classes[id(type(owner))]).slots:
+            value = slot_of(descriptor, owner)
+            if <PyObject*>value is hit.first:
+                return descriptor.__name__
+        return None
+
+
+cdef list _objects_of(vector[PyObject*]& pointers):
+    cdef list found = []
+    for pointer in pointers:
+        found.append(<object>pointer)
+    return found

@@ -45,6 +45,15 @@ class Layer:
         self.keys = keys
 
 
+class Names:
+    # It has a large table, and places in it that are filled later.
+
+    def __init__(self, count):
+        self.table = {f"name {n}": (f"class {n}", None) for n in range(count)}
+        self.table["places"] = {"first": None}
+        self.table["more"] = []
+
+
 def remember(x):
     global last
     last = x
@@ -238,6 +247,62 @@ def test_an_older_generator_of_a_library_keeps_what_it_holds(exact: bool, librar
     assert found == [0, 1, 2, 3]
 
 
+def test_an_object_of_a_library_keeps_a_graph_also_inside_a_module_of_the_users(library: Any) -> None:
+    model = torch.nn.Linear(2, 2)
+    holder = Metric()
+    holder.cache = library.Cache()
+    with scopes.torch.owning(), new_dispose_scope():
+        holder.cache.update(model(torch.ones(1, 2)))
+    assert not is_disposed(holder.cache.layers[0].keys)
+
+
+@pytest.mark.parametrize("count", [10, 200])
+def test_places_in_a_large_table_of_names_keep_what_fills_them(library: Any, count: int) -> None:
+    names = library.Names(count)
+    with scopes.torch.owning():
+        for _ in range(3):  # the table is known after the first scope
+            with new_dispose_scope():
+                x = torch.ones(1)
+        with new_dispose_scope():
+            names.table["places"]["first"] = torch.ones(1)
+            names.table["more"].append([torch.ones(1)])
+            names.table["name 5"] = torch.ones(1)
+        with new_dispose_scope():
+            names.table["name 6"] = ("class 6", torch.ones(1))
+    assert is_disposed(x)
+    kept = names.table["places"]["first"], names.table["more"][0][0], names.table["name 5"]
+    assert [x.tolist() for x in (*kept, names.table["name 6"][1])] == [[1.0]] * 4
+
+
+def test_a_large_list_of_a_data_set_keeps_what_replaces_an_item() -> None:
+    data = Caching()
+    data.items = [(f"file {n}", n) for n in range(1000)]
+    with scopes.torch.owning():
+        for n in (3, 500, 999):
+            with new_dispose_scope():
+                x = torch.ones(1)
+            with new_dispose_scope():
+                data.items[n] = (torch.ones(1), n)
+    assert is_disposed(x)
+    assert [data.items[n][0].item() for n in (3, 500, 999)] == [1.0, 1.0, 1.0]
+
+
+def test_a_cache_of_a_function_with_many_results_keeps_new_ones() -> None:
+    @functools.cache
+    def table(n: int) -> Any:
+        return None if n < 200 else torch.arange(3)
+
+    for n in range(200):
+        table(n)
+    with scopes.torch.owning():
+        for n in (199, 200, 201):
+            with new_dispose_scope():
+                x = torch.ones(1)
+                table(n)
+    assert is_disposed(x)
+    assert table(200).tolist() == table(201).tolist() == [0, 1, 2]
+
+
 def test_what_an_object_keeps_ends_with_the_scope_that_is_older_than_the_object(library: Any) -> None:
     with scopes.torch.owning(), new_dispose_scope() as outer:
         cache = library.Cache()
@@ -337,6 +402,24 @@ def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
     del cache, model
     gc.collect()
     assert [reference() for reference in gone] == [None, None]
+
+
+def test_a_large_table_goes_with_the_object_that_had_it(library: Any) -> None:
+    class Table(dict):  # type: ignore[type-arg]
+        pass
+
+    names = library.Names(200)
+    names.table = Table(names.table)
+    gone = weakref.ref(names.table)
+    with scopes.torch.owning():
+        for _ in range(2):
+            with new_dispose_scope():
+                torch.ones(1).add_(1)
+                x = torch.ones(1)
+    assert is_disposed(x)
+    del names
+    gc.collect()
+    assert gone() is None
 
 
 def test_no_scope_left_anything_says_so() -> None:
