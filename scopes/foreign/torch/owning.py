@@ -9,6 +9,7 @@ each call. With ``exact``, modes see each call and each operator. What modes do 
 from __future__ import annotations
 
 import operator
+import os
 import sys
 import threading
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -469,7 +470,12 @@ _patches = Patches(
 
 
 def _births_are_noted() -> bool:
-    """Tell whether the installed Python and PyTorch let births be noted."""
+    """Tell whether the installed Python and PyTorch let births be noted, and the user does.
+
+    The environment variable ``DISPOSESCOPE_TORCH_NOTES=0`` chooses the mode instead.
+    """
+    if os.environ.get("DISPOSESCOPE_TORCH_NOTES") == "0":
+        return False
     weight = torch.ones(1, requires_grad=True)
     (weight * 2).sum().backward()
     attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base

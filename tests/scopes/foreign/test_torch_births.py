@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -50,6 +53,24 @@ def test_no_mode_is_active_unless_a_tracker_or_a_limit_asks() -> None:
                 torch.ones(1000)
         assert modes() == 0
         assert x.sum().item() == 3.0
+
+
+PROGRAM = """
+import torch
+import scopes.torch
+from scopes import new_dispose_scope
+from scopes.foreign.torch import owning
+with scopes.torch.owning(), new_dispose_scope() as scope:
+    print(torch._C._len_torch_function_stack(), owning._can_note, torch.ones(1) in scope)
+"""
+
+
+@pytest.mark.parametrize(("value", "printed"), [("0", "1 False True"), ("1", "0 True True")])
+def test_an_environment_variable_chooses_the_mode(value: str, printed: str) -> None:
+    environment = os.environ | {"DISPOSESCOPE_TORCH_NOTES": value}
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == printed
 
 
 def test_a_mode_of_the_users_stays_where_it_is_when_ours_goes() -> None:
