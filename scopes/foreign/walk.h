@@ -24,7 +24,7 @@ inline size_t spread(const void* address) {
                                 * 0x9E3779B97F4A7C15ull) >> 32);
 }
 
-// What is known of classes, by address. Whoever owns it forgets a class that goes.
+// What is known of classes, by address. Its owner forgets each class that goes.
 class Verdicts {
     struct Recent { const PyTypeObject* kind = nullptr; int verdict = 0; };
     static constexpr size_t COUNT = 1024;
