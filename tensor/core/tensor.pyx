@@ -126,6 +126,15 @@ cdef class TensorCore(StorageReference):
         lay(self, array, buffer)
         self.forget_history()
 
+    def _take_view_of(self, TensorCore y not None) -> None:
+        """Have the shape and the strides of `y`, a view of this tensor: no element moves."""
+        cdef cnp.ndarray array = array_of(y)
+        if is_empty(self):
+            self._raise_disposed()
+        if array is None or self.buffer == NULL or self.buffer != y.buffer:
+            raise ValueError("a tensor takes the shape of a view of its own memory")
+        self.stored = array
+
     def _take_values_of(self, TensorCore giver not None) -> None:
         """Exchange the memory for a share of that of `giver`, copied by the first write; without history."""
         cdef Share share = take_snapshot_to_write(giver)

@@ -20,7 +20,11 @@ from tensor.ops.rare.counting import Counting
 from tensor.ops.rare.decomposing import Decomposing
 from tensor.ops.rare.scattering import Scattering
 from tensor.ops.reducing import Reductions
+from tensor.ops.shapes import Shapes
 from tensor.ops.writing import become
+from tensor.tape.hooks import continue_with
+from tensor.tape.modes import enable_grad
+from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +46,51 @@ def in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
     return composite(write)  # type: ignore[return-value]  # every core made is a Tensor
 
 
+def view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
+    """Return the in-place form of the method `name` of `owner`, which returns a view."""
+    method: Callable[..., Tensor] = getattr(owner, name)
+
+    @wraps(method)
+    def change(x: TensorCore, /, *args: Any, **kwargs: Any) -> TensorCore:
+        if isinstance(x._node, Leaf):
+            raise RuntimeError(
+                f"{name}_: a leaf that requires grad keeps its shape, which its gradient has too. Write "
+                f"x = x.{name}(...) instead"
+            )
+        with enable_grad():  # the history has the new shape under no_grad() too
+            view = method(x, *args, **kwargs)
+        if view is x:
+            return x
+        x._take_view_of(view)
+        if view._node is not None:
+            continue_with(x, view._node)
+        view.dispose()
+        return x
+
+    change.__name__ = change.__qualname__ = f"{name}_"
+    change.__doc__ = f"""Give the tensor the shape of what ``{name}`` returns. No element moves.
+
+    Views of the tensor keep their shape, and share its memory as before.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is a leaf that requires grad.
+    """
+    return change  # type: ignore[return-value]  # every core made is a Tensor
+
+
 class InPlace(TensorCore):
     """Methods in place that have an entry here."""
 
     __slots__ = ()
 
+    squeeze_: Final = view_in_place(Shapes, "squeeze")
+    unsqueeze_: Final = view_in_place(Shapes, "unsqueeze")
+    transpose_: Final = view_in_place(Shapes, "transpose")
+    swapaxes_: Final = transpose_
+    swapdims_: Final = transpose_
+    t_: Final = view_in_place(Shapes, "t")
     frac_: Final = in_place(Arithmetic, "frac")
     deg2rad_: Final = in_place(Arithmetic, "deg2rad")
     rad2deg_: Final = in_place(Arithmetic, "rad2deg")

@@ -19,6 +19,10 @@ TITLE = """# PyTorch's own test data
 float32, int64 and bool, gradients of float64. Of an op at most {limit} samples of a dtype run. Each
 sample runs as a function, as a method, in place and with `out=`, where PyTorch has that form.
 
+All forms also run with samples of bfloat16. Such a result is equal if it is within PyTorch's own tolerance
+for bfloat16 (1.6%) of PyTorch's result, or of PyTorch's float32 result rounded once: some functions of
+PyTorch's round several times on the way.
+
 """
 RULES_TITLE = """
 ## What is refused on purpose
@@ -38,6 +42,7 @@ def written(results: list[tuple[str, Counts]], limit: int) -> str:
     lines = [TITLE.format(limit=limit)]
     lines.append("| | equal | different | refused | refused by rule |\n|---|---|---|---|---|\n")
     lines += [_row(f"ops as {form}", ops, [form]) for form in FORMS]
+    lines.append(_row("ops in bfloat16, all forms", ops, ["bfloat16"]))
     lines.append(_row("gradients of ops", ops, ["gradient"]))
     lines.append(_row("modules, with gradients", modules, ["module"]))
     lines.append(_row("optimizers", optimizers, ["optimizer"]))
@@ -51,9 +56,10 @@ def written(results: list[tuple[str, Counts]], limit: int) -> str:
         "\n## Op by op\n\nSamples in all forms. An op is left out where a rule refuses all its samples.\n\n"
     )
     lines.append(
-        "| op | equal | different | refused | refused by rule | gradients equal | wrong inputs accepted |\n"
+        "| op | equal | different | refused | refused by rule | bfloat16 equal | gradients equal | "
+        "wrong inputs accepted |\n"
     )
-    lines.append("|---|---|---|---|---|---|---|\n")
+    lines.append("|---|---|---|---|---|---|---|---|\n")
     lines += [_line(c) for c in ops if c.total(*FORMS, outcome="equal") or c.total(*FORMS, outcome="refused")]
     for title, kind, entries in (("modules", "module", modules), ("optimizers", "optimizer", optimizers)):
         lines.append(f"\n## The {title}\n\n| | equal | different | refused | refused by rule |\n")
@@ -73,5 +79,9 @@ def _row(title: str, entries: Iterable[Counts], kinds: list[str]) -> str:
 
 def _line(c: Counts) -> str:
     cells = [c.total(*FORMS, outcome=outcome) for outcome in ("equal", "different", "refused", "by rule")]
-    cells += [c.total("gradient", outcome="equal"), c.total("error", outcome="accepted")]
+    cells += [
+        c.total("bfloat16", outcome="equal"),
+        c.total("gradient", outcome="equal"),
+        c.total("error", outcome="accepted"),
+    ]
     return f"| `{c.name}` | {' | '.join(str(n) for n in cells)} |\n"

@@ -71,9 +71,9 @@ RULES = (
     Rule("CUDA kernels as text", "`jiterator` compiles CUDA source", ("jiterator_*",)),
     Rule("sparse tensors", "all tensors are dense", ("to_sparse", "sparse.*")),
     Rule(
-        "dtypes that NumPy has not",
-        "bfloat16 and complex32 are no dtypes of NumPy's",
-        ("bfloat16", "chalf"),
+        "complex numbers of 32 bits",
+        "neither NumPy nor ml_dtypes has complex32",
+        ("chalf",),
     ),
     Rule(
         "memory by strides",
@@ -118,9 +118,9 @@ RULES = (
         _names_modules,
     ),
     Rule(
-        "another shape in place",
-        "a write in place keeps the shape: `x = x.squeeze()`",
-        ("as_strided", "squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims"),
+        "another layout in place",
+        "memory as such: a tensor's can be shared with a clone, and moves when one is written",
+        ("as_strided",),
         forms=("in place",),
     ),
     Rule(

@@ -258,3 +258,53 @@ def test_a_write_to_an_expanded_view_is_refused():
     with pytest.raises(RuntimeError, match=r"expanded view.*x\.clone\(\)"):
         x.expand(3, 2).add_(1)
     assert x.tolist() == [[0.0, 0.0]]
+
+
+# --- Another shape ------------------------------------------------------------------------------------------
+
+RESHAPED = [
+    ("squeeze", ()),
+    ("squeeze", (1,)),
+    ("unsqueeze", (-1,)),
+    ("transpose", (0, 2)),
+    ("swapaxes", (0, 1)),
+    ("swapdims", (-1, 0)),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), RESHAPED)
+def test_a_view_in_place_changes_the_shape_and_moves_no_element(
+    name: str, arguments: tuple[int, ...]
+) -> None:
+    x = tensor.arange(6).reshape(2, 1, 3)
+    row, clone, expected = x[1], x.clone(), getattr(x, name)(*arguments)
+    assert getattr(x, f"{name}_")(*arguments) is x
+    assert (x.shape, x.tolist()) == (expected.shape, expected.tolist())
+    x.fill_(7)
+    assert (row.tolist(), clone.tolist()) == ([[7, 7, 7]], [[[0, 1, 2]], [[3, 4, 5]]])
+
+
+def test_a_matrix_is_transposed_in_place_with_its_history() -> None:
+    w = tensor.ones((2, 3), requires_grad=True)
+    y = w * 2
+    sums = y.sum(1)
+    y.unsqueeze_(1).mul_(3)
+    with tensor.no_grad():
+        y.squeeze_(1)
+    (y.t_() * tensor.arange(6).reshape(3, 2)).sum().backward()
+    assert w.grad.tolist() == [[0.0, 12.0, 24.0], [6.0, 18.0, 30.0]]
+    assert sums.tolist() == [6.0, 6.0]
+
+
+def test_a_leaf_that_requires_grad_keeps_its_shape() -> None:
+    x = tensor.ones((2, 3), requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"x = x\.t\(\.\.\.\)"):
+        x.t_()
+    assert x.shape == (2, 3)
+
+
+def test_an_empty_tensor_has_no_shape_to_change() -> None:
+    x = tensor.ones((2, 3))
+    x.dispose()
+    with pytest.raises(tensor.TensorDisposedError):
+        x.squeeze_()
