@@ -10,7 +10,6 @@ REFERENTS: Final = 16
 KEEPER: Final = 32
 ALWAYS: Final = 64
 FOREIGN_CODE: Final = 128
-EMPTY: Final = 256
 ASK: Final = 512
 
 @final

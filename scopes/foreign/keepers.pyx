@@ -31,7 +31,6 @@ REFERENTS = 16  # is compiled, and holds what the collector sees
 KEEPER = 32  # is a keeper, in scopes that began after its creation
 ALWAYS = 64  # is a keeper in every scope
 FOREIGN_CODE = 128  # is of an installed library; else of the user's own
-EMPTY = 256  # None: a place that may be filled
 ASK = 512  # is a keeper if `is_keeper` says so of the instance
 
 cdef enum:
@@ -70,16 +69,13 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         vector[PyObject*] unknown, released
         vector[Hit] hits
         Walk(Verdicts* verdicts)
-        void begin(Py_ssize_t newest, Py_ssize_t older)
+        void begin()
         void seek(PyObject* object)
         bint is_done()
         void look_at_part(PyObject* object)
         void look_inside(const Root& root, bint is_part)
         void look_at_place(const Place& place)
-        void end()
         void drop()
-        void forget_tables(Py_ssize_t keeper)
-        bint has_tables()
 
 
 @cython.final
@@ -102,7 +98,6 @@ cdef class _Keeper:
         if self.known.keepers.get(self.address) is self:
             del self.known.keepers[self.address]
             self.known.always.pop(self.address, None)
-        self.known.walk.forget_tables(self.number)
 
 
 @cython.final
@@ -357,15 +352,8 @@ cdef class _Walk:
     def __dealloc__(self):
         del self.walk
 
-    cdef int forget_tables(self, Py_ssize_t number) except -1:
-        """Forget the tables of a keeper that has gone, or all (0)."""
-        if self.walk.has_tables():
-            self.walk.forget_tables(number)
-            self.release()
-        return 0
-
     cdef int release(self) except -1:
-        """Release all references of the walk but those to tables."""
+        """Release all references of the walk."""
         cdef PyObject* last
         self.walk.drop()
         while not self.walk.released.empty():
@@ -390,7 +378,7 @@ cdef class _Walk:
     ) except -1:
         """Look at all keepers; tell whether their classes, and those of what they hold, are known."""
         cdef Walk* walk = self.walk
-        walk.begin(self.known.count, older)
+        walk.begin()
         for x in sought.values():
             walk.seek(<PyObject*>x)
         for root in self.known.roots:
@@ -404,7 +392,6 @@ cdef class _Walk:
             for place in self.known.globals_:
                 walk.look_at_place(place)
             self.look_at_keepers(older, False, newest)
-        walk.end()
         return walk.unknown.empty()
 
     cdef int look_at_keepers(self, Py_ssize_t older, bint of_libraries, Py_ssize_t newest) except -1:

@@ -101,8 +101,6 @@ def _judge(kind: type) -> int:
             return 0
         births.watch(kind)
         return keepers.SOUGHT if kind in _WHOLE else _WRAPPER
-    if kind is type(None):
-        return keepers.EMPTY
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
         return 0
     if Enum in bases or kind in _PLAIN:
