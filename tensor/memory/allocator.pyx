@@ -171,7 +171,7 @@ pool().collect_garbage = _collect_garbage
 
 # What budgets do when memory is short: a function of the bytes that are missing.
 cdef object _relief = None
-# What the next refused allocation of a thread raises, instead of OutOfMemoryError: a function of an exception.
+# What the next refused allocation of a thread raises instead of OutOfMemoryError: a function of an exception.
 cdef object _note = None
 
 
@@ -182,7 +182,7 @@ cdef int _raise_again(void* error) except -1:
 
 
 cdef int _raise_soon(object error) except -1:
-    """Raise `error`, of a signal's handler for example, where the caller of the allocator runs Python code."""
+    """Raise `error`, such as that of a signal's handler, where the allocator's caller runs Python code."""
     global _is_interrupted
     # Only the main thread runs handlers, and pending calls.
     if get_ident() == main_thread().ident:

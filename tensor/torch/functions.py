@@ -24,8 +24,8 @@ cumprod_ cumsum_ digamma_ div_ divide_ eq_ erfinv_ exponential_ fill_diagonal_ f
 fmod_ ge_ geometric_ greater_ greater_equal_ gt_ heaviside_ hypot_ index_add_ index_copy_ index_fill_
 index_reduce_ le_ lerp_ less_ less_equal_ lgamma_ log_normal_ logical_and_ logical_not_ logical_or_
 logical_xor_ lt_ masked_fill_ masked_scatter_ mul_ multiply_ mvlgamma_ ne_ nextafter_ normal_ not_equal_
-polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_reduce_ sgn_ sign_ sub_
-subtract_ tril_ triu_ true_divide_ uniform_
+polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_reduce_ sgn_ sign_ squeeze_
+sub_ subtract_ swapaxes_ swapdims_ t_ transpose_ tril_ triu_ true_divide_ uniform_ unsqueeze_
 """
 _METHODS_ONLY = frozenset(_NO_FUNCTIONS.split())
 # Functions with another name than their method. All tensors are dense, so that `spmm` is `mm`.
