@@ -7,7 +7,7 @@
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -121,19 +121,24 @@ def draw(path: str) -> None:
     figure.savefig(path, dpi=90, metadata={"Software": None})
 
 
-def main() -> None:
-    """Print the table; names of steps may be given, by a part of them. Or draw a plan."""
-    if sys.argv[1:2] == ["--plot"]:
-        draw(*sys.argv[2:])
-        return
+def print_table(names: Sequence[str], rounds: int) -> None:
+    """Print a row for each step; of those whose names have one of `names` in them, if there are any."""
     print(
         "| step | arrays | peak, planned | peak, measured | ratio | most alive | block / most alive ", end=""
     )
     print("| ms, pool | pool / block | served, missed | from the system |")
     print("|---|" + "---:|" * 10)
     for name, make in _steps().items():
-        if not sys.argv[1:] or any(part in name for part in sys.argv[1:]):
-            print(_row(name, make, ROUNDS), flush=True)
+        if not names or any(part in name for part in names):
+            print(_row(name, make, rounds), flush=True)
+
+
+def main() -> None:
+    """Print the table; names of steps may be given, by a part of them. Or draw a plan."""
+    if sys.argv[1:2] == ["--plot"]:
+        draw(*sys.argv[2:])
+        return
+    print_table(sys.argv[1:], ROUNDS)
 
 
 if __name__ == "__main__":

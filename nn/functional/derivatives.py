@@ -251,19 +251,34 @@ def _array_or_none(x: Any) -> Any:
 
 
 def _rows_together(
-    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any,
+    wanted: tuple[bool, ...],
+    input: Any,
+    weight: Any,
+    means: Any,
+    inverses: Any,
+    axes: Any,
+    may_overwrite: bool,
 ) -> Any:
     wanted = (*wanted, False)[:3]
     given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
-    return normalize_rows_backward(given[0], given[1], len(axes), *given[2:], *wanted)
+    return normalize_rows_backward(given[0], given[1], len(axes), *given[2:], *wanted, may_overwrite)
 
 
 def _channels_together(
-    g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, axes: Any
+    g: Any,
+    wanted: tuple[bool, ...],
+    input: Any,
+    weight: Any,
+    means: Any,
+    inverses: Any,
+    axes: Any,
+    may_overwrite: bool,
 ) -> Any:
     g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
     # Given means and deviations, of other elements, are constants without axes.
-    return normalize_channels_backward(g, input, weight, means, inverses, axes is not None, *wanted)
+    are_own = axes is not None
+    return normalize_channels_backward(g, input, weight, means, inverses, are_own, *wanted, may_overwrite)
 
 
 def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:

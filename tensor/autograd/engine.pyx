@@ -15,6 +15,7 @@ from tensor.autograd.pending_gradients cimport (
     compact_copy,
     contiguous_copy,
     clear,
+    keep,
     may_be_written,
     moved,
     new_pending,
@@ -27,7 +28,7 @@ from tensor.core.storage cimport take_snapshot, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap, wrap_share
 from tensor.core.bfloat16 cimport is_bfloat16, widened
 from tensor.kernels.context cimport enter, leave
-from tensor.memory.allocator cimport is_worth_pooling
+from tensor.memory.allocator cimport has_relief, is_worth_pooling
 from tensor.memory.buffer cimport Share, new_share, root_of
 from tensor.tape.blocks cimport set_recording
 from tensor.tape.nodes cimport Leaf, Node
@@ -45,6 +46,8 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
+    # Of a list or a tuple.
+    PyObject** PySequence_Fast_ITEMS(object items) noexcept
 
 cdef enum:
     # No derivative has more arguments than this, except that of an einsum of many operands.
@@ -173,7 +176,7 @@ cdef class Backward:
                         if node.hooks is not None and node.hooks.after:
                             self._gather_now(node, moved(pending))
                         else:
-                            self.found.append(pending)
+                            self._complete(pending)
                 else:
                     if node in self.only:
                         self._find(pending)
@@ -193,9 +196,17 @@ cdef class Backward:
                 if self.only is None and type(after) is Leaf and after.hooks is None:
                     # Does the same as the loop, because a small network has as many leaves as ops.
                     if beyond.value is not None:
-                        self.found.append(beyond)
+                        self._complete(beyond)
                 else:
                     ready.append(beyond)
+        return 0
+
+    cdef int _complete(self, PendingGradient pending) except -1:
+        """Keep the gradient of a leaf until all leaves have theirs."""
+        if has_relief() and not self.is_recorded:
+            self.leave_kernels()
+            keep(pending)
+        self.found.append(pending)
         return 0
 
     cdef int _count_users(self, list roots) except -1:
@@ -306,14 +317,18 @@ cdef class Backward:
         cdef PyObject* arguments[_MOST + 3]
         cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root
-        cdef tuple saved, steps, places
+        cdef tuple steps, places
         cdef tuple nexts = node.next
+        # A tuple; a list where values go as soon as no step needs them.
+        cdef object saved
+        cdef list holds = None
+        cdef PyObject** values
         cdef Node after
-        cdef Py_ssize_t count, i
-        cdef bint is_sole
+        cdef Py_ssize_t count, i, left
+        cdef bint is_free, is_sole, is_large
         node.is_in_use = True
         if type(node.saved) is tuple:
-            saved = <tuple>node.saved
+            saved = node.saved
         else:
             saved = self._outside(_saved_by, node, None)
         if is_bfloat16(g):
@@ -323,19 +338,29 @@ cdef class Backward:
             pending.is_owned = True
             saved = _widened(saved)
         root = root_of(g)
-        steps = node.plan.steps  # read now: a checkpoint sets the plan with the values
-        is_sole = len(steps) == 1 and may_be_written(g, pending.share, pending.is_owned)
-        space = xp_over if is_sole else xp
-        self.enter_kernels(_is_large(g, saved, nexts))
+        steps = node.plan.steps  # that of a checkpoint's node comes with its values
+        left = len(steps)
+        # What the last step may write over, unless an earlier one has passed it on.
+        is_free = may_be_written(g, pending.share, pending.is_owned)
+        is_large = _is_large(g, <tuple?>saved, nexts)
+        self.enter_kernels(is_large)
         if node.plan.together is not None:
-            self._take_all(node, g, pending, root, saved)
+            self._take_all(node, g, pending, root, <tuple>saved, is_free)
             steps = ()
+        elif is_large and left > 1 and not self.retain_graph:
+            saved, holds = list(saved), list(node.holds)
+            node.saved = None
+            node.holds = ()
+        values = PySequence_Fast_ITEMS(saved)
         for number, function, places in steps:
+            left -= 1
             i = number
             if nexts[i] is None:
                 continue
             after = <Node>nexts[i]
             shape = after.shape
+            is_sole = is_free and left == 0
+            space = xp_over if is_sole else xp
             arguments[1] = <PyObject*>space
             arguments[2] = <PyObject*>g
             count = 2
@@ -343,7 +368,7 @@ cdef class Backward:
                 for place in places:
                     count += 1
                     if place >= 0:
-                        arguments[count] = <PyObject*>saved[<Py_ssize_t>place]
+                        arguments[count] = values[<Py_ssize_t>place]
                     else:
                         arguments[count] = <PyObject*>number if place == -1 else <PyObject*>shape
                 # The callee may use the slot before the first argument (vectorcall).
@@ -356,8 +381,13 @@ cdef class Backward:
                     many.append(saved[<Py_ssize_t>place] if place >= 0 else number if place == -1 else shape)
                 found = function(*many)
             if found is not None:
-                self._take(after, fitting(found, after), pending, root, is_sole, saved, node, i)
+                found = fitting(found, after)
+                is_free = is_free and root_of(<cnp.ndarray>found) is not root
+                self._take(after, <cnp.ndarray>found, pending, root, is_sole, saved, node, i)
                 found = None
+            if holds is not None:
+                for place in <tuple>node.plan.done[len(steps) - 1 - left]:
+                    (<list>saved)[<Py_ssize_t>place] = holds[<Py_ssize_t>place] = None
         node.is_in_use = False
         if not self.retain_graph:
             node.recipe = None
@@ -366,25 +396,30 @@ cdef class Backward:
                 node.holds = ()
 
     cdef int _take_all(
-        self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved
+        self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved, bint is_free
     ) except -1:
         """Compute the gradients of all inputs by one function, and add each to its node."""
         cdef Py_ssize_t i
         cdef Node after
         cdef list given
+        cdef bint is_over = False
         function, wanted, places = node.plan.together
         given = [g, wanted]
         for place in <tuple>places:
-            given.append(saved[<Py_ssize_t>place])
+            if place < 0:
+                is_over = is_free  # one gradient at most is written over `g`
+                given.append(is_free)
+            else:
+                given.append(saved[<Py_ssize_t>place])
         found = function(*given)
         for i in range(len(node.next)):
             if node.next[i] is not None and found[i] is not None:
                 after = <Node>node.next[i]
-                self._take(after, fitting(found[i], after), pending, root, False, saved, node, i)
+                self._take(after, fitting(found[i], after), pending, root, is_over, saved, node, i)
         return 0
 
     cdef int _take(
-        self, Node after, cnp.ndarray out, PendingGradient of, cnp.ndarray root, bint is_sole, tuple saved,
+        self, Node after, cnp.ndarray out, PendingGradient of, cnp.ndarray root, bint is_sole, object saved,
         Node node,
         Py_ssize_t i,
     ) except -1:

@@ -5,17 +5,21 @@ hold. Each leaves in the cheaper of two ways: it is forgotten, and a kernel make
 bytes go to a file. Which buffers go first follows Kirisame et al., "Dynamic Tensor Rematerialization" (2021):
 those of the least cost / (bytes x staleness). The cost is estimated from shapes, and staleness counts ops, so
 a program evicts the same buffers each time it runs.
+
+Tensors that nobody looks at go to the file too: gradients that wait for the optimizer, its state, data. They
+are read when somebody looks at them (`tensor.core.idle`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
+from tensor.core.filed_values import FiledValues
+from tensor.core.idle import idle_tensors, move_to_file
 from tensor.core.storage import share_of
 from tensor.kernels.context import run_kernel
 from tensor.memory.buffer import copy as copy_array
@@ -25,9 +29,10 @@ from tensor.tape.nodes import Deferred, Node
 from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from scopes.lowlevel import Spilled
+    from tensor._dtypes import Array
     from tensor.memory import budgets
     from tensor.memory.buffer import Buffer, Share
 
@@ -125,6 +130,24 @@ class StoredBuffer:
         return whole
 
 
+class _Filed(FiledValues):
+    """The values of a tensor in the file of a budget."""
+
+    __slots__ = ("budget", "handle", "is_in_columns")
+
+    def __init__(self, array: Array, handle: Spilled, budget: budgets.budget) -> None:
+        super().__init__(array.shape, array.dtype)
+        self.handle: Spilled = handle
+        self.budget: budgets.budget = budget
+        self.is_in_columns: bool = not array.flags.c_contiguous
+
+    def read(self) -> Array:
+        array = empty(self.shape[::-1] if self.is_in_columns else self.shape, self.dtype)
+        self.handle.read_into(array.reshape(-1).view(_UINT8).data)
+        self.budget._count_read(array.nbytes)
+        return array.T if self.is_in_columns else array
+
+
 class _Member:
     """One place of one node at which a buffer is saved."""
 
@@ -208,29 +231,43 @@ class Evictions(Recorder):
         """Take at least `nbytes` out of memory if so much can go; return how many went."""
         groups = self._groups()
         costs = []
+        most = 1
         for number, group in enumerate(groups):
             cost, is_made_again = self._cheapest(group)
             if cost is None:
                 continue
             staleness = abs(self.clock - group.clock) + 1
+            most = max(most, staleness)
             costs.append((cost / (group.buffer.nbytes * staleness), number, is_made_again))
+        idle = idle_tensors(self.least) if self.budget.can_spill else []
+        # The optimizer needs them, after all that backward needs.
+        costs += [(_WRITTEN_AND_READ / (most + 1), len(groups) + i, False) for i in range(len(idle))]
         costs.sort()
         gone = 0
         for _, number, is_made_again in costs:
             if gone >= nbytes:
                 break
+            if number >= len(groups):
+                gone += move_to_file(idle[number - len(groups)], self._filed)
+                continue
             group = groups[number]
             size = group.buffer.nbytes
             if (is_made_again and self._forget(group)) or self._write(group):
                 gone += size
         return gone
 
+    def _filed(self, array: Array) -> FiledValues | None:
+        """Write the values of a tensor to the file; None, with the error noted, if that fails."""
+        handle = self.budget._write(array.reshape(-1, order="A").view(_UINT8))
+        if handle is None:
+            return None
+        self.budget._count_written(array.nbytes)
+        return _Filed(array, handle, self.budget)
+
     def _groups(self) -> list[_Group]:
         """Return the buffers that nobody holds but saved values, and what recipes keep."""
         found: dict[int, _Group] = {}
         left = []
-        # It is being recorded: what makes its output is not noted yet.
-        newest = self.nodes[-1][0]() if self.nodes else None
         for known, clock in self.nodes:
             node = known()
             if node is None:
@@ -239,7 +276,7 @@ class Evictions(Recorder):
             if saved is None:
                 continue
             left.append((known, clock))
-            if node is newest or node.is_in_use or not (type(saved) is tuple or isinstance(saved, Kept)):
+            if node.is_in_use or not (type(saved) is tuple or isinstance(saved, Kept)):
                 continue
             self._add_members(found, node, clock)
         if len(left) < len(self.nodes):
@@ -458,9 +495,7 @@ def _hand_out(recipe: Recipe, share: Share) -> None:
             kept.put(node, place, share)
 
 
-@contextmanager
-def open_tape(budget: budgets.budget) -> Iterator[Evictions]:
-    """Let what is recorded in the block be evicted by `budget`."""
+def new_tape(budget: budgets.budget) -> tuple[Evictions, Recording]:
+    """Return what evicts for `budget`, and a block in which it is shown what is recorded."""
     tape = Evictions(budget)
-    with Recording(tape):
-        yield tape
+    return tape, Recording(tape)

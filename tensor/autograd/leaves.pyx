@@ -10,7 +10,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.stdint cimport uint16_t
 
-from tensor.autograd.pending_gradients cimport PendingGradient, tensor_of, with_history
+from tensor.autograd.pending_gradients cimport PendingGradient, tensor_of, value_of, with_history
 from tensor.autograd.fitting cimport as_array
 from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_empty, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap_unowned
@@ -95,6 +95,7 @@ cdef int _prepare(_Target target, dict first) except -1:
     cdef TensorCore x = target.x
     cdef object old = x.gradient
     cdef TensorCore before = None
+    cdef object value
     target.before = old
     if x._node is not target.pending.node:
         return 0
@@ -105,27 +106,24 @@ cdef int _prepare(_Target target, dict first) except -1:
             target.made = tensor_of(target.pending, first, True)
             target.is_sum = False
         return 0
-    if (
-        isinstance(target.pending.value, TensorCore)
-        or before._node is not None
-        or not _takes(array_of(before), target.pending.value)
-    ):
-        target.made = _sum(before, target.pending)
+    value = value_of(target.pending)
+    if isinstance(value, TensorCore) or before._node is not None or not _takes(array_of(before), value):
+        target.made = _sum(before, value)
         target.is_sum = True
         return 0
     target.buffer = begin_write(before)
-    target.added = target.pending.value
+    target.added = value
     return 0
 
 
-cdef TensorCore _sum(TensorCore before, PendingGradient pending):
+cdef TensorCore _sum(TensorCore before, object value):
     """Return the sum as a new tensor, if one of the two has a history or cannot be written to."""
     cdef Share share
-    if isinstance(pending.value, TensorCore):
-        total = before + pending.value
+    if isinstance(value, TensorCore):
+        total = before + value
         return with_history(wrap_snapshot_unowned(total), total)
     share = take_snapshot(before)
-    return wrap_unowned(as_array(_add(share.array, pending.value)))
+    return wrap_unowned(as_array(_add(share.array, value)))
 
 
 cdef bint _commit(list targets):

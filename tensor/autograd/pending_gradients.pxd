@@ -18,9 +18,15 @@ cdef class PendingGradient:
     cdef Share share
     # Whether nothing else sees the array's memory: backward may write over it and return it without a copy.
     cdef bint is_owned
+    # For a leaf in a budget: the gradient as a tensor, instead of `value`. It may wait in the file.
+    cdef TensorCore kept
 
 
 cdef PendingGradient new_pending(Node node, Py_ssize_t users)
+# Makes the complete gradient of a leaf a tensor if it may go to a budget's file.
+cdef int keep(PendingGradient pending) except -1
+# The complete gradient of a leaf: an array, or a tensor if backward is recorded.
+cdef object value_of(PendingGradient pending)
 # Moves the sum to a new PendingGradient and leaves `pending` empty.
 cdef PendingGradient moved(PendingGradient pending)
 cdef void clear(PendingGradient pending) noexcept

@@ -9,10 +9,10 @@ cimport cython
 cimport numpy as cnp
 
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport is_expanded
+from tensor.core.storage cimport array_of, is_expanded
 from tensor.core.tensor cimport TensorCore, wrap, wrap_share, wrap_share_unowned, wrap_unowned
 from tensor.memory.allocator cimport copy as copy_array
-from tensor.memory.allocator cimport empty
+from tensor.memory.allocator cimport empty, has_relief, is_worth_pooling
 from tensor.memory.buffer cimport Buffer, Share, new_share, root_of
 from tensor.tape.nodes cimport Node
 
@@ -35,6 +35,22 @@ cdef void clear(PendingGradient pending) noexcept:
     pending.value = None
     pending.share = None
     pending.is_owned = False
+    pending.kept = None
+
+
+cdef int keep(PendingGradient pending) except -1:
+    cdef cnp.ndarray array
+    if not has_relief() or not pending.is_owned or not isinstance(pending.value, cnp.ndarray):
+        return 0
+    array = pending.value
+    if is_worth_pooling(cnp.PyArray_NBYTES(array)) and _is_whole(array, root_of(array)):
+        pending.kept = wrap_unowned(array)
+        pending.value = None
+    return 0
+
+
+cdef object value_of(PendingGradient pending):
+    return pending.value if pending.kept is None else array_of(pending.kept)
 
 
 cdef PendingGradient new_pending(Node node, Py_ssize_t users):
@@ -114,6 +130,8 @@ cdef TensorCore tensor_of(PendingGradient pending, dict first, bint is_unowned):
     cdef cnp.ndarray array
     cdef TensorCore own
     cdef Share share = pending.share
+    if pending.kept is not None:
+        return pending.kept
     if isinstance(pending.value, TensorCore):
         return with_history(_wrapped_snapshot(pending.value, is_unowned), pending.value)
     array = pending.value

@@ -6,6 +6,8 @@ cimport numpy as cnp
 cdef enum:
     MOST_INLINE_BYTES = 16
     MOST_INLINE_DIMS = 4
+    # As `nbytes`: the values are neither here nor in an array, but in a file.
+    IN_FILE = 255
 
 
 cdef union InlineData:
@@ -14,12 +16,14 @@ cdef union InlineData:
     double doubles[2]
     # For a disposed tensor: its first sizes, for errors.
     unsigned int sizes[4]
+    # Of a tensor whose values are in a file: a strong reference to what reads them.
+    void* filed
 
 
 # In C order.
 cdef struct InlineValues:
     InlineData data
-    # 0: no values are stored inline.
+    # 0: no values are stored inline. IN_FILE: none either.
     unsigned char nbytes
     # NumPy's number of the dtype.
     unsigned char type_number

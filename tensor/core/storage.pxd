@@ -51,7 +51,8 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
 cdef inline bint is_empty(StorageReference x) noexcept:
     return x.stored is None and x.inlined.nbytes == 0
 
-# The array of `x`; it is created if the values are inline. None if `x` is empty.
+# The array of `x`; it is created if the values are inline, and read if they are in a file. None if `x` is
+# empty.
 cdef inline cnp.ndarray array_of(StorageReference x):
     return x.stored if x.inlined.nbytes == 0 else store(x)
 

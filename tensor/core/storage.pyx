@@ -15,8 +15,9 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
+from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport (
-    MOST_INLINE_DIMS, InlineValues, array_with, dtype_of, hand_on, let_go,
+    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, dtype_of, hand_on, let_go,
 )
 from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
@@ -68,7 +69,9 @@ cdef class StorageReference(Disposable):
     cdef void let_go_of_memory(self) noexcept:
         """Leave the storage. The last reference gives up the storage's share of the buffer."""
         cdef PyObject* held = self.buffer
-        if self.inlined.nbytes:
+        if self.inlined.nbytes == IN_FILE:
+            _forget_file(self)
+        elif self.inlined.nbytes:
             let_go(&self.inlined)
         if held == NULL:
             return
@@ -146,7 +149,7 @@ cdef class StorageReference(Disposable):
     def _footprint(self) -> tuple[int, int]:
         """Return what tells the memory held from other memory, and its size in bytes."""
         if self.buffer == NULL:
-            return id(self), self.inlined.nbytes
+            return id(self), 0 if self.inlined.nbytes == IN_FILE else self.inlined.nbytes
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
@@ -159,8 +162,16 @@ cdef void _remember_kind(StorageReference x) noexcept:
     """Store the dtype and the first sizes of `x` for errors, in the memory of the inline values."""
     cdef InlineValues* inlined = &x.inlined
     cdef cnp.ndarray array = x.stored
+    cdef tuple shape
     cdef int i, ndim
-    if inlined.nbytes != 0:
+    if inlined.nbytes == IN_FILE:
+        shape = (<FiledValues>inlined.data.filed).shape
+        inlined.type_number = (<FiledValues>inlined.data.filed).dtype.type_num
+        _forget_file(x)
+        inlined.ndim = ndim = <int>len(shape)
+        for i in range(min(ndim, MOST_INLINE_DIMS)):
+            inlined.data.sizes[i] = <unsigned int>min(<Py_ssize_t>shape[i], <Py_ssize_t>0xFFFFFFFF)
+    elif inlined.nbytes != 0:
         ndim = inlined.ndim
         for i in range(ndim):
             inlined.data.sizes[i] = inlined.dims[i]
@@ -188,6 +199,8 @@ cdef str described_kind(StorageReference x):
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
     """Move the memory and the count of `giver` to the new `taker`."""
     cdef object node = giver._node
+    if giver.inlined.nbytes == IN_FILE:
+        _read_back(giver)
     # `giver` may count as disposed already, while another thread has not released its memory yet.
     if is_empty(giver) or giver.counters is None:
         giver._raise_disposed()
@@ -218,8 +231,12 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
 
 
 cdef cnp.ndarray store(StorageReference x):
-    cdef cnp.ndarray array = array_with(&x.inlined)
-    cdef Buffer buffer = new_small_buffer(array)
+    cdef cnp.ndarray array
+    cdef Buffer buffer
+    if x.inlined.nbytes == IN_FILE:
+        return _read_back(x)
+    array = array_with(&x.inlined)
+    buffer = new_small_buffer(array)
     if x.inlined.nbytes == 0:
         return x.stored  # another thread did it first
     if is_counted(array):
@@ -229,6 +246,27 @@ cdef cnp.ndarray store(StorageReference x):
     hand_on(&x.inlined)
     lay(x, array, buffer)
     return array
+
+
+# --- Values in a file ---------------------------------------------------------------------------------------
+
+
+cdef cnp.ndarray _read_back(StorageReference x):
+    cdef FiledValues filed = <FiledValues>x.inlined.data.filed
+    cdef cnp.ndarray array = filed.read()
+    cdef Buffer buffer = new_buffer(array)
+    # Other threads ran, and finalizers: one may have read the values, or disposed `x`.
+    if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>filed:
+        return array_of(x)
+    _forget_file(x)
+    lay(x, array, buffer)
+    return array
+
+
+cdef void _forget_file(StorageReference x) noexcept:
+    cdef PyObject* filed = <PyObject*>x.inlined.data.filed
+    x.inlined.nbytes = 0
+    Py_DECREF(<object>filed)
 
 
 # --- Rings --------------------------------------------------------------------------------------------------

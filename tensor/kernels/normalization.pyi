@@ -19,6 +19,7 @@ def normalize_rows_backward(
     wants_x: bool,
     wants_weight: bool,
     wants_bias: bool,
+    may_overwrite: bool = False,
 ) -> tuple[Array | None, Array | None, Array | None]: ...
 def moments_of_channels(x: Array) -> tuple[Array, Array]: ...
 def normalize_channels(
@@ -34,4 +35,5 @@ def normalize_channels_backward(
     wants_x: bool,
     wants_weight: bool,
     wants_bias: bool,
+    may_overwrite: bool = False,
 ) -> tuple[Array | None, Array | None, Array | None]: ...

@@ -136,11 +136,26 @@ def normalize_rows(
     return out, means, inverses
 
 
+cdef cnp.ndarray _over(cnp.ndarray g, cnp.ndarray x):
+    """Return `g` to be written over if it lies in memory as `x` does, else a new array as `x`."""
+    if (
+        cnp.PyArray_ISCARRAY(g)
+        and cnp.PyArray_IS_C_CONTIGUOUS(x)
+        and cnp.PyArray_SAMESHAPE(g, x)
+        and cnp.PyArray_TYPE(g) == cnp.PyArray_TYPE(x)
+    ):
+        return g
+    return new_like(x)
+
+
 def normalize_rows_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, int count, cnp.ndarray weight, cnp.ndarray means,
-    cnp.ndarray inverses not None, bint wants_x, bint wants_weight, bint wants_bias,
+    cnp.ndarray inverses not None, bint wants_x, bint wants_weight, bint wants_bias, bint may_overwrite=False,
 ):
-    """Return the gradients of ``normalize_rows`` by `x`, `weight` and `bias`, None where not wanted."""
+    """Return the gradients of ``normalize_rows`` by `x`, `weight` and `bias`, None where not wanted.
+
+    With `may_overwrite` that by `x` may lie in the memory of `g`.
+    """
     cdef RowNormWork work
     cdef cnp.ndarray dx = None, dw = None, db = None, parts
     cdef cnp.npy_intp shape[3]
@@ -151,7 +166,7 @@ def normalize_rows_backward(
     work.means = _data(means)
     work.inverses = _data(inverses)
     if wants_x:
-        dx = new_like(x)
+        dx = _over(g, x) if may_overwrite else new_like(x)
     work.out = _data(dx)
     work.weight_parts = work.bias_parts = NULL
     if wants_weight or wants_bias:
@@ -247,10 +262,12 @@ def normalize_channels(
 def normalize_channels_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray weight, cnp.ndarray means not None,
     cnp.ndarray inverses not None, bint are_own, bint wants_x, bint wants_weight, bint wants_bias,
+    bint may_overwrite=False,
 ):
     """Return the gradients of ``normalize_channels`` by `x`, `weight` and `bias`, None where not wanted.
 
-    `are_own`: `means` and `inverses` are those of `x` itself, and depend on it.
+    `are_own`: `means` and `inverses` are those of `x` itself, and depend on it. With `may_overwrite` the
+    gradient by `x` may lie in the memory of `g`.
     """
     cdef ChannelNormWork work
     cdef Channels shape = _channels(x)
@@ -262,7 +279,7 @@ def normalize_channels_backward(
         sums_of_products(x, g, means, shape, sums, products)
         products *= inverses
     if wants_x:
-        dx = new_like(x)
+        dx = _over(g, x) if may_overwrite else new_like(x)
         work.x = _data(x)
         work.gradient = _data(g)
         work.out = _data(dx)

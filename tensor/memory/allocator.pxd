@@ -56,6 +56,9 @@ cpdef void count_donation(bint is_reused) noexcept nogil
 ctypedef int64_t (*overhead_function)() noexcept nogil
 cdef int report_overhead_by(overhead_function function) except -1
 
+# Whether a budget is open: memory that is refused may be freed.
+cdef bint has_relief() noexcept
+
 # The pool itself, for modules that use more of `pool.h`: each that includes it would have a pool of its own.
 cdef void* the_pool() noexcept nogil
 

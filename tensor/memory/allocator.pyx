@@ -53,8 +53,6 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
     const int64_t no_limit
     cdef cppclass CPeak "disposescope::memory::Peak":
         atomic[int64_t] nbytes
-    cdef cppclass CLimit "disposescope::memory::Limit":
-        int64_t nbytes
     cdef cppclass CRefusal "disposescope::memory::Refusal":
         int64_t asked
         int64_t live
@@ -76,9 +74,7 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void count_gone(int64_t, cbool) noexcept
         void pin(int64_t) noexcept
         void unpin(int64_t) noexcept
-        void start(CPeak*) noexcept
         void restart(CPeak*) noexcept
-        void stop(CPeak*) noexcept
         int64_t look() noexcept
     cdef cppclass Pool:
         Counters counters
@@ -99,8 +95,6 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void unpin(void*) noexcept
         int64_t trim(int64_t) noexcept
         void trim_to_limit() noexcept
-        void set(CLimit*) noexcept
-        void lift(CLimit*) noexcept
         void fail(int64_t) noexcept
         vector[size_t] cached_capacities() except +
         atomic[int64_t] idle
@@ -336,6 +330,10 @@ cdef int report_overhead_by(overhead_function function) except -1:
     return 0
 
 
+cdef bint has_relief() noexcept:
+    return pool().relieve.load() != NULL
+
+
 cdef void* the_pool() noexcept nogil:
     return &pool()
 
@@ -512,6 +510,11 @@ def cached_bytes():
     return pool().counters.cached.load()
 
 
+def is_in_budget():
+    """Tell whether a budget is open."""
+    return has_relief()
+
+
 def current_limit():
     """Return the smallest of the limits that are set; None without any."""
     cdef int64_t limit = pool().limit.load()
@@ -530,69 +533,6 @@ def take_refusal():
     found = (refusal.asked, refusal.live, refusal.cached, limit)
     refusal.asked = -1
     return found
-
-
-@cython.final
-cdef class Watch:
-    """The most bytes that are live at once from ``start()`` until ``stop()``, or until this object goes."""
-
-    cdef CPeak _peak
-    cdef bint _is_running
-
-    def start(self):
-        """Begin at what is live now."""
-        if self._is_running:
-            pool().counters.restart(&self._peak)
-        else:
-            self._is_running = True
-            pool().counters.start(&self._peak)
-
-    def stop(self):
-        """Stop rising."""
-        if self._is_running:
-            self._is_running = False
-            pool().counters.stop(&self._peak)
-
-    @property
-    def nbytes(self):
-        """The most until now."""
-        return self._peak.nbytes.load()
-
-    def __dealloc__(self):
-        if self._is_running:
-            pool().counters.stop(&self._peak)
-
-
-@cython.final
-cdef class Bound:
-    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or this object goes."""
-
-    cdef CLimit _limit
-    cdef bint _is_set
-
-    def __cinit__(self, nbytes):
-        self._limit.nbytes = _at_most(nbytes)
-
-    def set(self):
-        """Limit memory from now on; what is cached beyond the limit is given back."""
-        if not self._is_set:
-            self._is_set = True
-            pool().set(&self._limit)
-
-    def lift(self):
-        """Remove the limit."""
-        if self._is_set:
-            self._is_set = False
-            pool().lift(&self._limit)
-
-    @property
-    def nbytes(self):
-        """The limit in bytes."""
-        return self._limit.nbytes
-
-    def __dealloc__(self):
-        if self._is_set:
-            pool().lift(&self._limit)
 
 
 def fail_allocation(int64_t number):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scopes.lowlevel import ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
-from tensor.memory.allocator import Bound, Watch, live_or_pinned, relieve_by
+from tensor.memory.allocator import live_or_pinned, relieve_by
 from tensor.memory.limits import forget_failure, note_failure
+from tensor.memory.watches import Bound, ReservedWatch, Watch
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from scopes.lowlevel import Spilled
     from tensor._dtypes import Array
@@ -51,6 +52,9 @@ class BudgetStatistics:
         The bytes that were read back from it.
     peak_bytes : int
         The most bytes that were live at once.
+    peak_reserved_bytes : int
+        The most bytes that arrays took from the system at once, with what the pool keeps for the next ones.
+        The resident size of the process rises by this. The pool gives back what no longer fits in the budget.
     """
 
     pressure_count: int
@@ -60,10 +64,12 @@ class BudgetStatistics:
     spilled_bytes: int
     read_bytes: int
     peak_bytes: int
+    peak_reserved_bytes: int
 
     def __str__(self) -> str:
         return (
-            f"peak {format_bytes(self.peak_bytes)}; short of memory {self.pressure_count} times; "
+            f"peak {format_bytes(self.peak_bytes)}, with the pool "
+            f"{format_bytes(self.peak_reserved_bytes)}; short of memory {self.pressure_count} times; "
             f"{self.recomputed_count} values recomputed ({format_bytes(self.recomputed_bytes)}); "
             f"{format_bytes(self.spilled_bytes)} spilled, {format_bytes(self.read_bytes)} read back"
         )
@@ -128,46 +134,61 @@ class budget:  # noqa: N801  # it is called like a function
         self._on_pressure = on_pressure
         self._file: SpillFile | None = None
         self._tape: Tape | None = None
-        self._stack: ExitStack | None = None
+        # The block in which the tape is shown what is recorded; None while this is not open.
+        self._recording: AbstractContextManager[object] | None = None
+        self._bound = Bound(self.nbytes)
         self._lock = Lock()
         # The thread that evicts: what that allocates itself is not to evict more.
         self._thread: int | None = None
         self._watch = Watch()
+        self._reserved = ReservedWatch()
         self._figures = dict.fromkeys(BudgetStatistics.__slots__, 0)
 
     def __enter__(self) -> Self:
-        if self._stack is not None:
+        if self._recording is not None:
             raise RuntimeError(
                 "this budget is open already: write memory.budget(...) once more for a block inside"
             )
         self._file = None if self._folder is None else SpillFile(self._folder)
-        with ExitStack() as stack:
-            bound = Bound(self.nbytes)
-            stack.callback(forget_failure)
-            bound.set()
-            stack.callback(bound.lift)
-            self._tape = stack.enter_context(_tapes.open_tape(self))
+        self._tape, recording = _tapes.new_tape(self)
+        try:
+            self._recording = recording
+            recording.__enter__()
+            self._bound.set()
             _add(self)
-            stack.callback(_remove, self)
             self._watch.start()
-            stack.callback(self._watch.stop)
-            self._stack = stack.pop_all()
+            self._reserved.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            stack.close()
-        self._tape = None
+        try:
+            self._close()
+        except BaseException:
+            self._close()  # an interrupt came: each step may be done twice
+            raise
+
+    def _close(self) -> None:
+        self._bound.lift()
+        _remove(self)
+        self._watch.stop()
+        self._reserved.stop()
+        forget_failure()
+        if self._recording is not None:
+            self._recording.__exit__(None, None, None)
+        self._recording = self._tape = None
         self._file = None  # values that are in it keep it
 
     def statistics(self) -> BudgetStatistics:
         """Return what was done so far, over all blocks of this object."""
-        self._figures["peak_bytes"] = max(self._figures["peak_bytes"], self._watch.nbytes)
+        for name, watch in (("peak_bytes", self._watch), ("peak_reserved_bytes", self._reserved)):
+            self._figures[name] = max(self._figures[name], watch.nbytes)
         return BudgetStatistics(**self._figures)
 
     def __repr__(self) -> str:
-        state = "open" if self._stack is not None else "not open"
+        state = "open" if self._recording is not None else "not open"
         return f"<budget of {format_bytes(self.nbytes)}: {state}>"
 
     @property

@@ -121,11 +121,37 @@ struct Counters {
         return now;
     }
 
+    // What arrays take from the system, with what waits for the next array; `idle` is taken ahead.
+    Bytes reserved(Bytes idle) const noexcept {
+        return live.load() + pinned.load() + cached.load() + slack.load() + idle;
+    }
+
+    void start_reserved(Peak* peak, Bytes idle) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        reserved_peaks.add(peak);
+        peak->nbytes.store(reserved(idle));
+    }
+
+    void stop_reserved(Peak* peak) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        reserved_peaks.remove(peak);
+    }
+
+    // The system has given a block: only then can `reserved` be higher than ever.
+    void raise_reserved(Bytes idle) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex);
+        const Bytes now = reserved(idle);
+        for (Peak* peak = reserved_peaks.first; peak != nullptr; peak = peak->next) {
+            if (now > peak->nbytes.load()) peak->nbytes.store(now);
+        }
+    }
+
     Peak process_peak;
     std::mutex mutex;
 
    private:
     List<Peak> peaks;
+    List<Peak> reserved_peaks;
     std::atomic<Bytes> lowest_peak{no_limit};
 
     void raise_peaks(Bytes now) noexcept {

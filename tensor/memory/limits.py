@@ -45,6 +45,11 @@ class OutOfMemoryError(MemoryError):
         else:
             wanted = f"asked for {format_bytes(asked)} more"
             reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
+            if allocator.is_in_budget():
+                reason += (
+                    f". The operation needs a budget of at least {format_bytes(live + asked)}: nothing more "
+                    "can leave memory now"
+                )
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
         super().__init__(
             f"{reason}.{held} Dispose what is not needed (a scope does at its end), use smaller batches, "

@@ -6,7 +6,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
-from tensor.memory.allocator import Bound, Watch, cached_bytes, live_and_allocated
+from tensor.memory.allocator import cached_bytes, live_and_allocated
+from tensor.memory.watches import Bound, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -580,7 +580,8 @@ class Pool {
         Block* block = nullptr;
         if (!grant(static_cast<Bytes>(n), held, capacity, &block)) return nullptr;
         bool is_zero = false;
-        if (block != nullptr) {
+        const bool is_fresh = block == nullptr;
+        if (!is_fresh) {
             unprotect(block);
             counters.reuses.fetch_add(1, std::memory_order_relaxed);
             block->asked = n;
@@ -596,6 +597,7 @@ class Pool {
         }
         counters.slack.fetch_add(block->footprint() - static_cast<Bytes>(n), std::memory_order_relaxed);
         counters.count_new(static_cast<Bytes>(n));
+        if (is_fresh) counters.raise_reserved(idle.load());
         if (is_zeroed && !is_zero) std::memset(block->data(), 0, n);
         return block;
     }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scopes.lowlevel import figures_to_html, format_bytes, parse_size
 from tensor._errors import shown
-from tensor.memory import allocator
+from tensor.memory import allocator, watches
 from tensor.memory.holders import Holding, holdings
 
 
@@ -127,7 +127,7 @@ def configuration() -> Configuration:
 
 
 # The limit that ``configure`` has set.
-_bound: allocator.Bound | None = None
+_bound: watches.Bound | None = None
 
 
 def configure(
@@ -187,7 +187,7 @@ def configure(
 
 def _set_bound(nbytes: int | None) -> None:
     global _bound
-    new = None if nbytes is None else allocator.Bound(nbytes)
+    new = None if nbytes is None else watches.Bound(nbytes)
     if new is not None:
         new.set()
     # The one before is lifted when it goes.

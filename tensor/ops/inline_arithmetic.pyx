@@ -12,7 +12,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
-from tensor.core.inline_values cimport MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues
+from tensor.core.inline_values cimport IN_FILE, MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues
 from tensor.core.tensor cimport TensorCore, tensor_type
 from tensor.kernels.elementwise cimport Loop, Operands, UnaryKernel
 from tensor.tape.nodes cimport Rule
@@ -56,7 +56,7 @@ cdef inline InlineValues* _values_of(object x, InlineValues* room):
     if tensor.is_donated:
         return NULL
     if tensor.inlined.nbytes != 0:
-        return &tensor.inlined
+        return &tensor.inlined if tensor.inlined.nbytes != IN_FILE else NULL
     array = tensor.stored
     if array is None:
         return NULL

@@ -8,6 +8,8 @@ cdef class Plan:
     # For each input that needs a gradient: its index, the function, and the indices of the function's
     # arguments.
     cdef public tuple steps
+    # For each step the indices of the saved values that no later step needs.
+    cdef public tuple done
     # The function that returns all gradients at once, the inputs that need one, and the indices of its
     # arguments; or None.
     cdef public tuple together

@@ -18,6 +18,7 @@ class Plan:
     saves: tuple[int | str, ...]
     saves_out: bool
     steps: tuple[tuple[int, Callable[..., Any], tuple[int, ...]], ...]
+    done: tuple[tuple[int, ...], ...]
     together: tuple[Callable[..., Any], tuple[bool, ...], tuple[int, ...]] | None
     def __init__(self, rule: Rule, wanted: tuple[bool, ...]) -> None: ...
     def bare(self) -> Plan: ...

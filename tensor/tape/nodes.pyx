@@ -13,6 +13,9 @@ cnp.import_array()
 
 # Parameters that backward knows without saved values: the index and the shape of an input.
 _FREE = {"i": -1, "to_shape": -2}
+# What functions of all gradients know: whether they may write over `g`.
+_MAY_OVERWRITE = "may_overwrite"
+
 
 cdef int64_t _nodes_alive = 0
 # The bytes of the tuples of all nodes.
@@ -26,7 +29,9 @@ cdef class Plan:
         names = [*rule.input_names(len(wanted)), "out"]
         needed = {}
         steps = []
-        for i, function in rule.wanted(wanted):
+        # The last input first: of a layer the gradients of bias and weight, for which it saves its input. That
+        # goes before memory is taken for the gradient of the input.
+        for i, function in reversed(list(rule.wanted(wanted))):
             places = []
             for name in _arguments(function):
                 if name not in _FREE:
@@ -36,7 +41,8 @@ cdef class Plan:
         if rule.together is not None:
             places = []
             for name in _arguments(rule.together):
-                places.append(needed.setdefault(name, len(needed)))
+                is_free = name == _MAY_OVERWRITE
+                places.append(-1 if is_free else needed.setdefault(name, len(needed)))
             self.together = (rule.together, wanted, tuple(places))
         _add_what_is_derived(rule, wanted, needed)
         saves = []
@@ -45,6 +51,7 @@ cdef class Plan:
         self.saves = tuple(saves)
         self.saves_out = len(wanted) in self.saves
         self.steps = tuple(steps)
+        self.done = _done_after(steps)
 
     def bare(self) -> Plan:
         """Return the plan of a node whose saved values are deferred: it saves nothing."""
@@ -53,9 +60,21 @@ cdef class Plan:
             bare = Plan.__new__(Plan)
             bare.saves = ()
             bare.steps = self.steps
+            bare.done = self.done
             bare.together = self.together
             self._bare = bare
         return self._bare
+
+
+def _done_after(list steps):
+    """Return for each of `steps` the places of saved values that no later one asks for."""
+    cdef list done = []
+    later = set()
+    for _, _, places in reversed(steps):
+        asked = {place for place in places if place >= 0}
+        done.append(tuple(sorted(asked - later)))
+        later |= asked
+    return tuple(reversed(done))
 
 
 def _arguments(function):

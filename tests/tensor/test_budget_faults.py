@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tensor
+from scopes.lowlevel import SpillError, SpillFile
 from tensor import memory
-from tests.interrupts import garbage_waits
+from tensor.memory.allocator import current_limit
+from tests.interrupts import interrupt_at_random_moments, kill_when_it_spills
 
 SIDE = 256
 BUDGET = 4 * 4 * SIDE * SIDE
+LIMIT = BUDGET + 2 * 4 * SIDE * SIDE
 
 
 def gradient(x: tensor.Tensor, count: int = 12) -> tensor.Tensor:
@@ -35,10 +38,21 @@ def leaf() -> tensor.Tensor:
     return tensor.linspace(0, 1, SIDE * SIDE).reshape((SIDE, SIDE)).detach().requires_grad_()
 
 
+def idle() -> list[tensor.Tensor]:
+    """Return tensors that nobody looks at: they go to the file first."""
+    return [tensor.full((SIDE, SIDE), float(i)) for i in range(3)]
+
+
+def check_idle(state: list[tensor.Tensor]) -> None:
+    for i, x in enumerate(state):
+        assert (x == i).all()
+
+
 KILLED = """
 import sys
 import tensor
 from tensor import memory
+from tensor.memory.allocator import current_limit
 
 x = tensor.ones((256, 256), requires_grad=True)
 with memory.budget("1 MiB", spill=sys.argv[1], recompute=False) as budget:
@@ -53,13 +67,10 @@ with memory.budget("1 MiB", spill=sys.argv[1], recompute=False) as budget:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"spilling\n"
-        child.kill()
-    assert child.returncode == -signal.SIGKILL
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("count", [1, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_killed_process_leaves_no_file(count: int, tmp_path: Path) -> None:
+    for _ in range(count):
+        kill_when_it_spills(KILLED, tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
@@ -68,35 +79,65 @@ def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_interrupts_at_random_moments_lose_nothing(count: int, recompute: bool, tmp_path: Path) -> None:
-    x = leaf()
+    x, state = leaf(), idle()
     plain = gradient(x).numpy().copy()
     gc.collect()
     live = memory.statistics().bytes_live
 
-    def ring(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+    def run() -> None:
+        with memory.budget(live + BUDGET, spill=tmp_path, recompute=recompute):
+            gradient(x)
 
+    def check() -> None:
+        with memory.budget(live + BUDGET, spill=tmp_path, recompute=recompute) as budget:
+            assert (gradient(x).numpy() == plain).all()
+        assert budget.statistics().pressure_count > 0
+        assert current_limit() is None
+        check_idle(state)
+        gc.collect()
+        assert memory.statistics().bytes_live <= live
+
+    interrupt_at_random_moments(count, run, check, KeyboardInterrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.soak)])
+# With how many calls it is drawn which one fails.
+@pytest.mark.parametrize(("kind", "among"), [("_write_at", 20), ("_read_at", 20), ("_grow", 4)])
+def test_disks_that_fail_at_random_moments_lose_nothing(
+    kind: str, among: int, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    x, state = leaf(), idle()
+    plain = gradient(x).numpy().copy()
+    x.grad = None
+    works = getattr(SpillFile, kind)
     moments = random.Random(0)
-    stopped = tried = 0
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        while stopped < count:
-            tried += 1
-            assert tried < 100 * count
-            with garbage_waits():
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 2e-2))
-                    with memory.budget(live + BUDGET, spill=tmp_path, recompute=recompute):
-                        gradient(x)
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except KeyboardInterrupt:
-                    stopped += 1
-            with memory.budget(live + BUDGET, spill=tmp_path, recompute=recompute) as budget:
-                assert (gradient(x).numpy() == plain).all()
-            assert budget.statistics().pressure_count > 0
-            gc.collect()
-            assert memory.statistics().bytes_live <= live
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    left = failed = tried = 0
+
+    def fails(self: SpillFile, *arguments: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.EIO if kind == "_read_at" else errno.ENOSPC, "the disk fails")
+        return works(self, *arguments)
+
+    while failed < count:
+        tried += 1
+        assert tried < 100 * count
+        left = moments.randrange(among)
+        with monkeypatch.context() as patch:
+            patch.setattr(SpillFile, kind, fails)
+            try:
+                with memory.budget(LIMIT, spill=tmp_path, recompute=False):
+                    gradient(x)
+                    x.grad = None
+                    check_idle(state)
+            except SpillError:
+                failed += 1
+                assert x.grad is None
+        with memory.budget(LIMIT, spill=tmp_path, recompute=False):
+            assert (gradient(x).numpy() == plain).all()
+            x.grad = None
+            check_idle(state)
+    gc.collect()
     assert list(tmp_path.iterdir()) == []

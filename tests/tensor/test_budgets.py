@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 import tensor
 from scopes import new_dispose_scope
-from scopes.lowlevel import SpillError
+from scopes.lowlevel import SpillError, SpillFile
 from tensor import Tensor, autograd, memory
 from tensor.autograd.evictions import Evictions
 
@@ -419,6 +420,101 @@ def test_a_graph_that_is_dropped_leaves_nothing():
         del y
         assert memory.statistics().bytes_live == before
     assert memory.statistics().bytes_live == before
+
+
+# --- Tensors that nobody looks at ---------------------------------------------------------------------------
+
+
+def test_tensors_that_nobody_looks_at_wait_in_the_file_and_are_read_when_somebody_looks(tmp_path):
+    array = np.random.default_rng(0).standard_normal((4, N, N), np.float32)
+    state = [tensor.tensor(part) for part in array]
+    columns = tensor.tensor(np.asfortranarray(array[0]))
+    live = memory.statistics().bytes_live
+    with budget_of(0, spill=tmp_path) as budget:
+        room = tensor.ones((5, N, N))
+        assert memory.statistics().bytes_live <= live
+        assert budget.statistics().spilled_bytes == 5 * KIB256
+        assert not any(x.is_invalid for x in state)
+        room.dispose()
+        for x, part in zip(state, array, strict=True):
+            assert (x.numpy() == part).all()
+        assert (columns.numpy() == array[0]).all()
+        assert columns.stride() == (1, N)
+    assert budget.statistics().read_bytes == 5 * KIB256
+
+
+def test_a_tensor_in_the_file_can_be_written_moved_cloned_and_disposed(tmp_path):
+    with new_dispose_scope() as scope:
+        x, y, z = (tensor.full((N, N), float(i)) for i in range(3))
+        before = memory.statistics().bytes_live
+        with budget_of(0, spill=tmp_path):
+            tensor.ones((3, N, N)).dispose()
+            assert memory.statistics().bytes_live == before - 3 * KIB256
+            assert scope.nbytes == 0
+            x.add_(1)
+            assert float(x.sum()) == N * N
+            taken = tensor.Tensor.from_handle(y.move_handle())
+            assert (taken.clone() == 1).all()
+            z.dispose()
+            with pytest.raises(tensor.TensorDisposedError, match=r"float32 tensor of shape \(256, 256\)"):
+                z.sum()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_look_at_stays_in_memory(tmp_path):
+    seen = tensor.ones((N, N))
+    outside = seen.numpy()
+    base = tensor.ones((N, N))
+    view = base[0]
+    leaf = values()
+    with budget_of(KIB256, spill=tmp_path) as budget:
+        with pytest.raises(memory.OutOfMemoryError):
+            tensor.ones((2, N, N))
+        outside[:] = 2
+        view.zero_()
+    assert budget.statistics().spilled_bytes == 0
+    assert (seen == 2).all()
+    assert (base[0] == 0).all()
+    assert leaf.requires_grad
+
+
+def test_gradients_wait_in_the_file_until_the_optimizer_steps(tmp_path):
+    def trained(budget: Any) -> list[bytes]:
+        tensor.manual_seed(0)
+        weights = [tensor.randn(N, N, requires_grad=True) for _ in range(6)]
+        momenta = [tensor.zeros((N, N)) for _ in weights]
+        x = tensor.randn(N, N)
+        with budget:
+            for _ in range(2):
+                y = x
+                for w in weights:
+                    y = (y @ w).tanh()
+                y.sum().backward()
+                del y
+                for w, momentum in zip(weights, momenta, strict=True):
+                    with tensor.no_grad():
+                        momentum.mul_(0.5).add_(w.grad)
+                        w.sub_(momentum)
+                    w.grad = None
+        return [w.detach().numpy().tobytes() for w in weights]
+
+    with memory.measure() as used:
+        wanted = trained(contextlib.nullcontext())
+    with budget_of(int(used.peak_bytes_change * 0.7), spill=tmp_path) as outer:
+        assert trained(contextlib.nullcontext()) == wanted
+    assert outer.statistics().spilled_bytes > 0
+
+
+def test_a_read_that_fails_leaves_the_tensor_in_the_file(monkeypatch, tmp_path):
+    x = tensor.full((N, N), 3.0)
+    with budget_of(1024, spill=tmp_path):
+        room = tensor.ones((N, N))
+        room.dispose()
+        with monkeypatch.context() as patch:
+            patch.setattr(SpillFile, "_read_at", lambda *_: 0)
+            with pytest.raises(SpillError, match="still in the file"):
+                x.sum()
+        assert float(x.sum()) == 3 * N * N
 
 
 # --- Blocks -------------------------------------------------------------------------------------------------

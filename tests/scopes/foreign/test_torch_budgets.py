@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import scopes.torch  # noqa: E402
 from scopes import SpillError, TensorDisposedError, new_dispose_scope  # noqa: E402
-from tests.interrupts import Interrupt, garbage_waits  # noqa: E402
+from tests.interrupts import interrupt_at_random_moments, kill_when_it_spills  # noqa: E402
 
 nn = torch.nn
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -423,13 +423,10 @@ with scopes.torch.budget(0, spill=sys.argv[1]) as held:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"spilling\n"
-        child.kill()
-    assert child.returncode == -signal.SIGKILL
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("count", [1, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_killed_process_leaves_no_file(count: int, tmp_path: Path) -> None:
+    for _ in range(count):
+        kill_when_it_spills(KILLED, tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
@@ -441,31 +438,17 @@ def test_interrupts_at_random_moments_lose_nothing(
 ) -> None:
     model = network(2, device)
     plain = gradients(model, device)
-
-    def ring(number: int, frame: object) -> None:
-        raise Interrupt
-
-    moments = random.Random(0)
     held = budget(20_000)
-    stopped = tried = 0
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        while stopped < count:
-            tried += 1
-            assert tried < 100 * count
-            with garbage_waits():
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 2e-2))
-                    with held:
-                        gradients(model, device)
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except Interrupt:
-                    stopped += 1
-            gc.collect()
-            with held:
-                assert same(gradients(model, device), plain)
-            figures = held.statistics()
-            assert (figures.held_bytes, figures.file_bytes, figures.host_bytes) == (0, 0, 0)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+
+    def run() -> None:
+        with held:
+            gradients(model, device)
+
+    def check() -> None:
+        gc.collect()
+        with held:
+            assert same(gradients(model, device), plain)
+        figures = held.statistics()
+        assert (figures.held_bytes, figures.file_bytes, figures.host_bytes) == (0, 0, 0)
+
+    interrupt_at_random_moments(count, run, check)

@@ -1,0 +1,85 @@
+"""Tensors whose memory nobody looks at: their values may wait in a file."""
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint64_t
+
+from scopes.core.disposable cimport promoted
+from tensor.core.filed_values cimport FiledValues
+from tensor.core.inline_values cimport IN_FILE
+from tensor.core.storage cimport StorageReference, is_unshared
+from tensor.memory.allocator cimport is_counted
+from tensor.memory.buffer cimport Buffer
+
+from tensor.memory.buffer import listed_buffers
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    Py_ssize_t count_references "Py_REFCNT"(PyObject* x) noexcept
+
+
+cdef bint _is_idle(StorageReference x, Py_ssize_t more) noexcept:
+    """Tell whether nobody looks at the memory of `x`, so that it is free once `x` lets go of it.
+
+    `more` references to its array are the caller's.
+    """
+    cdef PyObject* array = <PyObject*>x.stored
+    cdef PyObject* root
+    cdef Buffer buffer
+    if not is_unshared(x) or x.is_donated or x.holds or x._node is not None:
+        return False
+    buffer = <Buffer>x.buffer
+    root = <PyObject*>buffer.root
+    # `buffer` above is a reference too.
+    if buffer.shares or buffer.is_external or buffer.is_pinned or count_references(x.buffer) != 2:
+        return False
+    if cnp.PyArray_TYPE(x.stored) == cnp.NPY_OBJECT or not is_counted(buffer.root):
+        return False
+    if array == root:
+        return count_references(array) == 2 + more
+    return count_references(array) == 1 + more and count_references(root) == 2
+
+
+def idle_tensors(Py_ssize_t least) -> list[StorageReference]:
+    """Return tensors and handles of `least` bytes and more whose memory nobody looks at now but they.
+
+    They have no history: optimizers' state, gradients of parameters, data.
+    """
+    candidates = []
+    for each in listed_buffers():
+        if (<Buffer>each).nbytes >= least and (<Buffer>each).sharers == 1 and (<Buffer>each).member != NULL:
+            candidates.append(promoted((<Buffer>each).member))
+    each = None  # references to buffers are counted
+    found = []
+    for x in candidates:
+        if x is not None and _is_idle(<StorageReference>x, 0):
+            found.append(x)
+    return found
+
+
+def move_to_file(StorageReference x not None, write) -> int:
+    """Let the values of `x` be in a file: ``write(array)`` puts them there and returns its `FiledValues`.
+
+    Return how many bytes of memory are free now: none where `write` returns None, or if somebody looks at the
+    memory, or has written there in the meantime. Whoever looks at `x` next reads the values back.
+    """
+    cdef cnp.ndarray array
+    cdef FiledValues filed
+    cdef Py_ssize_t nbytes
+    cdef uint64_t epoch
+    if not _is_idle(x, 0):
+        return 0
+    array = x.stored
+    epoch = (<Buffer>x.buffer).epoch
+    filed = write(array)
+    if filed is None or x.stored is not array or not _is_idle(x, 1) or (<Buffer>x.buffer).epoch != epoch:
+        return 0
+    nbytes = (<Buffer>x.buffer).nbytes
+    x.stored = None
+    x.let_go_of_memory()
+    Py_INCREF(filed)
+    x.inlined.data.filed = <void*>filed
+    x.inlined.nbytes = IN_FILE
+    return nbytes

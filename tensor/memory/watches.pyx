@@ -1,0 +1,124 @@
+"""Peaks of memory, and limits, for as long as somebody wants them."""
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from tensor.memory.allocator cimport the_pool
+
+
+cdef extern from "<atomic>" namespace "std" nogil:
+    cdef cppclass atomic[T]:
+        T load() noexcept
+
+
+cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
+    cdef cppclass CPeak "disposescope::memory::Peak":
+        atomic[int64_t] nbytes
+    cdef cppclass CLimit "disposescope::memory::Limit":
+        int64_t nbytes
+    cdef cppclass Counters:
+        void start(CPeak*) noexcept
+        void restart(CPeak*) noexcept
+        void stop(CPeak*) noexcept
+        void start_reserved(CPeak*, int64_t) noexcept
+        void stop_reserved(CPeak*) noexcept
+    cdef cppclass Pool:
+        Counters counters
+        void set(CLimit*) noexcept
+        void lift(CLimit*) noexcept
+        atomic[int64_t] idle
+
+cdef Pool* _pool = <Pool*>the_pool()
+
+
+@cython.final
+cdef class Watch:
+    """The most bytes that are live at once from ``start()`` until ``stop()``, or until this object goes."""
+
+    cdef CPeak _peak
+    cdef bint _is_running
+
+    def start(self):
+        """Begin at what is live now."""
+        if self._is_running:
+            _pool.counters.restart(&self._peak)
+        else:
+            self._is_running = True
+            _pool.counters.start(&self._peak)
+
+    def stop(self):
+        """Stop rising."""
+        if self._is_running:
+            self._is_running = False
+            _pool.counters.stop(&self._peak)
+
+    @property
+    def nbytes(self):
+        """The most until now."""
+        return self._peak.nbytes.load()
+
+    def __dealloc__(self):
+        if self._is_running:
+            _pool.counters.stop(&self._peak)
+
+
+@cython.final
+cdef class ReservedWatch:
+    """The most bytes that arrays and the pool take from the system at once, until ``stop()`` or the end."""
+
+    cdef CPeak _peak
+    cdef bint _is_running
+
+    def start(self):
+        """Begin at what they take now."""
+        if self._is_running:
+            _pool.counters.stop_reserved(&self._peak)
+        self._is_running = True
+        _pool.counters.start_reserved(&self._peak, _pool.idle.load())
+
+    def stop(self):
+        """Stop rising."""
+        if self._is_running:
+            self._is_running = False
+            _pool.counters.stop_reserved(&self._peak)
+
+    @property
+    def nbytes(self):
+        """The most until now."""
+        return self._peak.nbytes.load()
+
+    def __dealloc__(self):
+        if self._is_running:
+            _pool.counters.stop_reserved(&self._peak)
+
+
+@cython.final
+cdef class Bound:
+    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or this object goes."""
+
+    cdef CLimit _limit
+    cdef bint _is_set
+
+    def __cinit__(self, nbytes):
+        self._limit.nbytes = min(nbytes, 1 << 62)  # beyond 4 EiB all sizes are the same
+
+    def set(self):
+        """Limit memory from now on; what is cached beyond the limit is given back."""
+        if not self._is_set:
+            self._is_set = True
+            _pool.set(&self._limit)
+
+    def lift(self):
+        """Remove the limit."""
+        if self._is_set:
+            self._is_set = False
+            _pool.lift(&self._limit)
+
+    @property
+    def nbytes(self):
+        """The limit in bytes."""
+        return self._limit.nbytes
+
+    def __dealloc__(self):
+        if self._is_set:
+            _pool.lift(&self._limit)
