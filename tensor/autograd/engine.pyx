@@ -348,7 +348,8 @@ cdef class Backward:
             self._take_all(node, g, pending, root, <tuple>saved, is_free)
             steps = ()
         elif is_large and left > 1 and not self.retain_graph:
-            saved, holds = list(saved), list(node.holds)
+            holds = list(node.holds) if len(node.holds) == len(saved) else [None] * len(saved)
+            saved = list(saved)
             node.saved = None
             node.holds = ()
         values = PySequence_Fast_ITEMS(saved)

@@ -166,7 +166,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
     cdef int i, ndim
     if inlined.nbytes == IN_FILE:
         shape = (<FiledValues>inlined.data.filed).shape
-        inlined.type_number = (<FiledValues>inlined.data.filed).dtype.type_num
+        inlined.type_number = <unsigned char><int>(<FiledValues>inlined.data.filed).dtype.type_num
         _forget_file(x)
         inlined.ndim = ndim = <int>len(shape)
         for i in range(min(ndim, MOST_INLINE_DIMS)):
