@@ -260,9 +260,12 @@ def _rows_together(
     axes: Any,
     may_overwrite: bool,
 ) -> Any:
-    wanted = (*wanted, False)[:3]
+    by_input, by_weight, by_bias = (*wanted, False)[:3]
     given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
-    return normalize_rows_backward(given[0], given[1], len(axes), *given[2:], *wanted, may_overwrite)
+    g, input, weight, means, inverses = given
+    return normalize_rows_backward(
+        g, input, len(axes), weight, means, inverses, by_input, by_weight, by_bias, may_overwrite
+    )
 
 
 def _channels_together(
@@ -278,7 +281,10 @@ def _channels_together(
     g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
     # Given means and deviations, of other elements, are constants without axes.
     are_own = axes is not None
-    return normalize_channels_backward(g, input, weight, means, inverses, are_own, *wanted, may_overwrite)
+    by_input, by_weight, by_bias = wanted
+    return normalize_channels_backward(
+        g, input, weight, means, inverses, are_own, by_input, by_weight, by_bias, may_overwrite
+    )
 
 
 def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:
