@@ -418,10 +418,10 @@ class Evictions(Recorder):
     def _made(self, wanted: Recipe) -> Share:
         """Return a share of the value of `wanted`, made again with all that it needs."""
         order, found, uses = _in_order(wanted)
-        for recipe in order:
+        for recipe, operands in order:
             share = found[recipe] = self._make(recipe, found)
             _hand_out(recipe, share)
-            for x in recipe.made_of():
+            for x in operands:
                 uses[x] = uses.get(x, 0) - 1
                 if uses[x] <= 0 and x is not wanted:
                     found.pop(x, None)
@@ -459,17 +459,22 @@ def _group_of(found: dict[int, _Group], buffer: Buffer) -> _Group:
     return group
 
 
-def _in_order(wanted: Recipe) -> tuple[list[Recipe], dict[Recipe, Share], dict[Recipe, int]]:
-    """Return what to make for `wanted`, operands first; what is there of these; how often each is used."""
-    order: list[Recipe] = []
+def _in_order(
+    wanted: Recipe,
+) -> tuple[list[tuple[Recipe, tuple[Recipe, ...]]], dict[Recipe, Share], dict[Recipe, int]]:
+    """Return what to make for `wanted`, operands first; what is there of these; how often each is used.
+
+    What is made comes with the operands that it uses: none if it is read from the file.
+    """
+    order: list[tuple[Recipe, tuple[Recipe, ...]]] = []
     found: dict[Recipe, Share] = {}
     uses: dict[Recipe, int] = {}
     seen: set[Recipe] = set()
-    stack = [(wanted, False)]
+    stack: list[tuple[Recipe, tuple[Recipe, ...] | None]] = [(wanted, None)]
     while stack:
-        recipe, are_operands_done = stack.pop()
-        if are_operands_done:
-            order.append(recipe)
+        recipe, operands = stack.pop()
+        if operands is not None:
+            order.append((recipe, operands))
             continue
         if recipe in seen:
             continue
@@ -478,11 +483,11 @@ def _in_order(wanted: Recipe) -> tuple[list[Recipe], dict[Recipe, Share], dict[R
         if share is not None:
             found[recipe] = share
             continue
-        stack.append((recipe, True))
-        if recipe.stored is None:
-            for x in recipe.made_of():
-                uses[x] = uses.get(x, 0) + 1
-                stack.append((x, False))
+        operands = tuple(recipe.made_of()) if recipe.stored is None else ()
+        stack.append((recipe, operands))
+        for x in operands:
+            uses[x] = uses.get(x, 0) + 1
+            stack.append((x, None))
     return order, found, uses
 
 
