@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from scopes.core.calls import clearing
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
+_CompiledFunction = type(clearing)
 # Called by the interpreter while it makes a class or an object; at each look at an attribute; by modules,
 # whose call clears.
 _AS_THEY_ARE = {"__new__", "__init_subclass__", "__class_getitem__", "__getattr__", "forward"}
@@ -21,7 +23,8 @@ def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -
     An error keeps the frames that it went through, and these their locals. The functions of these names, and
     the methods of the classes with those of their bases in the same package, are replaced by such that clear
     the library's frames in an error that leaves them; users' frames keep their locals. Inside the library
-    functions call each other as they are. Compiled functions have no frames to clear and stay. A replaced
+    functions call each other as they are. Compiled functions have no frames to clear and stay, unless
+    they wrap a Python function. A replaced
     function says that it is of the module, where ``pickle`` finds it.
 
     Parameters
@@ -45,7 +48,7 @@ def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -
     package = namespace["__name__"].partition(".")[0]
     for name in names:
         public = namespace[name]
-        if isinstance(public, FunctionType):
+        if _may_keep_frames(public):
             namespace[name] = cleared = clearing(public)
             cleared.__module__ = namespace["__name__"]
         elif isinstance(public, type):
@@ -54,10 +57,27 @@ def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -
                     _clear_errors_of_methods(base)
 
 
+def _may_keep_frames(x: object) -> bool:
+    """Return whether `x` is a function that runs Python code, also inside of compiled wrappers."""
+    if isinstance(x, FunctionType):
+        return True
+    return (
+        isinstance(x, _CompiledFunction)
+        and not hasattr(x, "clears_errors")
+        and isinstance(unwrap(x), FunctionType)
+    )
+
+
 def _clear_errors_of_methods(cls: type) -> None:
+    compiled: dict[object, Any] = {}  # two names of one method stay one
     for name, member in list(vars(cls).items()):
         is_private = name.startswith("_") and not name.endswith("__")
-        if isinstance(member, FunctionType) and not is_private and name not in _AS_THEY_ARE:
-            setattr(cls, name, clearing(member))
+        if _may_keep_frames(member) and not is_private and name not in _AS_THEY_ARE:
+            cleared = clearing(member)
+            setattr(
+                cls,
+                name,
+                cleared if isinstance(member, FunctionType) else compiled.setdefault(member, cleared),
+            )
         elif isinstance(member, property) and member.fset is not None:
             setattr(cls, name, member.setter(clearing(member.fset)))

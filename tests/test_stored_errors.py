@@ -39,6 +39,8 @@ FAILING: dict[str, Callable[[], object]] = {
     "derivatives": lambda: tensor.autograd.grad(ones(100, 100).sum(), ones(100, 100)),
     "nn.functional": lambda: nn.functional.linear(ones(100, 100), ones(3, 7)),
     "a loss": lambda: nn.functional.cross_entropy(ones(100, 100), ones(3, 7)),
+    "an op of several ops": lambda: ones(100, 100).fmod(ones(3, 7)),
+    "its form in place": lambda: ones(100, 100).fmod_(ones(3, 7)),
     "conversion": lambda: ones(100, 100).item(),
     "a module": lambda: nn.Linear(100, 100)(ones(3, 7)),
     "a sequence of modules": lambda: nn.Sequential(nn.Linear(100, 100), nn.ReLU())(ones(100, 7)),

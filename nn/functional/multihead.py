@@ -11,7 +11,7 @@ from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.dropouts import dropout
 from nn.functional.linear_maps import linear
-from tensor.lowlevel import InvalidArgumentError, is_floating
+from tensor.lowlevel import InvalidArgumentError, is_floating, widening
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAME = "multi_head_attention_forward"
 
 
+@widening
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -35,7 +35,9 @@ def clearing(function):
             clear_library_frames(error)
             raise
 
-    return update_wrapper(call, function)
+    cleared = update_wrapper(call, function)
+    cleared.clears_errors = True
+    return cleared
 
 
 cdef class SuspendableScope(DisposeScope):
