@@ -1,4 +1,9 @@
-"""Tensors whose memory nobody looks at: their values may wait in a file."""
+"""Tensors whose memory nobody looks at: their values may wait in a file.
+
+Fields of a buffer count its sharers, shares and exports. What they do not count is an op that runs on another
+thread: it holds a reference to the array, so reference counts tell. They are exact only where Python has a
+global lock, so that no tensor counts as idle elsewhere.
+"""
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
@@ -16,6 +21,16 @@ from tensor.memory.buffer import listed_buffers
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define HAS_EXACT_COUNTS 0
+    #else
+    #define HAS_EXACT_COUNTS 1
+    #endif
+    """
+    bint HAS_EXACT_COUNTS
+
 cdef extern from "Python.h":
     Py_ssize_t count_references "Py_REFCNT"(PyObject* x) noexcept
 
@@ -28,7 +43,7 @@ cdef bint _is_idle(StorageReference x, Py_ssize_t more) noexcept:
     cdef PyObject* array = <PyObject*>x.stored
     cdef PyObject* root
     cdef Buffer buffer
-    if not is_unshared(x) or x.is_donated or x.holds or x._node is not None:
+    if not HAS_EXACT_COUNTS or not is_unshared(x) or x.is_donated or x.holds or x._node is not None:
         return False
     buffer = <Buffer>x.buffer
     root = <PyObject*>buffer.root
@@ -63,7 +78,7 @@ def move_to_file(StorageReference x not None, write) -> int:
     """Let the values of `x` be in a file: ``write(array)`` puts them there and returns its `FiledValues`.
 
     Return how many bytes of memory are free now: none where `write` returns None, or if somebody looks at the
-    memory, or has written there in the meantime. Whoever looks at `x` next reads the values back.
+    memory, or has written there in the meantime. The next look at `x` reads the values back.
     """
     cdef cnp.ndarray array
     cdef FiledValues filed

@@ -29,8 +29,8 @@ cdef class Plan:
         names = [*rule.input_names(len(wanted)), "out"]
         needed = {}
         steps = []
-        # The last input first: of a layer the gradients of bias and weight, for which it saves its input. That
-        # goes before memory is taken for the gradient of the input.
+        # The last input comes first. A layer computes the gradients of its bias and weight, and releases the
+        # saved input, before it takes memory for the gradient of the input.
         for i, function in reversed(list(rule.wanted(wanted))):
             places = []
             for name in _arguments(function):
