@@ -1,7 +1,8 @@
 """A sparse matrix times an array along one of its axes, on the pool.
 
 ``AxisMatrix`` (`tensor.kernels.axis_matrices`) makes the matrices. A sum is in the order of its row's
-entries, so results do not depend on the number of threads. Call it inside a kernel context (`tensor.kernels.context`).
+entries, so results do not depend on the number of threads. Call it inside a kernel context
+(`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
