@@ -89,7 +89,7 @@ def array_of(producer, device=None, copy=None):
     """Return an array over the memory of `producer`; the arguments are those of ``numpy.from_dlpack``."""
     try:
         return np.from_dlpack(producer, device=device, copy=copy)
-    except RuntimeError:
+    except (RuntimeError, BufferError):  # the second is that of NumPy 2.5
         relabelled = _Relabelled(producer, device, copy)
         if not relabelled.is_bfloat16:
             raise

@@ -6,17 +6,24 @@ from scopes.lowlevel import current, register
 
 def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
+        "Cell",
         "Compound",
+        "Curve",
+        "History",
         "Listener",
         "ModuleOnDemand",
+        "Outcome",
         "Record",
         "SpillError",
         "SpillFile",
         "SpillStatistics",
         "Spilled",
+        "Table",
         "advise_calls_of",
+        "as_html",
         "call_site",
         "callers",
+        "chart_of",
         "clear_errors_of",
         "clear_frames_of",
         "clear_library_frames",
@@ -32,10 +39,12 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "note_made_for",
         "note_written",
         "owner_of",
+        "page",
         "parse_size",
         "record_of",
         "register",
         "when_imported",
+        "write_page",
     }
 
 

@@ -20,8 +20,9 @@ Done = subprocess.CompletedProcess[str]
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with our packages, as site-packages has them: found after what is in the project."""
     folder = tmp_path_factory.mktemp("installed")
-    for source in [path for name in PACKAGES for path in (ROOT / name).rglob("*.py*")]:
-        if source.suffix not in {".py", ".pyx"}:
+    sources = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py*")]
+    for source in [*sources, ROOT / "scopes/core/main_interpreter.cpp"]:
+        if source.suffix not in {".py", ".pyx", ".cpp"}:
             continue
         place = folder / source.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
