@@ -211,12 +211,13 @@ class owning:  # noqa: N801  # it is called like a function
             begun.callback(_patches.end)
             births.be_strict(self.strict)
             begun.callback(births.be_strict, -self.strict)
+            _count(1, self.exact)
+            # It runs when the exact modes have gone: each of them takes the last mode off the stack.
+            begun.callback(_count, -1, self.exact)
             if self.exact:
                 for mode in (_Operators(), _Functions()):
                     begun.enter_context(mode)
             _replace_pack_hooks()
-            _count(1, self.exact)
-            begun.callback(_count, -1, self.exact)
             _adjust()
             self._open = begun.pop_all()
         return self

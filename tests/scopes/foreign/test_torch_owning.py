@@ -111,6 +111,16 @@ def test_blocks_nest_and_a_tensor_is_owned_once(window: Window) -> None:
     assert window().live_count == 0
 
 
+def test_an_exact_block_inside_of_a_tracked_one_leaves_no_mode() -> None:
+    with scopes.track(), scopes.torch.owning():
+        with scopes.torch.owning(exact=True):
+            torch.ones(2)
+        with new_dispose_scope() as scope:
+            assert torch.ones(2) in scope
+    assert torch._C._len_torch_function_stack() == 0
+    assert torch._C._len_torch_dispatch_stack() == 0
+
+
 def test_enable_notices_until_disable() -> None:
     scopes.torch.enable()
     try:
