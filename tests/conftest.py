@@ -50,6 +50,14 @@ def no_scope_is_left_current(collections_pass_over_what_was_there_before: None) 
     assert left is None, f"the test left {left} open"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def the_main_module_is_as_before() -> Iterator[None]:
+    # A shell of IPython replaces it by one without `__spec__`, with which no process can be spawned.
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
+
+
 @pytest.fixture(autouse=True)
 def numpy_reports_as_before() -> Iterator[None]:
     # An interrupt at the door of `np.errstate` leaves the settings as they are inside.
