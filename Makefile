@@ -167,7 +167,7 @@ dist: $(VENV)/.made $(COMPILER)
 	$(PYTHON) -m venv .venv-dist
 	PATH=/nowhere .venv-dist/bin/python -m pip --disable-pip-version-check install --only-binary :all: dist/*.whl
 	.venv-dist/bin/python examples/scopes_tour.py
-	.venv-dist/bin/python -c "import disposescope"
+	.venv-dist/bin/python -P -c "import disposescope, nn"
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
 		--output-file dist/disposescope.cdx.json .venv-dist
 	$(if $(filter Linux,$(shell uname -s)),$(BIN)/auditwheel show dist/*.whl)
